@@ -1,0 +1,269 @@
+"""Every error that Ashore raises on purpose: one root, one tree, drawn here.
+
+* AshoreError
+  + JobFileInvalid            the job file says something that cannot be run
+  + InvariantBroken           a bug of ours: a promise did not hold; stop
+  + StorageError              a storage call failed; whether it was applied is not known
+    - PathMissing             the path is not there (an answer, not a failure)
+    - PathExists              the path is there already (an answer, not a failure)
+    - AnswerUnknown           no answer within the deadline; it may still be applied
+    - SyncFailed              what was written may not be durable; never repeated, stop
+  + LogError
+    - LogDamaged              an entry, snapshot or archive is not what a writer wrote
+    - Fenced                  another writer has taken the slice over; do not restart
+    - LogGrows                another process is appending; needs --take-over
+  + Stopped                   the job stops until somebody decides
+    - OffsetsGone             the source no longer has what comes next (gap)
+    - OffsetsWentBack         the source ends below what was landed
+    - StreamReplaced          a topic was deleted and created again
+    - FilesLost               pending files are gone and not at their targets
+    - FileConflict            a target holds something else than its entry says
+    - CountsDisagree          the records of a batch do not add up; nothing was prepared
+    - BadRecord               a record is invalid and the table says on_invalid: fail
+    - SchemaConflict          the table on the lake has another schema
+    - TableOwned              another job owns the table
+  + SourceError               the source cannot be read
+    - SourceUnreachable
+    - StreamMissing
+  + ServiceError              a development server could not be started or stopped
+    - JavaMissing
+    - JarMismatch             a jar is not the one in the lock list
+  + VerificationFailed        records lost or duplicated
+  + NotProvable               nothing found wrong, but not everything could be checked
+"""
+
+from typing import ClassVar, NoReturn
+
+
+class AshoreError(Exception):
+    """Root of the tree.
+
+    Arguments:
+        message: one sentence: what happened, with the names of the things involved.
+        hint: one sentence: what to do next, with the command where there is one.
+        fields: machine-readable facts, shown by `--json`.
+
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", **fields: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the error as `--json` prints it."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, **self.fields}
+
+
+class JobFileInvalid(AshoreError):
+    """The job file says something that cannot be run."""
+
+    code = "job-file-invalid"
+    exit_code = 2
+
+
+class InvariantBroken(AshoreError):
+    """A promise of the code did not hold. This is a bug of Ashore, never of the user."""
+
+    code = "invariant-broken"
+    exit_code = 70
+
+
+class StorageError(AshoreError):
+    """A storage call failed. Whether it was applied is not known."""
+
+    code = "storage-error"
+
+
+class PathMissing(StorageError):
+    """The path is not there."""
+
+    code = "path-missing"
+
+
+class PathExists(StorageError):
+    """The path is there already."""
+
+    code = "path-exists"
+
+
+class AnswerUnknown(StorageError):
+    """No answer came within the deadline. The call may still be applied, once or twice."""
+
+    code = "answer-unknown"
+
+
+class SyncFailed(StorageError):
+    """A sync failed: what was written may not be durable. Never repeated, the process stops."""
+
+    code = "sync-failed"
+    exit_code = 4
+
+
+class LogError(AshoreError):
+    """The landing log cannot be read or written."""
+
+    code = "log-error"
+
+
+class LogDamaged(LogError):
+    """A file of the log is not what a writer wrote. Named, never skipped."""
+
+    code = "log-damaged"
+    exit_code = 4
+
+
+class Fenced(LogError):
+    """Another writer has taken the slice over. A supervisor does not restart this process."""
+
+    code = "fenced"
+    exit_code = 3
+
+
+class LogGrows(LogError):
+    """Another process appends to the log. The command needs `--take-over`."""
+
+    code = "log-grows"
+    exit_code = 4
+
+
+class Stopped(AshoreError):
+    """The job stops until somebody decides. Everything is kept."""
+
+    code = "stopped"
+    exit_code = 4
+
+
+class OffsetsGone(Stopped):
+    """The source no longer has the offsets that come next."""
+
+    code = "offsets-gone"
+
+
+class OffsetsWentBack(Stopped):
+    """The source ends below what was landed."""
+
+    code = "offsets-went-back"
+
+
+class StreamReplaced(Stopped):
+    """A topic was deleted and created again."""
+
+    code = "stream-replaced"
+
+
+class FilesLost(Stopped):
+    """Prepared files are neither at their source nor at their target."""
+
+    code = "files-lost"
+
+
+class FileConflict(Stopped):
+    """A target holds something else than its entry says."""
+
+    code = "file-conflict"
+
+
+class CountsDisagree(Stopped):
+    """The records of a batch do not add up. Nothing was prepared."""
+
+    code = "counts-disagree"
+
+
+class BadRecord(Stopped):
+    """A record is invalid and its table says `on_invalid: fail`."""
+
+    code = "bad-record"
+
+
+class SchemaConflict(Stopped):
+    """The table on the lake has another schema."""
+
+    code = "schema-conflict"
+
+
+class TableOwned(Stopped):
+    """Another job owns the table."""
+
+    code = "table-owned"
+
+
+class SourceError(AshoreError):
+    """The source cannot be read."""
+
+    code = "source-error"
+    exit_code = 7
+
+
+class SourceUnreachable(SourceError):
+    """No broker answers."""
+
+    code = "source-unreachable"
+
+
+class StreamMissing(SourceError):
+    """A topic of the job file does not exist."""
+
+    code = "stream-missing"
+
+
+class ServiceError(AshoreError):
+    """A development server could not be started or stopped."""
+
+    code = "service-error"
+    exit_code = 7
+
+
+class JavaMissing(ServiceError):
+    """No Java 17 was found."""
+
+    code = "java-missing"
+
+
+class JarMismatch(ServiceError):
+    """A jar is not the one that the lock list names."""
+
+    code = "jar-mismatch"
+
+
+class VerificationFailed(AshoreError):
+    """Records are lost or duplicated."""
+
+    code = "verification-failed"
+    exit_code = 5
+
+
+class NotProvable(AshoreError):
+    """Nothing was found wrong, but not everything could be checked."""
+
+    code = "not-provable"
+    exit_code = 6
+
+
+EXIT_CODES: dict[int, str] = {
+    0: "done; for `verify`: nothing lost, nothing duplicated",
+    1: "failed; the message says why, a later try may succeed",
+    2: "the command line or the job file is wrong",
+    3: "fenced: another process has taken the job over; do not restart this one",
+    4: "stopped for a decision: the hint names the command",
+    5: "`verify` found records lost or duplicated",
+    6: "`verify` found nothing wrong, but could not check everything",
+    7: "something outside is missing: broker, topic, Java, a server",
+    70: "a bug of Ashore: an invariant did not hold",
+    130: "interrupted",
+}
+
+
+def fail(message: str) -> NoReturn:
+    """Raise InvariantBroken. For branches that cannot be reached."""
+    raise InvariantBroken(message, hint="please report this with the landing log of the job")
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise InvariantBroken unless `condition` holds. Stays on under `python -O`."""
+    if not condition:
+        fail(message)

@@ -1,0 +1,1 @@
+"""Storages: where tables and logs are kept. See `base` for the seam."""

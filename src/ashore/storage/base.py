@@ -1,0 +1,98 @@
+"""The seam to the lake: nine calls, the same on every storage.
+
+What it is: what Ashore asks of a file system or an object store.
+What it promises: paths are relative to the lake root, with `/`, never with `..`. Nothing is ever
+overwritten. An answer is one of: done; PathMissing or PathExists; any other StorageError, which
+means that the call may have been applied, or may be applied later, once or twice.
+What it must not know: logs, batches, tables.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class FileStat(NamedTuple):
+    """One file or directory as a storage reports it."""
+
+    path: str
+    size: int  # bytes; 0 for a directory
+    modified_ms: int  # by the storage's clock
+    is_directory: bool
+
+
+class FileWriter(Protocol):
+    """A new file being written. Also a binary file object that pyarrow can write to."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` or `abandon` was called."""
+        ...
+
+    def write(self, data: bytes) -> int:
+        """Append `data`, return its length. `data` may be any buffer."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file: its content is durable when this returns (its name: see `sync`)."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of the file without finishing it. What was written may stay there."""
+        ...
+
+
+class Storage(Protocol):
+    """A lake. Every call may raise StorageError; see the module for what that means."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Create `path` with exactly `data`, or raise PathExists: all or nothing, durable.
+
+        Missing parent directories are made. Readers see the whole content or no file. A call
+        whose answer was lost leaves its whole content, or nothing, or (later) its whole content.
+        """
+        ...
+
+    def open_write(self, path: str) -> FileWriter:
+        """Begin a new file, or raise PathExists. Missing parent directories are made."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Give `source` the name `target`. Never overwrites, also not under a race.
+
+        Missing parent directories of `target` are made. Raises PathMissing (the source is not
+        there), PathExists (the target is). Repeating it is safe where `source` is a name that is
+        used once. Durable only after `sync` of both directories.
+        If interrupted: nothing happened, or both names exist and are one file, or it is done.
+        """
+        ...
+
+    def stat(self, path: str) -> FileStat | None:
+        """Return what is at `path`, or None."""
+        ...
+
+    def list(self, directory: str) -> list[FileStat]:
+        """Return what is directly in `directory`, sorted by path. Not atomic. Missing: empty."""
+        ...
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return the bytes of `path` from `start`, to its end or `length` of them.
+
+        Raises PathMissing.
+        """
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove one file. Raises PathMissing. Never on the commit path."""
+        ...
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """Make the names in `directories`, and those directories in their parents, durable.
+
+        Raises SyncFailed, which is never to be repeated. A directory that is not there is an
+        error. On storages whose names are durable at once this does nothing.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Return the address of the lake root, for messages: `file:///data/lake`."""
+        ...
