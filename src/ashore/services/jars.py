@@ -1,0 +1,248 @@
+"""Jars from a lock list, fetched by PySpark's own Ivy.
+
+What it is: the jar sets of `jars.toml` (coordinates and SHA-256), kept in a cache of the user.
+What it promises: a returned path holds exactly the locked bytes; only what is on the list is ever
+fetched; with a warm cache no Java starts and nothing is read again unless size or time changed.
+What it must not know: what the jars are for; which host they come from (Ivy's `central` does).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from ashore.errors import JarMismatch, ServiceError
+from ashore.services.java import find_java, pyspark_classpath
+
+Progress = Callable[[str], None]
+
+IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{cache}"/>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+IVY_MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="ashore" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+
+
+class Checked(NamedTuple):
+    """What a file looked like when its checksum was last computed."""
+
+    size: int
+    modified_ns: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One line of the lock list."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def coordinate(self) -> str:
+        """Return `group:artifact:version`."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def path(self) -> str:
+        """Return the path of the jar in the cache, relative to it."""
+        return f"{self.group}/{self.artifact}-{self.version}.jar"
+
+
+def load_lock() -> dict[str, tuple[Jar, ...]]:
+    """Return the jar sets of the lock list, by name."""
+    text = (files("ashore.services") / "jars.toml").read_text("utf-8")
+    return {
+        name: tuple(parse_jar(coordinate, sha256) for coordinate, sha256 in jars.items())
+        for name, jars in tomllib.loads(text).items()
+    }
+
+
+def parse_jar(coordinate: str, sha256: str) -> Jar:
+    """Return the jar of `group:artifact:version`."""
+    group, artifact, version = coordinate.split(":")
+    return Jar(group, artifact, version, sha256)
+
+
+def cache_directory() -> Path:
+    """Return where jars are kept: $ASHORE_CACHE, else $XDG_CACHE_HOME/ashore, else ~/.cache/ashore.
+
+    Never inside a checkout, so that a fresh clone finds them.
+    """
+    if own := os.environ.get("ASHORE_CACHE"):
+        return Path(own).absolute() / "jars"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "ashore" / "jars"
+
+
+def jar_paths(
+    set_name: str, *, directory: Path | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Return the jars of `set_name`, in the order of the lock list, fetching what is missing.
+
+    Safe to call from several processes at once: one fetches, the others wait for it.
+    Raises JarMismatch if a file is not what the list says, ServiceError if one cannot be had.
+    If interrupted: only whole, checked jars are in the cache.
+    """
+    lock = load_lock()
+    if set_name not in lock:
+        raise ServiceError(f"no jar set {set_name!r}", hint=f"known: {', '.join(sorted(lock))}")
+    jars = lock[set_name]
+    cache = directory or cache_directory()
+    if not _all_checked(jars, cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache):
+            missing = [jar for jar in jars if not (cache / jar.path).exists()]
+            if missing:
+                _fetch(set_name, missing, cache, progress)
+            _check_all(jars, cache)
+    return [cache / jar.path for jar in jars]
+
+
+def class_path(set_name: str, *, progress: Progress | None = None) -> str:
+    """Return the jars of `set_name` as Java's `-cp` wants them."""
+    return os.pathsep.join(str(path) for path in jar_paths(set_name, progress=progress))
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def run_ivy(arguments: Sequence[str], progress: Progress | None = None) -> None:
+    """Run Ivy from PySpark's jars. Raises ServiceError with what Ivy said last."""
+    command = [str(find_java()), "-cp", pyspark_classpath(), "org.apache.ivy.Main", *arguments]
+    said: list[str] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as ivy:
+        for line in ivy.stdout or ():
+            said.append(line.rstrip())
+            if progress and "[SUCCESSFUL" in line:
+                progress(line.split("!")[-1].split(" (")[0].strip())
+    if ivy.returncode:
+        wrong = [line for line in said if "::" in line or "UNRESOLVED" in line or "ERROR" in line]
+        raise ServiceError(
+            "jars could not be fetched:\n  " + "\n  ".join((wrong or said)[-12:]),
+            hint="check the network (Maven Central), then try again: make setup",
+        )
+
+
+def _fetch(set_name: str, jars: Sequence[Jar], cache: Path, progress: Progress | None) -> None:
+    """Bring `jars` into `cache`, each checked before it gets its name."""
+    say = progress or (lambda _: None)
+    arrived = iter(range(1, len(jars) + 1))
+    say(f"{set_name}: fetching {len(jars)} jars")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as name:
+        work = Path(name)
+        dependencies = "\n".join(
+            f'    <dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}"'
+            ' transitive="false"/>'
+            for jar in jars
+        )
+        (work / "settings.xml").write_text(IVY_SETTINGS.format(cache=work / "ivy"))
+        (work / "ivy.xml").write_text(IVY_MODULE.format(dependencies=dependencies))
+        pattern = f"{work}/jars/[organisation]/[artifact]-[revision].[ext]"
+        run_ivy(
+            ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern],
+            lambda jar: say(f"{set_name}: {next(arrived, len(jars))} of {len(jars)}: {jar}"),
+        )
+        for jar in jars:
+            _install(jar, work / "jars" / jar.path, cache / jar.path)
+
+
+def _install(jar: Jar, source: Path, target: Path) -> None:
+    if not source.exists():
+        raise ServiceError(
+            f"no such jar: {jar.coordinate}", hint="correct the list: make lock-jars"
+        )
+    found = sha256_of(source)
+    if found != jar.sha256:
+        raise _mismatch(jar, source.name, found, "what was fetched was thrown away; see who serves")
+    target.parent.mkdir(exist_ok=True)
+    source.replace(target)
+
+
+def _all_checked(jars: Sequence[Jar], cache: Path) -> bool:
+    """Tell whether all files are there, and look as they did when their checksums were right."""
+    checked = _load_checked(cache)
+    return all(_is_checked(jar, cache, checked) for jar in jars)
+
+
+def _is_checked(jar: Jar, cache: Path, checked: dict[str, Checked]) -> bool:
+    known = checked.get(jar.path)
+    try:
+        now = (cache / jar.path).stat()
+    except FileNotFoundError:
+        return False
+    return known == (now.st_size, now.st_mtime_ns, jar.sha256)
+
+
+def _check_all(jars: Sequence[Jar], cache: Path) -> None:
+    checked = _load_checked(cache)
+    for jar in jars:
+        if _is_checked(jar, cache, checked):
+            continue
+        path = cache / jar.path
+        before = path.stat()
+        found = sha256_of(path)
+        if found != jar.sha256:
+            raise _mismatch(jar, str(path), found, f"remove {path}, it will be fetched again")
+        checked[jar.path] = Checked(before.st_size, before.st_mtime_ns, found)
+    _save_checked(cache, checked)
+
+
+def _mismatch(jar: Jar, where: str, found: str, hint: str) -> JarMismatch:
+    return JarMismatch(
+        f"{where} is not {jar.coordinate} as locked: expected sha256 {jar.sha256}, found {found}",
+        hint=hint,
+        path=where,
+        expected=jar.sha256,
+        found=found,
+    )
+
+
+def _load_checked(cache: Path) -> dict[str, Checked]:
+    """Return what is known about the cache. An unreadable note only means checking again."""
+    try:
+        loaded = json.loads((cache / "checked.json").read_text("utf-8"))
+        return {path: Checked(*facts) for path, facts in loaded.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _save_checked(cache: Path, checked: dict[str, Checked]) -> None:
+    fresh = cache / ".checked.json"
+    fresh.write_text(json.dumps(checked, indent=1, sort_keys=True), "utf-8")
+    fresh.replace(cache / "checked.json")
+
+
+@contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    """Hold the cache's lock, which ends with the process whatever happens to it."""
+    with (cache / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,175 @@
+"""A real Kafka broker from jars: one node, KRaft, on the loopback address.
+
+What it is: broker and controller in one process, data and ports kept in one directory.
+What it promises: after `stop` or `kill`, `start` comes back on the same port with the same data;
+topics exist only when somebody makes them; transactions work with one broker.
+What it must not know: topics, clients, Ashore's jobs.
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+from ashore.errors import ServiceError
+from ashore.services.jars import Progress, class_path
+from ashore.services.java import find_java
+from ashore.services.ports import LOOPBACK, find_free_ports, is_free, is_listening
+from ashore.services.process import Command, ServerProcess
+
+STARTED = "Kafka Server started (kafka.server.KafkaRaftServer)"
+
+# One broker: everything internal has one replica. No group waits for members that never come. After
+# a kill the controller waits for the session of the former broker to end: 3 s instead of 9.
+SINGLE_BROKER = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+
+LOG4J = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %m (%c)%n
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaOptions:
+    """How to run the broker."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)  # server.properties; they win
+    heap: str = "512m"
+    start_deadline_s: float = 60
+
+
+class Kafka:
+    """One broker in one directory. As a context manager it is up inside and gone after."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        directory: Path,
+        options: KafkaOptions | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.options = options or KafkaOptions()
+        self.progress = progress
+        self.process = ServerProcess(self.name, self.directory)
+
+    @property
+    def processes(self) -> list[ServerProcess]:
+        """Return the server processes of this service."""
+        return [self.process]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the broker's address as clients want it."""
+        return f"{LOOPBACK}:{self._identity()['port']}"
+
+    def endpoint(self) -> dict[str, str]:
+        """Return what clients need."""
+        return {"bootstrap_servers": self.bootstrap_servers}
+
+    def start(self) -> None:
+        """Start the broker and wait until it serves. The first start formats the directory.
+
+        Raises ServiceError if the port is taken or the broker does not come up.
+        """
+        jars = class_path("kafka", progress=self.progress)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        port = int(self._identity()["port"])
+        if not self.process.is_alive() and not is_free(port):
+            raise ServiceError(f"port {port} of {self.directory} is taken by somebody else")
+        (self.directory / "log4j2.properties").write_text(LOG4J, "utf-8")
+        (self.directory / "server.properties").write_text(self._properties(), "utf-8")
+        if not (self.directory / "data" / "meta.properties").exists():
+            self._format(jars)
+        self.process.start(
+            Command(self.name, self._java(jars, "kafka.Kafka"), self.directory),
+            lambda log: STARTED in log and is_listening(port),
+            deadline_s=self.options.start_deadline_s,
+        )
+
+    def stop(self) -> None:
+        """Shut the broker down in order; it keeps its data and its port."""
+        self.process.stop(grace_s=30)
+
+    def kill(self) -> None:
+        """Kill the broker with SIGKILL."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Stop and start, on the same port, with the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _identity(self) -> dict[str, str]:
+        """Return cluster id and ports, which are chosen once for a directory."""
+        path = self.directory / "kafka.json"
+        if not path.exists():
+            port, controller = find_free_ports(2)
+            chosen = {"cluster": uuid4().hex[:22], "port": port, "controller_port": controller}
+            self.directory.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(chosen), "utf-8")
+        identity: dict[str, str] = json.loads(path.read_text("utf-8"))
+        return identity
+
+    def _properties(self) -> str:
+        own = self._identity()
+        controller = f"{LOOPBACK}:{own['controller_port']}"
+        settings = {
+            **SINGLE_BROKER,
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{own['port']},CONTROLLER://{controller}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(self.directory / "data"),
+            **self.options.settings,
+        }
+        return "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
+
+    def _format(self, jars: str) -> None:
+        arguments = ("format", "-t", str(self._identity()["cluster"]), "-c", "server.properties")
+        command = self._java(jars, "kafka.tools.StorageTool")[:-1] + arguments
+        answer = subprocess.run(
+            command, cwd=self.directory, capture_output=True, text=True, check=False
+        )
+        if answer.returncode:
+            raise ServiceError(f"kafka storage format failed: {answer.stdout}{answer.stderr}")
+
+    def _java(self, jars: str, main_class: str) -> tuple[str, ...]:
+        return (
+            str(find_java()),
+            f"-Xmx{self.options.heap}",
+            f"-Dlog4j2.configurationFile={self.directory}/log4j2.properties",
+            "-cp",
+            jars,
+            main_class,
+            "server.properties",
+        )

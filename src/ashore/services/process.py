@@ -1,0 +1,231 @@
+"""A server as a process: started in a session of its own, watched, stopped by its id.
+
+What it is: one server process and the note about it (`<name>.process.json`: pid, start time),
+which lets another process stop it later.
+What it promises: a process is signalled only if pid and start time are those of the note, so a
+reused pid is never hit; nothing is ever looked up by name; a server that does not come up is
+stopped, and the error holds the end of its log.
+What it must not know: which server it is. Needs Linux: it reads /proc.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ashore.base.clock import SystemClock
+from ashore.errors import ServiceError
+
+CLOCK = SystemClock()
+POLL_S = 0.05
+LOG_TAIL_LINES = 25
+
+# A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
+# between a zombie and a dead one (see _start_time).
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class _Stat(NamedTuple):
+    runs: bool
+    parent: int
+    session: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process for ever: the pid, and the kernel's start time, which tells reused pids apart."""
+
+    pid: int
+    started: int
+
+    def is_alive(self) -> bool:
+        """Tell whether this very process runs. A zombie does not."""
+        _reap(self.pid)
+        return _start_time(self.pid) == self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start. The log and the note are written to `directory`, which it also runs in."""
+
+    name: str
+    arguments: tuple[str, ...]
+    directory: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class ServerProcess:
+    """One server. Any number of objects, in any process, may stand for the same one."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.log_path = directory / f"{name}.log"
+        self._note = directory / f"{name}.process.json"
+
+    def id(self) -> ProcessId | None:
+        """Return what was started last, dead or alive, or None."""
+        try:
+            note = json.loads(self._note.read_text("utf-8"))
+            return ProcessId(pid=int(note["pid"]), started=int(note["started"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ServiceError(
+                f"{self._note} is damaged: {error}",
+                hint=f"stop the {self.name} process by hand, then remove the file",
+            ) from error
+
+    def is_alive(self) -> bool:
+        """Tell whether the process runs."""
+        known = self.id()
+        return known is not None and known.is_alive()
+
+    def start(
+        self, command: Command, is_ready: Callable[[str], bool], *, deadline_s: float = 60
+    ) -> None:
+        """Start and wait until `is_ready`, which is given the log of this start.
+
+        Raises ServiceError with the end of the log if the process ends or the deadline passes.
+        If interrupted: the process is killed, unless we are: then the note names it.
+        """
+        if self.is_alive():
+            raise ServiceError(f"{self.name} runs already, pid {self.id()}", hint="stop it first")
+        log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+        self._spawn(command)
+        try:
+            self._wait_until_ready(is_ready, log_start, deadline_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self, *, grace_s: float = 15) -> None:
+        """End the process and all of its session: SIGTERM, then SIGKILL. Nothing if it is gone."""
+        self._end(signal.SIGTERM, grace_s)
+
+    def kill(self) -> None:
+        """End it as a power cut would: SIGKILL to all of its session."""
+        self._end(signal.SIGKILL, 0)
+
+    def _spawn(self, command: Command) -> None:
+        command.directory.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            child = subprocess.Popen(
+                command.arguments,
+                cwd=command.directory,
+                env={**os.environ, **command.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _CHILDREN[child.pid] = child
+        note = {"name": self.name, "pid": child.pid, "started": _start_time(child.pid) or 0}
+        self._note.write_text(json.dumps(note), "utf-8")
+
+    def _wait_until_ready(
+        self, is_ready: Callable[[str], bool], log_start: int, deadline_s: float
+    ) -> None:
+        deadline = CLOCK.monotonic_s() + deadline_s
+        while not is_ready(self._read_log(log_start)):
+            ended = not self.is_alive()
+            if ended or CLOCK.monotonic_s() > deadline:
+                tail = "\n  ".join(self._read_log(log_start).splitlines()[-LOG_TAIL_LINES:])
+                what = "ended" if ended else f"was not ready after {deadline_s:.0f} s"
+                raise ServiceError(
+                    f"{self.name} {what}; its log ends with\n  {tail}", hint=f"see {self.log_path}"
+                )
+            CLOCK.sleep(POLL_S)
+
+    def _read_log(self, start: int) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(start)
+            return log.read().decode("utf-8", "replace")
+
+    def _end(self, first: signal.Signals, grace_s: float) -> None:
+        """Signal the session, wait for all of it, then remove the note."""
+        known = self.id()
+        if known is None:
+            return
+        if session_members(known):
+            _signal(known.pid, first)
+            if not _wait_until_gone(known, grace_s):
+                _signal(known.pid, signal.SIGKILL)
+                if not _wait_until_gone(known, 10):
+                    raise ServiceError(f"{self.name}, pid {known.pid}, does not end after SIGKILL")
+        _reap(known.pid)
+        self._note.unlink(missing_ok=True)
+
+
+def session_members(leader: ProcessId) -> list[ProcessId]:
+    """Return the running processes of the session that `leader` began, itself among them.
+
+    A session outlives its leader, and its id is not given away while it has members; so members
+    that are younger than the leader belong to it, unless a new process has the pid.
+    """
+    if (started := _start_time(leader.pid)) is not None and started != leader.started:
+        return []
+    found = []
+    for entry in Path("/proc").iterdir():
+        facts = _read_stat(int(entry.name)) if entry.name.isdigit() else None
+        if facts is None or not facts.runs or facts.session != leader.pid:
+            continue
+        if facts.started >= leader.started:
+            found.append(ProcessId(int(entry.name), facts.started))
+    return found
+
+
+def children_of(parent: ProcessId) -> list[ProcessId]:
+    """Return the running children of a process."""
+    found = []
+    for member in session_members(parent):
+        facts = _read_stat(member.pid)
+        if facts and facts.parent == parent.pid:
+            found.append(member)
+    return found
+
+
+def _wait_until_gone(leader: ProcessId, grace_s: float) -> bool:
+    deadline = CLOCK.monotonic_s() + max(grace_s, 5)
+    while session_members(leader):
+        if CLOCK.monotonic_s() > deadline:
+            return False
+        _reap(leader.pid)
+        CLOCK.sleep(POLL_S)
+    return True
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    """Signal the process group that was started with `pid` as leader, if it still has members."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, number)
+
+
+def _reap(pid: int) -> None:
+    child = _CHILDREN.get(pid)
+    if child is not None and child.poll() is not None:
+        del _CHILDREN[pid]
+
+
+def _start_time(pid: int) -> int | None:
+    """Return when a running process started, in the kernel's ticks, or None."""
+    facts = _read_stat(pid)
+    return facts.started if facts and facts.runs else None
+
+
+def _read_stat(pid: int) -> _Stat | None:
+    """Return what the kernel says about a process, or None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the name in parentheses, which may hold anything.
+    state, parent, _, session, *rest = text.rpartition(")")[2].split()
+    # A killed JVM is a zombie first, while its threads still end and hold its sockets.
+    runs = state not in "ZX" or int(rest[13]) > 1
+    return _Stat(runs, int(parent), int(session), int(rest[15]))

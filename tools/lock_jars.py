@@ -1,0 +1,89 @@
+"""Write src/ashore/services/jars.toml: what `make lock-jars` runs.
+
+What it is: the wanted jars (ROOTS), resolved by PySpark's Ivy, with their checksums.
+What it promises: the list depends on ROOTS and on what the repository serves, on nothing else.
+What it must not know: the cache. It resolves in a directory of its own.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from ashore.services.jars import run_ivy, sha256_of
+
+TARGET = Path(__file__).parent.parent / "src" / "ashore" / "services" / "jars.toml"
+
+HEADER = """\
+# Jars by set: coordinate = SHA-256. Written by `make lock-jars` (tools/lock_jars.py has the roots).
+"""
+
+# A root is (coordinate, whether what it needs comes with it). The connector's needs are named one
+# by one: Spark already brings the rest, and transitive resolution cannot work, because
+# spark-token-provider-kafka-0-10 4.2.0 is not to be had; 4.0.0 is the newest release that is, and
+# its classes are the ones that the connector of 4.2.0 calls.
+ROOTS: dict[str, tuple[tuple[str, bool], ...]] = {
+    "kafka": (
+        ("org.apache.kafka:kafka_2.13:4.1.0", True),
+        ("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3", False),
+    ),
+    "spark-kafka": (
+        ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", False),
+        ("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0", False),
+        ("org.apache.kafka:kafka-clients:3.9.2", False),
+        ("org.apache.commons:commons-pool2:2.12.1", False),
+    ),
+}
+
+SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{work}/ivy"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+MODULE = """\
+<ivy-module version="2.0">
+  <info organisation="ashore" module="lock"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+
+
+def resolve(roots: tuple[tuple[str, bool], ...], work: Path) -> dict[str, str]:
+    """Return coordinate and checksum of every jar that `roots` come to, sorted."""
+    dependencies = ""
+    for coordinate, transitive in roots:
+        group, artifact, version = coordinate.split(":")
+        dependencies += (
+            f'<dependency org="{group}" name="{artifact}" rev="{version}"'
+            f' transitive="{str(transitive).lower()}" conf="default-&gt;master,runtime(*)"/>'
+        )
+    (work / "settings.xml").write_text(SETTINGS.format(work=work))
+    (work / "ivy.xml").write_text(MODULE.format(dependencies=dependencies))
+    pattern = f"{work}/jars/[organisation]/[artifact]/[revision].[ext]"
+    run_ivy(
+        ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern],
+        lambda jar: print(f"  {jar}", file=sys.stderr),
+    )
+    return {
+        f"{path.parent.parent.name}:{path.parent.name}:{path.stem}": sha256_of(path)
+        for path in sorted(work.glob("jars/*/*/*.jar"))
+    }
+
+
+def main() -> None:
+    """Resolve all sets and write the list."""
+    text = HEADER
+    for name, roots in ROOTS.items():
+        print(f"resolving {name}", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as work:
+            jars = resolve(roots, Path(work))
+        lines = "".join(f'"{coordinate}" = "{sha256}"\n' for coordinate, sha256 in jars.items())
+        text += f"\n[{name}]\n{lines}"
+    TARGET.write_text(text, "utf-8")
+    print(f"wrote {TARGET.name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
