@@ -1,0 +1,172 @@
+"""Frozen dataclasses to JSON values and back, by their types alone.
+
+What it promises: `decode(type, encode(value)) == value`; decoding is strict and total: a missing
+or unknown key, a wrong type or a broken invariant raises Malformed with the place, never another
+error. Classes marked `positional` become arrays, the others objects.
+What it must not know: which records there are.
+"""
+
+import functools
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+
+from ashore.errors import InvariantBroken, check, fail
+
+if typing.TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Reader = Callable[[Json, str], object]
+T = typing.TypeVar("T")
+
+
+class Malformed(ValueError):
+    """A JSON value is not what its type wants.
+
+    Arguments:
+        place: path to the value: `body.files[3].rows`.
+        reason: what is wrong with it.
+
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place or 'the document'}: {reason}")
+        self.place = place
+        self.reason = reason
+
+
+def positional(cls: type[T]) -> type[T]:
+    """Mark a dataclass that a log holds by thousands: it is written as an array of its fields."""
+    _POSITIONAL.add(cls)
+    return cls
+
+
+_POSITIONAL: set[type] = set()
+
+
+def encode(value: object) -> Json:
+    """Return the JSON value of dataclasses, tuples, strings, integers, booleans and None."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        if type(value) in _POSITIONAL:
+            return [encode(getattr(value, field.name)) for field in fields(value)]
+        return {**encode_object(value)}
+    return fail(f"{type(value).__name__} has no JSON form")
+
+
+def encode_object(value: "DataclassInstance") -> dict[str, Json]:
+    """Return the fields of a dataclass as a JSON object, in their order."""
+    return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+
+
+def decode(wanted: type[T], value: Json, place: str = "") -> T:
+    """Return the `wanted` dataclass that `value` holds. Raises Malformed."""
+    return typing.cast("T", _reader(typing.cast("typing.Hashable", wanted))(value, place))
+
+
+@functools.cache
+def _reader(wanted: typing.Hashable) -> Reader:
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (types.UnionType, typing.Union):
+        return _optional_reader(arguments)
+    if origin is tuple:
+        return _tuple_reader(arguments)
+    check(isinstance(wanted, type), f"{wanted} has no JSON form")
+    return _class_reader(typing.cast("type", wanted))
+
+
+def _class_reader(wanted: type) -> Reader:
+    if is_dataclass(wanted):
+        return _dataclass_reader(wanted)
+    read = _read_enum if issubclass(wanted, StrEnum) else _read_scalar
+    return functools.partial(read, wanted)
+
+
+def _read_scalar(wanted: type, value: Json, place: str) -> object:
+    if type(value) is not wanted:
+        raise Malformed(place, f"{_shorten(value)} is not {wanted.__name__}")
+    return value
+
+
+def _read_enum(wanted: type[StrEnum], value: Json, place: str) -> object:
+    try:
+        return wanted(str(value))
+    except ValueError:
+        raise Malformed(place, f"{_shorten(value)} is none of {[*wanted]}") from None
+
+
+def _optional_reader(arguments: tuple[object, ...]) -> Reader:
+    (inner,) = (argument for argument in arguments if argument is not type(None))
+    read = _reader(inner)
+
+    def read_optional(value: Json, place: str) -> object:
+        return None if value is None else read(value, place)
+
+    return read_optional
+
+
+def _tuple_reader(arguments: tuple[object, ...]) -> Reader:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        read = _reader(arguments[0])
+
+        def read_many(value: Json, place: str) -> object:
+            items = _list(value, place)
+            return tuple([read(item, f"{place}[{index}]") for index, item in enumerate(items)])
+
+        return read_many
+    readers = [_reader(argument) for argument in arguments]
+
+    def read_fixed(value: Json, place: str) -> object:
+        items = _list(value, place)
+        if len(items) != len(readers):
+            raise Malformed(place, f"{len(items)} values instead of {len(readers)}")
+        return tuple([read(item, place) for read, item in zip(readers, items, strict=True)])
+
+    return read_fixed
+
+
+def _dataclass_reader(wanted: type) -> Reader:
+    hints = typing.get_type_hints(wanted)
+    readers = {field.name: _reader(hints[field.name]) for field in fields(wanted)}
+    in_order = list(readers.values())
+
+    def build(arguments: list[object], place: str) -> object:
+        try:
+            return wanted(*arguments)
+        except InvariantBroken as error:
+            raise Malformed(place, error.message) from None
+
+    def read_array(value: Json, place: str) -> object:
+        items = _list(value, place)
+        if len(items) != len(in_order):
+            raise Malformed(place, f"{len(items)} values instead of {len(in_order)}")
+        pairs = zip(in_order, items, strict=True)
+        return build([read(item, place) for read, item in pairs], place)
+
+    def read_object(value: Json, place: str) -> object:
+        if not isinstance(value, dict):
+            raise Malformed(place, f"{_shorten(value)} is not an object")
+        if value.keys() != readers.keys():
+            odd = sorted(value.keys() ^ readers.keys())
+            raise Malformed(place, f"unknown or missing keys: {', '.join(odd)}")
+        read = [reader(value[name], f"{place}.{name}") for name, reader in readers.items()]
+        return build(read, place)
+
+    return read_array if wanted in _POSITIONAL else read_object
+
+
+def _list(value: Json, place: str) -> list[Json]:
+    if not isinstance(value, list):
+        raise Malformed(place, f"{_shorten(value)} is not an array")
+    return value
+
+
+def _shorten(value: Json) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

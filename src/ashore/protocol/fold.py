@@ -1,0 +1,465 @@
+"""The fold: what a landing log says when it is read from its start or from a snapshot.
+
+What it is: `extend(fold, entry)`, one entry at a time.
+What it promises: pure and total (I6): any prefix of a log folds; an entry that does not follow is
+named and raises LogDamaged, with every rule of the protocol checked again on reading. Ranges of a
+shard are contiguous (I1). The fold keeps no closed file; its size grows with shards and unsealed
+partitions, not with the log.
+What it must not know: where entries are kept, or what time it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NoReturn
+
+from ashore.errors import LogDamaged, check, fail
+from ashore.protocol.entries import (
+    Body,
+    Closing,
+    Commit,
+    Entry,
+    Join,
+    Joined,
+    Open,
+    Owed,
+    Prepare,
+    Reland,
+    Retire,
+    Seal,
+    SealedPartition,
+    ShardRead,
+    Skip,
+)
+from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.positions import OffsetRange, ShardKey
+
+PartitionKey = tuple[str, str]  # table, partition path
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """The ledger's line of one shard."""
+
+    key: ShardKey
+    stream_id: str
+    first: int
+    next: int  # the offset that is read next
+    fetched: int
+    landed: int
+    dead: int
+    filtered: int
+    dropped: int
+    skipped: int  # offsets given up before they were read
+    lost: int  # landed rows whose files were given up
+    size_bytes: int
+    event_max_ms: int | None
+    active_ms: int  # `now` of the last batch that found records, or of the join
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What a slice has put into a partition of a table."""
+
+    table: str
+    partition: str
+    rows: int
+    files: int
+    entry: int  # the last one that put a file there
+    registered: bool
+    sealed_version: int  # 0: never
+    sealed_rows: int
+    sealed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unclosed:
+    """The one entry whose effects may not have happened yet."""
+
+    number: int
+    epoch: int
+    written_ms: int
+    body: Prepare | Reland | Seal
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A landing log up to and with entry `end`."""
+
+    end: int = -1
+    epoch: int = 0
+    last: str | None = None  # checksum of entry `end`
+    written_ms: int = 0
+    now_ms: int = 0  # the highest `now` of a batch
+    next_batch: int = 0
+    shards: Mapping[ShardKey, ShardState] = field(default_factory=lambda: MappingProxyType({}))
+    watermarks: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    partitions: Mapping[PartitionKey, PartitionState] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    owed: Mapping[str, Owed] = field(default_factory=lambda: MappingProxyType({}))
+    counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    unclosed: Unclosed | None = None
+    base: int = -1  # number of the snapshot that the fold began with
+
+    def generation(self, source: str, stream: str) -> tuple[int, str] | None:
+        """Return the current generation of a stream and its identity, or None."""
+        found = [
+            (state.key.generation, state.stream_id)
+            for state in self.shards.values()
+            if state.key.source == source and state.key.stream == stream
+        ]
+        return max(found) if found else None
+
+    def current(self) -> dict[ShardKey, ShardState]:
+        """Return the shards of each stream's current generation."""
+        newest: dict[tuple[str, str], int] = {}
+        for key in self.shards:
+            stream = (key.source, key.stream)
+            newest[stream] = max(newest.get(stream, 0), key.generation)
+        return {
+            key: state
+            for key, state in self.shards.items()
+            if newest[(key.source, key.stream)] == key.generation
+        }
+
+
+EMPTY = Fold()
+
+
+def extend(fold: Fold, entry: Entry) -> Fold:
+    """Return the fold with one more entry. Raises LogDamaged where `entry` does not follow."""
+    _check_chain(fold, entry)
+    if isinstance(entry.body, Open):
+        return _seen(fold, entry, {"epoch": entry.epoch})
+    closed = _close(fold, entry)
+    try:
+        changes = _apply(closed, entry, fold.unclosed)
+    except _Refused as refused:
+        _damaged(entry, str(refused))
+    return _seen(closed, entry, changes)
+
+
+class _Refused(Exception):
+    """A rule of the protocol does not hold."""
+
+
+def _require(condition: bool, reason: str) -> None:
+    if not condition:
+        raise _Refused(reason)
+
+
+def _damaged(entry: Entry, reason: str) -> NoReturn:
+    raise LogDamaged(
+        f"entry {entry.number} ({entry.kind}) does not follow: {reason}",
+        hint="keep everything as it is; compare the log directory with a backup or its archives",
+        entry=entry.number,
+    )
+
+
+def _check_chain(fold: Fold, entry: Entry) -> None:
+    if entry.number != fold.end + 1:
+        _damaged(entry, f"number {entry.number} after {fold.end}")
+    if entry.previous != fold.last:
+        _damaged(entry, "it names another predecessor")
+    if isinstance(entry.body, Open):
+        if entry.epoch <= fold.epoch:
+            _damaged(entry, f"epoch {entry.epoch} opened after epoch {fold.epoch}")
+    elif entry.epoch != fold.epoch:
+        _damaged(entry, f"epoch {entry.epoch} wrote while epoch {fold.epoch} owned the slice")
+
+
+def _seen(fold: Fold, entry: Entry, changes: Mapping[str, object]) -> Fold:
+    return replace(
+        fold,
+        end=entry.number,
+        last=entry.checksum,
+        written_ms=entry.written_ms,
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def _close(fold: Fold, entry: Entry) -> Fold:
+    """Return the fold after the effects of the unclosed entry, as `entry` tells them."""
+    unclosed, closing = fold.unclosed, entry.closing
+    expected = unclosed.number if unclosed else None
+    if (closing.entry if closing else None) != expected:
+        found = closing.entry if closing else None
+        _damaged(entry, f"it closes entry {found}, unclosed is {expected}")
+    if closing is None:
+        return fold
+    unknown = [done for done in closing.done if done not in fold.owed]
+    if unknown:
+        _damaged(entry, f"{unknown[0]} is done but was never owed")
+    owed = {owed.id: owed for owed in closing.owed}
+    kept = {key: value for key, value in fold.owed.items() if key not in closing.done}
+    partitions = _register(fold, closing, unclosed)
+    return replace(fold, unclosed=None, owed=kept | owed, partitions=partitions)
+
+
+def _register(
+    fold: Fold, closing: Closing, unclosed: Unclosed | None
+) -> Mapping[PartitionKey, PartitionState]:
+    """Mark partitions registered: those of the closed entry that are not owed, and those done."""
+    registered = {
+        (owed.table, owed.partition)
+        for done in closing.done
+        if (owed := fold.owed[done]).action == "register"
+    }
+    if unclosed and isinstance(unclosed.body, Prepare | Reland):
+        registered |= {(target.table, target.partition) for target in unclosed.body.targets}
+    registered -= {(owed.table, owed.partition) for owed in closing.owed}
+    changed = {
+        key: replace(fold.partitions[key], registered=True)
+        for key in registered
+        if key in fold.partitions and not fold.partitions[key].registered
+    }
+    return {**fold.partitions, **changed} if changed else fold.partitions
+
+
+def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, object]:
+    """Return what an entry changes in the fold besides having `closed` the one before."""
+    body: Body = entry.body
+    match body:
+        case Join():
+            return {"shards": _join(fold, body)}
+        case Prepare():
+            return _prepare(fold, entry, body)
+        case Reland():
+            return _reland(entry, body, closed)
+        case Skip():
+            return _skip(fold, body, closed)
+        case Seal():
+            return _seal(fold, entry, body)
+        case Retire():
+            gone = {(each.table, each.partition) for each in body.partitions}
+            kept = {key: state for key, state in fold.partitions.items() if key not in gone}
+            return {"partitions": kept}
+        case Commit():
+            _require(entry.closing is not None, "it closes nothing")
+            return {}
+        case Open():
+            return fail("open entries close nothing")
+
+
+def _join(fold: Fold, body: Join) -> Mapping[ShardKey, ShardState]:
+    shards = dict(fold.shards)
+    for joined in body.shards:
+        key = joined.key
+        _require(key not in shards, f"{key} joins a second time")
+        known = fold.generation(key.source, key.stream)
+        if known is None:
+            _require(key.generation == 1, f"{key} begins with generation {key.generation}")
+        elif joined.stream_id == known[1]:
+            _require(key.generation == known[0], f"{key} has the identity of another generation")
+        else:
+            _require(key.generation == known[0] + 1, f"{key} does not follow generation {known[0]}")
+        shards[key] = _new_shard(joined, fold.now_ms)
+    return shards
+
+
+def _new_shard(joined: Joined, now_ms: int) -> ShardState:
+    return ShardState(
+        key=joined.key,
+        stream_id=joined.stream_id,
+        first=joined.first_offset,
+        next=joined.first_offset,
+        fetched=0,
+        landed=0,
+        dead=0,
+        filtered=0,
+        dropped=0,
+        skipped=0,
+        lost=0,
+        size_bytes=0,
+        event_max_ms=None,
+        active_ms=now_ms,
+    )
+
+
+def _advance(shards: dict[ShardKey, ShardState], key: ShardKey, offsets: OffsetRange) -> ShardState:
+    """Return the shard's state, having checked that `offsets` begin where it ends."""
+    _require(key in shards, f"{key} was never joined")
+    state = shards[key]
+    _require(
+        offsets.start == state.next, f"{key}: range {offsets} while {state.next} is the next offset"
+    )
+    return state
+
+
+def _prepare(fold: Fold, entry: Entry, body: Prepare) -> Mapping[str, object]:
+    _require(body.batch == fold.next_batch, f"batch {body.batch}, expected {fold.next_batch}")
+    _require(body.now_ms >= fold.now_ms, "its time is below the log's last")
+    keys = [read.key for read in body.shards]
+    _require(len(set(keys)) == len(keys), "a shard stands in it twice")
+    shards, current = dict(fold.shards), fold.current()
+    for read in body.shards:
+        _require(read.key in current, f"{read.key} is not of the current generation")
+        shards[read.key] = _read(_advance(shards, read.key, read.offsets), read, body)
+    for table, watermark_ms in body.watermarks:
+        _require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
+    _check_files(body.files, body.targets, len(body.shards))
+    if body.query is None:
+        _check_counts(body)
+    counters = dict(fold.counters)
+    for name, count in body.counters:
+        counters[name] = counters.get(name, 0) + count
+    return {
+        "shards": shards,
+        "now_ms": body.now_ms,
+        "next_batch": body.batch + 1,
+        "watermarks": {**fold.watermarks, **dict(body.watermarks)},
+        "partitions": _fill(fold.partitions, entry.number, body.files, body.targets),
+        "counters": counters,
+        "unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body),
+    }
+
+
+def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
+    if body.query is None:
+        parts = read.landed + read.dead + read.filtered + read.dropped
+        _require(
+            read.fetched == parts, f"{read.key}: {read.fetched} fetched, {parts} accounted for"
+        )
+        _require(read.fetched <= read.offsets.size, f"{read.key}: more records than offsets")
+    known = [each for each in (state.event_max_ms, read.event_max_ms) if each is not None]
+    return replace(
+        state,
+        next=read.offsets.end,
+        fetched=state.fetched + read.fetched,
+        landed=state.landed + read.landed,
+        dead=state.dead + read.dead,
+        filtered=state.filtered + read.filtered,
+        dropped=state.dropped + read.dropped,
+        size_bytes=state.size_bytes + read.size_bytes,
+        event_max_ms=max(known, default=None),
+        active_ms=body.now_ms if read.fetched else state.active_ms,
+    )
+
+
+def _check_files(
+    files: tuple[DataFile, ...], targets: tuple[Target, ...], shard_count: int
+) -> None:
+    seen: set[str] = set()
+    for file in files:
+        _require(file.unique not in seen, f"file {file.unique} stands in it twice")
+        seen.add(file.unique)
+        _require(0 <= file.target < len(targets), f"file {file.unique} has no target")
+        spans = file.spans
+        _require(all(0 <= span.shard < shard_count for span in spans), "a span has no shard")
+        _require(not spans or sum(span.rows for span in spans) == file.rows, "rows of the spans")
+
+
+def _check_counts(body: Prepare) -> None:
+    """Check that the rows of the files are the records that the shards report."""
+    landed, dead = [0] * len(body.shards), [0] * len(body.shards)
+    for file in body.files:
+        counts = dead if body.targets[file.target].role is Role.DEAD else landed
+        for span in file.spans:
+            read = body.shards[span.shard]
+            inside = read.offsets.start <= span.start < span.end <= read.offsets.end
+            _require(
+                inside, f"file {file.unique} holds offsets outside of {read.key} {read.offsets}"
+            )
+            counts[span.shard] += span.rows
+    for index, read in enumerate(body.shards):
+        _require(
+            landed[index] == read.landed, f"{read.key}: {landed[index]} rows, {read.landed} landed"
+        )
+        _require(dead[index] == read.dead, f"{read.key}: {dead[index]} dead rows, {read.dead} dead")
+
+
+def _fill(
+    partitions: Mapping[PartitionKey, PartitionState],
+    number: int,
+    files: tuple[DataFile, ...],
+    targets: tuple[Target, ...],
+) -> Mapping[PartitionKey, PartitionState]:
+    filled = dict(partitions)
+    for file in files:
+        target = targets[file.target]
+        key = (target.table, target.partition)
+        state = filled.get(key) or PartitionState(*key, 0, 0, number, False, 0, 0, 0)
+        rows, count = state.rows + file.rows, state.files + 1
+        filled[key] = replace(state, rows=rows, files=count, entry=number)
+    return filled
+
+
+def _reland(entry: Entry, body: Reland, closed: Unclosed | None) -> Mapping[str, object]:
+    lost_rows = sum(file.rows for file, _ in _lost_files(closed, body.entry, body.lost))
+    rows = sum(file.rows for file in body.files)
+    _require(rows == lost_rows, f"{rows} rows landed again, {lost_rows} were lost")
+    _check_files(body.files, body.targets, len(body.shards))
+    return {"unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body)}
+
+
+def _lost_files(
+    closed: Unclosed | None, number: int | None, lost: tuple[str, ...]
+) -> list[tuple[DataFile, Target]]:
+    """Return the files that an entry gives up, all of them of the entry that it closes."""
+    if not lost:
+        return []
+    _require(closed is not None and closed.number == number, "lost files of an entry closed before")
+    if closed is None or isinstance(closed.body, Seal):
+        return fail("lost files of an entry that has none")
+    files = {file.unique: file for file in closed.body.files}
+    _require(files.keys() >= set(lost), "lost files that the entry does not name")
+    return [(files[each], closed.body.targets[files[each].target]) for each in lost]
+
+
+def _skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Mapping[str, object]:
+    shards = dict(fold.shards)
+    for each in body.ranges:
+        state = _advance(shards, each.key, each.offsets)
+        skipped = state.skipped + each.offsets.size
+        shards[each.key] = replace(state, next=each.offsets.end, skipped=skipped)
+    lost = _lost_files(closed, body.entry, body.lost)
+    counted = sum(rows for _, rows in body.lost_rows)
+    _require(counted == sum(file.rows for file, _ in lost), "rows of the lost files")
+    for key, rows in body.lost_rows:
+        _require(key in shards, f"{key} was never joined")
+        shards[key] = replace(shards[key], lost=shards[key].lost + rows)
+    partitions = dict(fold.partitions)
+    for file, target in lost:
+        state_of = partitions.get((target.table, target.partition))
+        if state_of:
+            left = replace(state_of, rows=state_of.rows - file.rows, files=state_of.files - 1)
+            partitions[target.table, target.partition] = left
+    return {"shards": shards, "partitions": partitions}
+
+
+def _seal(fold: Fold, entry: Entry, body: Seal) -> Mapping[str, object]:
+    partitions = dict(fold.partitions)
+    for sealed in body.partitions:
+        key = (sealed.table, sealed.partition)
+        state = partitions.get(key) or PartitionState(*key, 0, 0, entry.number, False, 0, 0, 0)
+        expected = state.sealed_version + 1
+        _require(sealed.version >= expected, f"{key[1]}: version {sealed.version} is not new")
+        partitions[key] = _sealed(state, sealed)
+    return {
+        "partitions": partitions,
+        "unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body),
+    }
+
+
+def _sealed(state: PartitionState, sealed: SealedPartition) -> PartitionState:
+    return replace(
+        state,
+        sealed_version=sealed.version,
+        sealed_rows=sealed.rows,
+        sealed_ms=sealed.now_ms,
+    )
+
+
+def forget_sealed(fold: Fold, before_ms: int) -> Fold:
+    """Return the fold without partitions that were sealed before `before_ms` and are registered.
+
+    For snapshots: what nothing can ask for any more need not be carried along.
+    """
+    check(fold.unclosed is None, "a snapshot ends at a closed entry")
+    kept = {
+        key: state
+        for key, state in fold.partitions.items()
+        if not (state.sealed_version and state.sealed_ms < before_ms)
+    }
+    return replace(fold, partitions=kept)

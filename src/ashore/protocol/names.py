@@ -1,0 +1,191 @@
+"""Every path and file name of a lake, built and parsed here and nowhere else.
+
+What it promises: names that begin with `.` or `_` are invisible to Hive, Spark and Trino, all
+others are final files. Every name carries 64 bits of its own or a number that is created
+exclusively, so that no name is used twice. Paths are relative to the lake root.
+What it must not know: what the files hold.
+
+    <database>.db/<table>/date=2026-11-21/hour=08/a-main-3-42-0007-<unique>.parquet
+    <database>.db/<table>/.ashore/owner-<k>.json
+    <database>.db/<table>/.ashore/<job>/<slice>/<epoch>/<batch>-<unique>.in-progress
+    .ashore/<job>/<slice>/log/00000000000000000042.json
+    .ashore/<job>/<slice>/log/_snapshot-<n>.json
+    .ashore/<job>/<slice>/log/_archive-<k>.gz
+"""
+
+import re
+from typing import NamedTuple
+
+from ashore.errors import check
+
+PRIVATE = ".ashore"
+ARCHIVE_ENTRIES = 1000  # entries in one archive: archive k holds [1000 k, 1000 (k + 1))
+
+JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+SLICE = re.compile(r"[A-Za-z0-9_]{1,50}")
+TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*\.[A-Za-z0-9][A-Za-z0-9_]*")
+_ENTRY = re.compile(r"(\d{20})\.json")
+_SNAPSHOT = re.compile(r"_snapshot-(\d{1,20})\.json")
+_ARCHIVE = re.compile(r"_archive-(\d{1,20})\.gz")
+_OWNER = re.compile(r"owner-(\d{1,20})\.json")
+_PENDING = re.compile(r"(\d+)-([0-9a-f]{16,})\.in-progress")
+_FINAL = re.compile(r"a-([A-Za-z0-9_]+)-(\d+)-(\d+)-(\d{4,})-([0-9a-f]{16,})\.([a-z0-9.]+)")
+
+
+class SliceName(NamedTuple):
+    """A slice of a job: what one landing log belongs to."""
+
+    job: str
+    slice: str
+
+    def __str__(self) -> str:
+        """Return `job/slice`."""
+        return f"{self.job}/{self.slice}"
+
+
+class PendingName(NamedTuple):
+    """What an in-progress file's name says."""
+
+    batch: int
+    unique: str
+
+
+class FinalName(NamedTuple):
+    """What a final file's name says."""
+
+    slice: str
+    epoch: int
+    batch: int
+    task: int
+    unique: str
+    extension: str
+
+
+def join(*parts: str) -> str:
+    """Join path parts, leaving out empty ones."""
+    return "/".join(part for part in parts if part)
+
+
+def parent(path: str) -> str:
+    """Return the directory that `path` is in; empty for the lake root."""
+    return path.rpartition("/")[0]
+
+
+def leaf(path: str) -> str:
+    """Return the last part of `path`."""
+    return path.rpartition("/")[2]
+
+
+def is_visible(path: str) -> bool:
+    """Tell whether Hive, Spark and Trino see the file: no part begins with `.` or `_`."""
+    return not any(part.startswith((".", "_")) for part in path.split("/"))
+
+
+def table_path(table: str) -> str:
+    """Return the directory of `database.table`."""
+    check(TABLE.fullmatch(table) is not None, f"table name {table!r}")
+    database, name = table.split(".")
+    return f"{database}.db/{name}"
+
+
+def log_directory(name: SliceName) -> str:
+    """Return the directory of a slice's landing log."""
+    check(JOB.fullmatch(name.job) is not None, f"job name {name.job!r}")
+    check(SLICE.fullmatch(name.slice) is not None, f"slice name {name.slice!r}")
+    return join(PRIVATE, name.job, name.slice, "log")
+
+
+def job_directory(job: str) -> str:
+    """Return the directory whose subdirectories are the slices of a job."""
+    return join(PRIVATE, job)
+
+
+def entry_path(name: SliceName, number: int) -> str:
+    """Return the path of entry `number`."""
+    check(number >= 0, f"entry number {number}")
+    return join(log_directory(name), f"{number:020d}.json")
+
+
+def snapshot_path(name: SliceName, number: int) -> str:
+    """Return the path of the snapshot that ends at entry `number`."""
+    return join(log_directory(name), f"_snapshot-{number}.json")
+
+
+def archive_path(name: SliceName, index: int) -> str:
+    """Return the path of archive `index`: entries [1000 index, 1000 (index + 1))."""
+    return join(log_directory(name), f"_archive-{index}.gz")
+
+
+def parse_entry(file_name: str) -> int | None:
+    """Return the number of an entry's file name, or None."""
+    return _number(_ENTRY, file_name)
+
+
+def parse_snapshot(file_name: str) -> int | None:
+    """Return the number of a snapshot's file name, or None."""
+    return _number(_SNAPSHOT, file_name)
+
+
+def parse_archive(file_name: str) -> int | None:
+    """Return the index of an archive's file name, or None."""
+    return _number(_ARCHIVE, file_name)
+
+
+def owner_path(table: str, number: int) -> str:
+    """Return the path of a table's owner file `number`. The highest rules."""
+    return join(table_path(table), PRIVATE, f"owner-{number}.json")
+
+
+def owner_directory(table: str) -> str:
+    """Return the directory of a table's owner files."""
+    return join(table_path(table), PRIVATE)
+
+
+def parse_owner(file_name: str) -> int | None:
+    """Return the number of an owner's file name, or None."""
+    return _number(_OWNER, file_name)
+
+
+def staging_root(table: str, name: SliceName) -> str:
+    """Return the directory whose subdirectories are the epochs of a slice in a table."""
+    return join(table_path(table), PRIVATE, name.job, name.slice)
+
+
+def staging_directory(table: str, name: SliceName, epoch: int) -> str:
+    """Return the directory of a writer's in-progress and pending files in a table."""
+    return join(staging_root(table, name), str(epoch))
+
+
+def pending_name(batch: int, unique: str) -> str:
+    """Return the file name of an in-progress or pending file."""
+    return f"{batch}-{unique}.in-progress"
+
+
+def parse_pending(file_name: str) -> PendingName | None:
+    """Return what a pending file's name says, or None where it is not one."""
+    match = _PENDING.fullmatch(file_name)
+    return PendingName(int(match[1]), match[2]) if match else None
+
+
+def final_name(name: FinalName) -> str:
+    """Return the file name of a final file."""
+    head = f"a-{name.slice}-{name.epoch}-{name.batch}-{name.task:04d}-{name.unique}"
+    return f"{head}.{name.extension}"
+
+
+def parse_final(file_name: str) -> FinalName | None:
+    """Return what a final file's name says, or None where it is not one of ours."""
+    match = _FINAL.fullmatch(file_name)
+    if not match:
+        return None
+    return FinalName(match[1], int(match[2]), int(match[3]), int(match[4]), match[5], match[6])
+
+
+def success_name(version: int) -> str:
+    """Return the name of the success file of a seal's version, from 1."""
+    return "_SUCCESS" if version == 1 else f"_SUCCESS.{version}"
+
+
+def _number(pattern: re.Pattern[str], file_name: str) -> int | None:
+    match = pattern.fullmatch(file_name)
+    return int(match[1]) if match else None

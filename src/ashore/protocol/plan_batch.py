@@ -1,0 +1,212 @@
+"""Step 1 of a batch: which offsets are read next, and how they are divided among tasks.
+
+What it is: `plan_batch`, from the fold, the source's offsets and the job's limits.
+What it promises: pure. Ranges begin at the log's next offsets and end at or below the source's
+stable end. A topic partition with most of the backlog becomes many pieces, small ranges share
+tasks, so that tasks are even. The batch's time never goes back, nor does a watermark.
+What it must not know: how a range is read.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ashore.errors import check
+from ashore.protocol.fold import Fold, ShardState
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+
+TASK_RECORDS_MIN = 20_000  # below this a task costs more than it saves
+TASK_RECORDS_MAX = 2_000_000  # above this a failed task costs too much to repeat
+BYTES_UNKNOWN = 1_000  # a record's size before the first batch has told
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOffsets:
+    """What the source has of one shard."""
+
+    earliest: int  # the first offset that it still has
+    end: int  # one past the last stable record (for Kafka: the last stable offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a batch."""
+
+    records: int
+    size_bytes: int
+    parallelism: int  # tasks that can run side by side
+    idle_after_ms: int  # a shard without records for so long does not hold a watermark up
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """One batch to be read.
+
+    `large` ranges are read in pieces of at most `piece_records` offsets, one task a piece;
+    `small` ranges, whole, by `shared_tasks` tasks together.
+    """
+
+    batch: int
+    now_ms: int
+    watermarks: tuple[tuple[str, int], ...]
+    ranges: tuple[ShardRange, ...]
+    large: tuple[ShardRange, ...]
+    piece_records: int
+    small: tuple[ShardRange, ...]
+    shared_tasks: int
+    is_behind: bool  # the source has more than the limits allow: the next batch follows at once
+
+    @property
+    def size(self) -> int:
+        """The number of offsets in the batch."""
+        return sum(each.offsets.size for each in self.ranges)
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks."""
+        pieces = (math.ceil(each.offsets.size / self.piece_records) for each in self.large)
+        return sum(pieces) + self.shared_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The source has nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Offsets that the source no longer has. Nothing is read before they are skipped."""
+
+    ranges: tuple[ShardRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WentBack:
+    """A shard that ends below what was landed: its stream is not the one that the log knows."""
+
+    key: ShardKey
+    next: int
+    end: int
+
+
+def plan_batch(
+    fold: Fold,
+    offsets: Mapping[ShardKey, ShardOffsets],
+    tables: Mapping[str, str],
+    limits: Limits,
+    now_ms: int,
+) -> BatchPlan | Nothing | Gaps | WentBack:
+    """Plan the next batch.
+
+    Arguments:
+        fold: of the slice's log.
+        offsets: of every joined shard of a current generation that the job reads.
+        tables: stream to the table that it feeds.
+        limits: of the job.
+        now_ms: the driver's clock.
+
+    """
+    backlog: dict[ShardKey, OffsetRange] = {}
+    gaps: list[ShardRange] = []
+    for key, there in sorted(offsets.items()):
+        state = fold.shards[key]
+        if there.end < state.next:
+            return WentBack(key, state.next, there.end)
+        if there.earliest > state.next:
+            gaps.append(ShardRange(key, OffsetRange(state.next, there.earliest)))
+        elif there.end > state.next:
+            backlog[key] = OffsetRange(state.next, there.end)
+    if gaps:
+        return Gaps(tuple(gaps))
+    if not backlog:
+        return Nothing()
+    now_ms = max(now_ms, fold.now_ms)
+    allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))
+    ranges = _divide(backlog, allowed)
+    return _split(
+        BatchPlan(
+            batch=fold.next_batch,
+            now_ms=now_ms,
+            watermarks=plan_watermarks(fold, tables, now_ms, limits.idle_after_ms),
+            ranges=ranges,
+            large=(),
+            piece_records=1,
+            small=(),
+            shared_tasks=0,
+            is_behind=sum(each.size for each in backlog.values()) > allowed,
+        ),
+        limits.parallelism,
+    )
+
+
+def plan_watermarks(
+    fold: Fold, tables: Mapping[str, str], now_ms: int, idle_after_ms: int
+) -> tuple[tuple[str, int], ...]:
+    """Return per table the lowest of its shards' highest event times, never below the last one.
+
+    Shards that have been idle for `idle_after_ms` do not count. A table that has one shard which
+    is not idle and has no event time yet keeps what it had.
+    """
+    per_table: dict[str, list[ShardState]] = {}
+    for state in fold.current().values():
+        if state.key.stream in tables and now_ms - state.active_ms < idle_after_ms:
+            per_table.setdefault(tables[state.key.stream], []).append(state)
+    watermarks = dict(fold.watermarks)
+    for table, states in per_table.items():
+        known = [state.event_max_ms for state in states if state.event_max_ms is not None]
+        if len(known) == len(states):
+            watermarks[table] = max(min(known), watermarks.get(table, min(known)))
+    return tuple(sorted(watermarks.items()))
+
+
+def _records_within(size_bytes: int, fold: Fold, keys: Sequence[ShardKey]) -> int:
+    """Estimate how many records fit, from the sizes of all records fetched so far."""
+    fetched = sum(fold.shards[key].fetched for key in keys)
+    size = sum(fold.shards[key].size_bytes for key in keys)
+    average = size / fetched if fetched else BYTES_UNKNOWN
+    return max(1, int(size_bytes / max(average, 1)))
+
+
+def _divide(backlog: Mapping[ShardKey, OffsetRange], allowed: int) -> tuple[ShardRange, ...]:
+    """Cut the backlog to `allowed` offsets, each shard by its share, so that all end together."""
+    total = sum(each.size for each in backlog.values())
+    if total <= allowed:
+        return tuple(ShardRange(key, offsets) for key, offsets in backlog.items())
+    ranges, left, rest = [], allowed, total
+    for key, offsets in backlog.items():
+        share = math.ceil(left * offsets.size / rest)
+        left, rest = left - share, rest - offsets.size
+        if share:
+            ranges.append(ShardRange(key, OffsetRange(offsets.start, offsets.start + share)))
+    return tuple(ranges)
+
+
+def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
+    """Divide the ranges of a plan among even tasks."""
+    wanted = max(math.ceil(plan.size / TASK_RECORDS_MAX), 1)
+    wanted = parallelism * math.ceil(wanted / parallelism)
+    tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), wanted)
+    piece = math.ceil(plan.size / tasks)
+    large = tuple(each for each in plan.ranges if each.offsets.size > piece / 2)
+    small = tuple(each for each in plan.ranges if each.offsets.size <= piece / 2)
+    shared = math.ceil(sum(each.offsets.size for each in small) / piece)
+    return BatchPlan(
+        batch=plan.batch,
+        now_ms=plan.now_ms,
+        watermarks=plan.watermarks,
+        ranges=plan.ranges,
+        large=large,
+        piece_records=piece,
+        small=small,
+        shared_tasks=shared,
+        is_behind=plan.is_behind,
+    )
+
+
+def check_plan(plan: BatchPlan, fold: Fold) -> None:
+    """Raise InvariantBroken unless the plan continues the fold. Read again before an append."""
+    check(plan.batch == fold.next_batch, "the plan is for another batch")
+    for each in plan.ranges:
+        check(each.offsets.start == fold.shards[each.key].next, f"{each} does not continue the log")
+    divided = sorted([*plan.large, *plan.small])
+    check(divided == sorted(plan.ranges), "the plan's tasks do not cover its ranges")

@@ -1,0 +1,58 @@
+"""Which in-progress files the janitor may delete.
+
+What it promises: pure. Only files that no unclosed entry names, of an older epoch or of a closed
+batch. The time-to-live is courtesy to slow tasks; safety rests on no clock: a file that is still
+wanted is either named by the unclosed entry, or of the current epoch and the next batch.
+What it must not know: how files are listed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ashore.protocol.entries import Prepare, Reland
+from ashore.protocol.fold import Fold
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file in a staging directory of the slice."""
+
+    path: str
+    epoch: int
+    batch: int
+    unique: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Delete one file that nothing can want any more."""
+
+    file: StagedFile
+    why: str
+
+
+def plan_clean(
+    fold: Fold, staged: Iterable[StagedFile], now_ms: int, ttl_ms: int
+) -> tuple[DeleteFile, ...]:
+    """Return what may be deleted.
+
+    Requires: `fold` was read before `staged` was listed, or after; either is safe, since epochs
+    and batches only grow.
+    """
+    unclosed = fold.unclosed
+    wanted: set[str] = set()
+    closed_below = fold.next_batch
+    if unclosed and isinstance(unclosed.body, Prepare | Reland):
+        wanted = {file.unique for file in unclosed.body.files}
+        closed_below = unclosed.body.batch
+    steps = []
+    for file in staged:
+        if file.unique in wanted or now_ms - file.modified_ms < ttl_ms:
+            continue
+        if file.epoch < fold.epoch:
+            steps.append(DeleteFile(file, f"epoch {file.epoch} is over"))
+        elif file.epoch == fold.epoch and file.batch < closed_below:
+            steps.append(DeleteFile(file, f"batch {file.batch} is closed"))
+    return tuple(steps)

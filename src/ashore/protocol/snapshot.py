@@ -1,0 +1,77 @@
+"""Log snapshots: a fold as bytes, so that a start reads the snapshot and the tail only.
+
+What it promises: `read_snapshot(write_snapshot(fold))` is the fold, except its `base`. A snapshot
+ends at a closed entry and carries that entry's checksum, so that the chain goes on from it.
+What it must not know: when a snapshot is due, and where it is kept.
+"""
+
+from dataclasses import dataclass
+
+from ashore.errors import check
+from ashore.protocol import codec
+from ashore.protocol.codec import Malformed
+from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
+from ashore.protocol.fold import Fold, PartitionState, ShardState
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A fold without its unclosed entry, in lists: what stands in the file."""
+
+    format_version: int
+    number: int
+    epoch: int
+    last: str | None
+    written_ms: int
+    now_ms: int
+    next_batch: int
+    shards: tuple[ShardState, ...]
+    watermarks: tuple[tuple[str, int], ...]
+    partitions: tuple[PartitionState, ...]
+    owed: tuple[Owed, ...]
+    counters: tuple[tuple[str, int], ...]
+    checksum: str
+
+
+def write_snapshot(fold: Fold) -> bytes:
+    """Return the bytes of the snapshot that ends where `fold` ends. Requires: nothing unclosed."""
+    check(fold.unclosed is None and fold.end >= 0, "a snapshot ends at a closed entry")
+    document = _Document(
+        format_version=FORMAT_VERSION,
+        number=fold.end,
+        epoch=fold.epoch,
+        last=fold.last,
+        written_ms=fold.written_ms,
+        now_ms=fold.now_ms,
+        next_batch=fold.next_batch,
+        shards=tuple(fold.shards[key] for key in sorted(fold.shards)),
+        watermarks=tuple(sorted(fold.watermarks.items())),
+        partitions=tuple(fold.partitions[key] for key in sorted(fold.partitions)),
+        owed=tuple(fold.owed[key] for key in sorted(fold.owed)),
+        counters=tuple(sorted(fold.counters.items())),
+        checksum="",
+    )
+    encoded = codec.encode_object(document)
+    return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
+
+
+def read_snapshot(data: bytes) -> Fold:
+    """Return the fold that `data` holds. Raises EntryInvalid, and nothing else."""
+    try:
+        document = codec.decode(_Document, dict(open_bytes(data)))
+    except Malformed as error:
+        raise EntryInvalid(str(error)) from None
+    return Fold(
+        end=document.number,
+        epoch=document.epoch,
+        last=document.last,
+        written_ms=document.written_ms,
+        now_ms=document.now_ms,
+        next_batch=document.next_batch,
+        shards={state.key: state for state in document.shards},
+        watermarks=dict(document.watermarks),
+        partitions={(state.table, state.partition): state for state in document.partitions},
+        owed={owed.id: owed for owed in document.owed},
+        counters=dict(document.counters),
+        base=document.number,
+    )
