@@ -6,7 +6,6 @@ topics exist only when somebody makes them; transactions work with one broker.
 What it must not know: topics, clients, Ashore's jobs.
 """
 
-import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from uuid import uuid4
 from ashore.errors import ServiceError
 from ashore.services.jars import Progress, class_path
 from ashore.services.java import find_java
+from ashore.services.notes import read_note, write_note
 from ashore.services.ports import LOOPBACK, find_free_ports, is_free, is_listening
 from ashore.services.process import Command, ServerProcess
 
@@ -97,7 +97,6 @@ class Kafka:
         Raises ServiceError if the port is taken or the broker does not come up.
         """
         jars = class_path("kafka", progress=self.progress)
-        self.directory.mkdir(parents=True, exist_ok=True)
         port = int(self._identity()["port"])
         if not self.process.is_alive() and not is_free(port):
             raise ServiceError(f"port {port} of {self.directory} is taken by somebody else")
@@ -131,16 +130,15 @@ class Kafka:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _identity(self) -> dict[str, str]:
+    def _identity(self) -> dict[str, str | int]:
         """Return cluster id and ports, which are chosen once for a directory."""
         path = self.directory / "kafka.json"
-        if not path.exists():
+        known = read_note(path, ("cluster", "port", "controller_port"))
+        if known is None:
             port, controller = find_free_ports(2)
-            chosen = {"cluster": uuid4().hex[:22], "port": port, "controller_port": controller}
-            self.directory.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(chosen), "utf-8")
-        identity: dict[str, str] = json.loads(path.read_text("utf-8"))
-        return identity
+            known = {"cluster": uuid4().hex[:22], "port": port, "controller_port": controller}
+            write_note(path, known)
+        return known
 
     def _properties(self) -> str:
         own = self._identity()

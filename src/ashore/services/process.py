@@ -8,7 +8,6 @@ stopped, and the error holds the end of its log.
 What it must not know: which server it is. Needs Linux: it reads /proc.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -20,9 +19,11 @@ from typing import NamedTuple
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
+from ashore.services.notes import read_note, write_note
 
 CLOCK = SystemClock()
 POLL_S = 0.05
+KILL_DEADLINE_S = 10
 LOG_TAIL_LINES = 25
 
 # A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
@@ -69,17 +70,9 @@ class ServerProcess:
         self._note = directory / f"{name}.process.json"
 
     def id(self) -> ProcessId | None:
-        """Return what was started last, dead or alive, or None."""
-        try:
-            note = json.loads(self._note.read_text("utf-8"))
-            return ProcessId(pid=int(note["pid"]), started=int(note["started"]))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise ServiceError(
-                f"{self._note} is damaged: {error}",
-                hint=f"stop the {self.name} process by hand, then remove the file",
-            ) from error
+        """Return what was started last, dead or alive, or None after a stop."""
+        note = read_note(self._note, ("pid", "started"))
+        return ProcessId(int(note["pid"]), int(note["started"])) if note else None
 
     def is_alive(self) -> bool:
         """Tell whether the process runs."""
@@ -105,12 +98,22 @@ class ServerProcess:
             raise
 
     def stop(self, *, grace_s: float = 15) -> None:
-        """End the process and all of its session: SIGTERM, then SIGKILL. Nothing if it is gone."""
-        self._end(signal.SIGTERM, grace_s)
+        """End the process and its session: SIGTERM, after `grace_s` SIGKILL. Nothing if gone."""
+        known = self.id()
+        if known is not None:
+            _signal_session(known, signal.SIGTERM)
+            if not _wait_until_gone(known, grace_s):
+                self.kill()
+        self._note.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End it as a power cut would: SIGKILL to all of its session."""
-        self._end(signal.SIGKILL, 0)
+        """End the process and its session with SIGKILL, as a power cut would."""
+        known = self.id()
+        if known is not None:
+            _signal_session(known, signal.SIGKILL)
+            if not _wait_until_gone(known, KILL_DEADLINE_S):
+                raise ServiceError(f"{self.name}, pid {known.pid}, does not end after SIGKILL")
+        self._note.unlink(missing_ok=True)
 
     def _spawn(self, command: Command) -> None:
         command.directory.mkdir(parents=True, exist_ok=True)
@@ -125,8 +128,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         _CHILDREN[child.pid] = child
-        note = {"name": self.name, "pid": child.pid, "started": _start_time(child.pid) or 0}
-        self._note.write_text(json.dumps(note), "utf-8")
+        write_note(self._note, {"pid": child.pid, "started": _start_time(child.pid) or 0})
 
     def _wait_until_ready(
         self, is_ready: Callable[[str], bool], log_start: int, deadline_s: float
@@ -146,20 +148,6 @@ class ServerProcess:
         with self.log_path.open("rb") as log:
             log.seek(start)
             return log.read().decode("utf-8", "replace")
-
-    def _end(self, first: signal.Signals, grace_s: float) -> None:
-        """Signal the session, wait for all of it, then remove the note."""
-        known = self.id()
-        if known is None:
-            return
-        if session_members(known):
-            _signal(known.pid, first)
-            if not _wait_until_gone(known, grace_s):
-                _signal(known.pid, signal.SIGKILL)
-                if not _wait_until_gone(known, 10):
-                    raise ServiceError(f"{self.name}, pid {known.pid}, does not end after SIGKILL")
-        _reap(known.pid)
-        self._note.unlink(missing_ok=True)
 
 
 def session_members(leader: ProcessId) -> list[ProcessId]:
@@ -190,20 +178,26 @@ def children_of(parent: ProcessId) -> list[ProcessId]:
     return found
 
 
-def _wait_until_gone(leader: ProcessId, grace_s: float) -> bool:
-    deadline = CLOCK.monotonic_s() + max(grace_s, 5)
+def signal_process(process: ProcessId, number: signal.Signals) -> None:
+    """Signal this very process, if it still runs."""
+    if process.is_alive():
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def _signal_session(leader: ProcessId, number: signal.Signals) -> None:
+    for member in session_members(leader):
+        signal_process(member, number)
+
+
+def _wait_until_gone(leader: ProcessId, deadline_s: float) -> bool:
+    deadline = CLOCK.monotonic_s() + deadline_s
     while session_members(leader):
         if CLOCK.monotonic_s() > deadline:
             return False
-        _reap(leader.pid)
         CLOCK.sleep(POLL_S)
+    _reap(leader.pid)
     return True
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    """Signal the process group that was started with `pid` as leader, if it still has members."""
-    with suppress(ProcessLookupError):
-        os.killpg(pid, number)
 
 
 def _reap(pid: int) -> None:

@@ -1,0 +1,189 @@
+"""Services that stay up until they are told to go: what `ashore services` calls.
+
+What it is: `up`, `down` and `status` over one directory, with a directory below for each service.
+What it promises: any later process can stop what an earlier one started; a service that died, or a
+machine that was restarted, is seen as such and cleaned up; a service that is up is left alone.
+What it must not know: how a service is started. Not for jobs, which name their servers themselves.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from ashore.errors import ServiceError
+from ashore.services.jars import Progress
+from ashore.services.kafka import Kafka
+from ashore.services.process import ServerProcess
+from ashore.services.spark_cluster import SparkCluster
+
+
+class Service(Protocol):
+    """Real servers in one directory."""
+
+    @property
+    def processes(self) -> list[ServerProcess]:
+        """Return the server processes, running or not."""
+        ...
+
+    def endpoint(self) -> dict[str, str]:
+        """Return what clients need."""
+        ...
+
+    def start(self) -> None:
+        """Start all processes and wait until they serve."""
+        ...
+
+    def stop(self) -> None:
+        """End all processes; what is down already is no error."""
+        ...
+
+
+class State(StrEnum):
+    """What the processes of a service are doing."""
+
+    UP = "up"
+    PARTLY = "partly"  # some processes died
+    DIED = "died"  # it was up, and ended without `down`
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One server process."""
+
+    name: str
+    pid: int | None
+    is_alive: bool
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """One service: what `ashore services status` shows."""
+
+    name: str
+    state: State
+    endpoint: dict[str, str]  # empty unless it is up
+    processes: tuple[ProcessStatus, ...]
+    directory: Path
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the status as `--json` prints it."""
+        return {
+            "state": self.state.value,
+            "endpoint": self.endpoint,
+            "processes": {each.name: each.pid for each in self.processes if each.is_alive},
+            "logs": [str(each.log) for each in self.processes],
+            "directory": str(self.directory),
+        }
+
+
+KNOWN: dict[str, Callable[[Path, Progress | None], Service]] = {
+    "kafka": lambda directory, progress: Kafka(directory, progress=progress),
+    "spark": lambda directory, _: SparkCluster(directory),
+}
+PLANNED = ("bookkeeper", "hdfs", "hive", "zookeeper")
+
+
+def home_directory() -> Path:
+    """Return where services live: $ASHORE_HOME/services, else ~/.local/state/ashore/services."""
+    own = os.environ.get("ASHORE_HOME")
+    return (Path(own) if own else Path.home() / ".local" / "state" / "ashore") / "services"
+
+
+def up(
+    names: Sequence[str], directory: Path | None = None, progress: Progress | None = None
+) -> dict[str, dict[str, str]]:
+    """Bring services up and return the endpoint of each. One that is up already is left alone.
+
+    Raises ServiceError if one does not come up; those before it stay up.
+    If interrupted: `down` and a further `up` clean up.
+    """
+    home = directory or home_directory()
+    _check_names(names)
+    endpoints = {}
+    with _locked(home):
+        for name in names:
+            service = KNOWN[name](home / name, progress)
+            state = _status(name, service, home / name).state
+            if state is not State.UP:
+                _say(progress, f"{name}: starting")
+                service.stop()
+                service.start()
+            endpoints[name] = service.endpoint()
+            _say(progress, f"{name}: up {' '.join(endpoints[name].values())}")
+    return endpoints
+
+
+def down(
+    names: Iterable[str] = (), directory: Path | None = None, progress: Progress | None = None
+) -> list[str]:
+    """Stop services (all, unless named) and return which had processes. Their data is kept."""
+    home = directory or home_directory()
+    chosen = list(names) or list(KNOWN)
+    _check_names(chosen)
+    stopped = []
+    with _locked(home):
+        for name in chosen:
+            service = KNOWN[name](home / name, progress)
+            was = _status(name, service, home / name).state
+            service.stop()
+            if was in (State.UP, State.PARTLY):
+                stopped.append(name)
+                _say(progress, f"{name}: down")
+    return stopped
+
+
+def status(directory: Path | None = None) -> dict[str, ServiceStatus]:
+    """Return the status of every known service. Changes nothing, waits for nobody."""
+    home = directory or home_directory()
+    return {
+        name: _status(name, make(home / name, None), home / name) for name, make in KNOWN.items()
+    }
+
+
+def _status(name: str, service: Service, directory: Path) -> ServiceStatus:
+    processes = []
+    for process in service.processes:
+        known = process.id()
+        is_alive = known is not None and known.is_alive()
+        pid = known.pid if known else None
+        processes.append(ProcessStatus(process.name, pid, is_alive, process.log_path))
+    if all(each.is_alive for each in processes):
+        state = State.UP
+    elif any(each.is_alive for each in processes):
+        state = State.PARTLY
+    else:
+        state = State.DIED if any(each.pid for each in processes) else State.DOWN
+    endpoint = service.endpoint() if state is State.UP else {}
+    return ServiceStatus(name, state, endpoint, tuple(processes), directory)
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name in PLANNED:
+            raise ServiceError(
+                f"service {name!r} is planned, this version does not have it",
+                hint=f"known now: {', '.join(KNOWN)}",
+            )
+        if name not in KNOWN:
+            raise ServiceError(f"no service {name!r}", hint=f"known: {', '.join(KNOWN)}")
+
+
+def _say(progress: Progress | None, text: str) -> None:
+    if progress:
+        progress(text)
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Let one `up` or `down` work at a time. The lock ends with the process."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
