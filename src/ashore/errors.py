@@ -22,6 +22,7 @@
     - BadRecord               a record is invalid and the table says on_invalid: fail
     - SchemaConflict          the table on the lake has another schema
     - TableOwned              another job owns the table
+  + BatchFailed               reading or writing a batch failed; nothing was prepared
   + SourceError               the source cannot be read
     - SourceUnreachable
     - StreamMissing
@@ -190,6 +191,12 @@ class TableOwned(Stopped):
     """Another job owns the table."""
 
     code = "table-owned"
+
+
+class BatchFailed(AshoreError):
+    """Reading or writing a batch failed. Nothing was prepared; the batch is planned again."""
+
+    code = "batch-failed"
 
 
 class SourceError(AshoreError):

@@ -66,26 +66,21 @@ class MoveOutcome(StrEnum):
     LOST = "lost"  # the target is absent, the source gone or wrong: stop, keep everything
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What lies at a path."""
+def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | None) -> MoveOutcome:
+    """Decide after an error, from the sizes found at the source first and at the target second.
 
-    size_bytes: int
-    checksum: str
-
-
-def judge_move(place: FilePlace, source: Found | None, target: Found | None) -> MoveOutcome:
-    """Decide after an error, from what was found at the source first and at the target second.
-
+    None: nothing lies there. Sizes are enough here: both names are used once and the file was
+    synced before its entry, so that content under these names is this file or a part of it;
+    `verify` reads checksums.
     Requires: the source was looked at before the target, so that a move which takes effect in
     between is found at its target.
     """
-    wanted = Found(place.file.size_bytes, place.file.checksum)
-    if target == wanted:
+    wanted = place.file.size_bytes
+    if target_bytes == wanted:
         return MoveOutcome.ALREADY_MOVED
-    if target is not None:
+    if target_bytes is not None:
         return MoveOutcome.CONFLICT
-    return MoveOutcome.AGAIN if source == wanted else MoveOutcome.LOST
+    return MoveOutcome.AGAIN if source_bytes == wanted else MoveOutcome.LOST
 
 
 def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:

@@ -1,0 +1,210 @@
+"""Step 2 as the landing loop sees it: an order goes out, written files come back.
+
+What it is: the seam between the loop and whatever reads and writes a batch (Spark, a test).
+What it promises: orders and results are values that can be pickled; what a task reports is one
+`TaskResult`, sent as bytes.
+What it must not know: Spark, Kafka.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ashore.errors import CountsDisagree
+from ashore.protocol import codec
+from ashore.protocol.entries import Prepare, ShardRead
+from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """What happens to records that come late or from the future."""
+
+    after_ms: int
+    policy: str  # rehome | keep | side
+    future_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """How the records of one topic become rows of a table. All an executor needs to know."""
+
+    table: str  # database.table
+    decode: str  # json | text | bytes
+    schema: str  # DDL of the table's own columns
+    event_column: str | None
+    event_unit: str  # s | ms | us | ns; ignored for timestamp columns
+    partition_by: tuple[str, ...]
+    timezone: str
+    late: LateRule
+    format: str  # parquet | orc | jsonl
+    on_invalid: str  # dead_letter | drop | fail
+    provenance: bool
+    roll_bytes: int
+    is_decoded_by_spark: bool  # the reader adds `decoded` (struct) and `keep` (boolean) columns
+    select: tuple[str, ...]  # SQL expressions, for the reader
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSpan:
+    """For a reland: only records of this target and these offsets are written."""
+
+    table: str
+    partition: str
+    key: ShardKey
+    offsets: OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOrder:
+    """Everything that the tasks of one batch need to know besides their records."""
+
+    lake: str
+    name: SliceName
+    epoch: int
+    batch: int
+    now_ms: int
+    watermarks: tuple[tuple[str, int], ...]
+    ranges: tuple[ShardRange, ...]
+    tables: tuple[tuple[str, TableSpec], ...]  # stream, its table
+    deadline_s: float
+    keep: tuple[KeepSpan, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one task did. Indices in `files` refer to this result's `targets` and `reads`."""
+
+    task: int
+    reads: tuple[ShardRead, ...]
+    targets: tuple[Target, ...]
+    files: tuple[DataFile, ...]
+    counters: tuple[tuple[str, int], ...]
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes that travel from the executor to the driver."""
+        return json.dumps(codec.encode_object(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TaskResult":
+        """Return the result that `to_bytes` wrote."""
+        return codec.decode(cls, json.loads(data))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch did, all tasks together, in the form that a `prepare` holds."""
+
+    reads: tuple[ShardRead, ...]
+    targets: tuple[Target, ...]
+    files: tuple[DataFile, ...]
+    counters: tuple[tuple[str, int], ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in files of main and late tables."""
+        return sum(read.landed for read in self.reads)
+
+
+class BatchRunner(Protocol):
+    """Reads and writes one batch. Called by the thread of one slice."""
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """Run step 2: one job, whose tasks return once their files are closed and synced.
+
+        Raises BatchFailed, BadRecord, or SourceError. Files of failed attempts may stay behind.
+        """
+        ...
+
+    def probe(self, path: str, content: bytes) -> None:
+        """Have an executor write a new file, as tasks do."""
+        ...
+
+    def cancel(self) -> None:
+        """Make a `run` that is under way in another thread fail soon."""
+        ...
+
+
+def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
+    """Put the results of all tasks together. Raises CountsDisagree where they do not fit.
+
+    Ranges of the order that no task reported (they hold no records) count as read and empty.
+    """
+    index_of = {each.key: index for index, each in enumerate(order.ranges)}
+    specs = dict(order.tables)
+    reads = [
+        ShardRead(each.key, each.offsets, specs[each.key.stream].table, 0, 0, 0, 0, 0, 0, None)
+        for each in order.ranges
+    ]
+    targets: dict[Target, int] = {}
+    files: list[DataFile] = []
+    counters: dict[str, int] = {}
+    for result in results:
+        for read in result.reads:
+            if read.key not in index_of:
+                raise CountsDisagree(f"task {result.task} read {read.key}, which was not asked for")
+            position = index_of[read.key]
+            reads[position] = _add(reads[position], read)
+        for file in result.files:
+            target = targets.setdefault(result.targets[file.target], len(targets))
+            spans = tuple(
+                replace(span, shard=index_of[result.reads[span.shard].key]) for span in file.spans
+            )
+            files.append(replace(file, target=target, spans=spans))
+        for name, count in result.counters:
+            counters[name] = counters.get(name, 0) + count
+    written = Written(tuple(reads), tuple(targets), tuple(files), tuple(sorted(counters.items())))
+    _check(written)
+    return written
+
+
+def _add(left: ShardRead, right: ShardRead) -> ShardRead:
+    known = [each for each in (left.event_max_ms, right.event_max_ms) if each is not None]
+    return replace(
+        left,
+        fetched=left.fetched + right.fetched,
+        landed=left.landed + right.landed,
+        dead=left.dead + right.dead,
+        filtered=left.filtered + right.filtered,
+        dropped=left.dropped + right.dropped,
+        size_bytes=left.size_bytes + right.size_bytes,
+        event_max_ms=max(known, default=None),
+    )
+
+
+def _check(written: Written) -> None:
+    """Check that every record fetched is in exactly one place. Raises CountsDisagree."""
+    rows = [[0, 0] for _ in written.reads]
+    for file in written.files:
+        is_dead = written.targets[file.target].role is Role.DEAD
+        for span in file.spans:
+            rows[span.shard][is_dead] += span.rows
+    for read, (landed, dead) in zip(written.reads, rows, strict=True):
+        accounted = read.landed + read.dead + read.filtered + read.dropped
+        sums = {"fetched": read.fetched, "accounted": accounted}
+        if read.fetched != accounted or (landed, dead) != (read.landed, read.dead):
+            raise CountsDisagree(
+                f"{read.key} {read.offsets}: {read.fetched} fetched, {accounted} accounted for, "
+                f"{landed} rows and {dead} dead rows in files",
+                hint="nothing was prepared; please report this",
+                **sums,
+            )
+
+
+def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
+    """Return the body of the entry that makes a batch count."""
+    return Prepare(
+        batch=plan.batch,
+        now_ms=plan.now_ms,
+        watermarks=plan.watermarks,
+        shards=written.reads,
+        targets=written.targets,
+        files=written.files,
+        counters=written.counters,
+        query=None,
+    )

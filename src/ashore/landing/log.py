@@ -1,0 +1,189 @@
+"""Appending to a landing log: take-over, exclusive creation, snapshots.
+
+What it is: `LandingLog`, one writer's view of one slice's log.
+What it promises: an entry is appended by exclusive creation of the next number, and an unclear
+append is settled by reading that number. Of two writers at most one appends (I4).
+What it must not know: what the entries are for.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ashore import __version__
+from ashore.base.clock import Clock
+from ashore.base.unique import Entropy
+from ashore.errors import Fenced, LogDamaged, PathExists, StorageError, SyncFailed, check, fail
+from ashore.landing.log_reader import list_log, read_log, read_number
+from ashore.protocol import names
+from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
+from ashore.protocol.fold import Fold, Unclosed, extend, forget_sealed
+from ashore.protocol.names import SliceName
+from ashore.protocol.snapshot import write_snapshot
+from ashore.storage.base import Storage
+
+SNAPSHOT_EVERY = 500  # entries between two snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class LogContext:
+    """What an append draws on: kept in one value so that tests can replace all of it."""
+
+    storage: Storage
+    clock: Clock
+    entropy: Entropy
+    settle_attempts: int = 8  # how often an unclear append is looked at before it is an error
+    on_wait: Callable[[str], None] = lambda _: None  # told why an append takes long
+
+
+class LandingLog:
+    """One writer of one slice's log. Not thread-safe: a slice has one thread.
+
+    `open` comes before everything else. After any error of `append` other than Fenced the writer
+    goes on only through a new `open`.
+    """
+
+    def __init__(self, context: LogContext, name: SliceName) -> None:
+        self.name = name
+        self._context = context
+        self._fold: Fold | None = None
+
+    @property
+    def fold(self) -> Fold:
+        """The log as this writer knows it. Requires: `open` was called."""
+        check(self._fold is not None, "a log is opened before it is used")
+        return self._fold or Fold()
+
+    def open(self) -> Fold:
+        """Take the slice over with the next epoch and return the fold.
+
+        Raises LogDamaged, StorageError.
+        If interrupted: an `open` entry may stand in the log; it closes nothing.
+        """
+        who = Open(socket.gethostname(), os.getpid(), __version__)
+        while True:
+            fold = read_log(self._context.storage, self.name)
+            self._fold = fold
+            entry = self._try_append(fold, fold.epoch + 1, None, who)
+            if entry is None:
+                continue  # another writer took the number: fold again, take the next
+            if list_log(self._context.storage, self.name).horizon >= entry.number:
+                continue  # the number had been removed: this open is stray and means nothing
+            self._fold = extend(fold, entry)
+            return self._fold
+
+    def append(self, body: Body, closing: Closing | None) -> Fold:
+        """Append the next entry in the writer's epoch and return the fold with it.
+
+        Raises Fenced (another writer owns the slice), LogDamaged, StorageError (unclear for so
+        long that the writer gives up: the entry may still appear).
+        """
+        fold = self.fold
+        entry = self._try_append(fold, fold.epoch, closing, body)
+        if entry is None:
+            self._fenced_or_damaged()
+        else:
+            self._fold = extend(fold, entry)
+        return self.fold
+
+    def look(self) -> None:
+        """Look at the next number. Raises Fenced where another writer has appended there."""
+        if read_number(self._context.storage, self.name, self.fold.end + 1) is not None:
+            self._fenced_or_damaged()
+
+    @property
+    def is_snapshot_due(self) -> bool:
+        """Whether the tail is long enough for a snapshot."""
+        return self.fold.end - self.fold.base >= SNAPSHOT_EVERY
+
+    def write_snapshot(self, remember_ms: int) -> None:
+        """Write a snapshot of the fold. Requires: nothing is unclosed.
+
+        Partitions sealed more than `remember_ms` ago are forgotten.
+        If interrupted: there is a whole snapshot more, or none.
+        """
+        kept = forget_sealed(self.fold, self.fold.now_ms - remember_ms)
+        path = names.snapshot_path(self.name, kept.end)
+        with contextlib.suppress(PathExists):  # the same fold gives the same snapshot
+            self._context.storage.create(path, write_snapshot(kept))
+        self._fold = replace(kept, base=kept.end)
+
+    def _try_append(
+        self, fold: Fold, epoch: int, closing: Closing | None, body: Body
+    ) -> Entry | None:
+        """Append at the number after `fold`; None: another entry stands there."""
+        context = self._context
+        draft = Draft(
+            number=fold.end + 1,
+            id=context.entropy() + context.entropy(),
+            epoch=epoch,
+            written_ms=max(context.clock.now_ms(), fold.written_ms),
+            previous=fold.last,
+            closing=closing,
+            body=body,
+        )
+        entry, data = write_entry(draft)
+        _check_follows(fold, entry)
+        path = names.entry_path(self.name, draft.number)
+        for attempt in range(context.settle_attempts):
+            try:
+                context.storage.create(path, data)
+            except SyncFailed:
+                raise
+            except StorageError as error:
+                failure = error
+            else:
+                return entry
+            if not isinstance(failure, PathExists):
+                context.on_wait(f"append of entry {draft.number}: {failure.message}")
+                context.clock.sleep(min(0.05 * 2**attempt, 5.0))
+            found, is_known = self._read_back(draft.number)
+            if found is not None:
+                return entry if found.id == entry.id else None
+            if is_known and isinstance(failure, PathExists):
+                return None  # was taken and has been archived since
+        raise failure
+
+    def _read_back(self, number: int) -> tuple[Entry | None, bool]:
+        """Return what stands at `number`, and whether the answer can be trusted."""
+        try:
+            return read_number(self._context.storage, self.name, number), True
+        except LogDamaged:
+            raise
+        except StorageError:
+            return None, False
+
+    def _fenced_or_damaged(self) -> None:
+        """Another entry stands where this writer's should. Raises Fenced or LogDamaged."""
+        known = self.fold
+        fold = read_log(self._context.storage, self.name)
+        if fold.epoch > known.epoch:
+            raise Fenced(
+                f"slice {self.name} was taken over by epoch {fold.epoch}; this is {known.epoch}",
+                hint="do not restart this process: the job runs elsewhere",
+                epoch=known.epoch,
+                owner_epoch=fold.epoch,
+            )
+        raise LogDamaged(
+            f"slice {self.name}: entry {known.end + 1} was written by another process in the "
+            f"same epoch {known.epoch}",
+            hint="keep everything; make sure that no copy of the job's log was restored",
+            entry=known.end + 1,
+        )
+
+
+def _check_follows(fold: Fold, entry: Entry) -> None:
+    """Raise InvariantBroken for an entry that would not fold: it is never written."""
+    try:
+        extend(fold, entry)
+    except LogDamaged as error:
+        fail(f"about to append what would not fold: {error.message}")
+
+
+def closing_of(unclosed: Unclosed | None, moved: int = 0, already_moved: int = 0) -> Closing | None:
+    """Return the closing of an entry whose effects are all done and of which nothing is owed."""
+    if unclosed is None:
+        return None
+    return Closing(unclosed.number, moved, already_moved, (), ())
