@@ -1,0 +1,3 @@
+"""Real servers from jars."""
+
+pytest_plugins = ["tests.fixtures_servers"]
