@@ -1,8 +1,74 @@
-# The one door: people, CI and the documents use the same targets.
+# The one door: people, CI and the documents use the same targets. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help
+MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
+STAMP := .venv/.synced
+
+# The first Python that is new enough and can make a virtual environment.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+
+PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs
+
+.PHONY: help setup setup-python setup-jars java lint check test demo bench docs lock lock-jars clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: setup-jars ## Python packages and jars; quick when nothing changed
+
+setup-python: $(STAMP)
+
+# uv comes first, by its own lines of the lock, so that it is checked like everything else.
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed" \
+		"(Debian: apt install python3 python3-venv)" >&2; exit 7; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing Python packages (PySpark is 400 MB: the first time takes a while)" >&2
+	@test -x $(BIN)/uv || { \
+		awk '/^uv==/ { on = 1 } on { print } on && !/\\$$/ { exit }' requirements.lock > .venv/uv.txt \
+		&& $(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/uv.txt; }
+	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
+	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python -e .
+	@touch $@
+
+# Looks first, so that a machine without Java hears of it before anything is downloaded.
+java:
+	@test -z "$(PYTHON)" || PYTHONPATH=src $(PYTHON) -B tools/setup_jars.py --java-only
+
+setup-jars: java setup-python
+	@$(BIN)/python tools/setup_jars.py
+
+lint: setup-python
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-timings
+	$(BIN)/python tools/check_lock.py
+
+check: lint ## lint, types, import contract, fast tests: no Java, no network, under a minute
+	$(PYTEST) -q tests/unit tests/property tests/contract tests/architecture
+
+test: setup lint ## everything, on real servers; fails if a test is left out
+	$(PYTEST) --durations=25 tests
+
+demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
+	@$(BIN)/ashore demo
+
+bench: setup ## measure
+	@$(BIN)/python -m bench
+
+docs: setup-python ## write the reference pages from the code
+	@$(BIN)/python tools/docs.py
+
+lock: setup-python ## resolve Python packages again (UPGRADE=1: to the newest)
+	$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+lock-jars: java setup-python ## resolve jars again
+	$(BIN)/python tools/lock_jars.py
+
+clean: ## remove .venv and what tools left; jars stay in the user's cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find src tests tools bench -name __pycache__ -prune -exec rm -rf {} +

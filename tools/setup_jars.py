@@ -1,0 +1,27 @@
+"""Look for Java and fetch all locked jars: what `make setup` runs.
+
+With `--java-only` it looks for Java only, and needs nothing but a Python: so that a machine without
+Java hears of it before packages are downloaded.
+"""
+
+import sys
+
+from ashore.errors import AshoreError
+from ashore.services.jars import jar_paths, load_lock
+from ashore.services.java import find_java
+
+
+def main() -> None:
+    """Exit with one sentence and a hint if something is missing."""
+    try:
+        find_java()
+        if "--java-only" not in sys.argv:
+            for name in load_lock():
+                jar_paths(name, progress=lambda text: print(text, file=sys.stderr))
+    except AshoreError as error:
+        print(f"{error.message}\n{error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
