@@ -1,1 +1,24 @@
 """Storages: where tables and logs are kept. See `base` for the seam."""
+
+from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.deadline import DeadlineStatistics, DeadlineStorage
+from ashore.storage.local import LocalStorage
+from ashore.storage.memory import MemoryStorage
+from ashore.storage.open import open_storage
+from ashore.storage.paths import is_temporary
+from ashore.storage.retry import Backoff, RetryingStorage, RetryStatistics
+
+__all__ = [
+    "Backoff",
+    "DeadlineStatistics",
+    "DeadlineStorage",
+    "FileStat",
+    "FileWriter",
+    "LocalStorage",
+    "MemoryStorage",
+    "RetryStatistics",
+    "RetryingStorage",
+    "Storage",
+    "is_temporary",
+    "open_storage",
+]

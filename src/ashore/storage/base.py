@@ -21,7 +21,11 @@ class FileStat(NamedTuple):
 
 
 class FileWriter(Protocol):
-    """A new file being written. Also a binary file object that pyarrow can write to."""
+    """A new file being written. Also a binary file object that pyarrow can write to.
+
+    After a failed write the writer is of no use: every later `write` and `close` fails too, so that
+    a file with a hole is never taken for a finished one.
+    """
 
     @property
     def closed(self) -> bool:
@@ -33,11 +37,14 @@ class FileWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish the file: its content is durable when this returns (its name: see `sync`)."""
+        """Finish the file: its content is durable when this returns (its name: see `sync`).
+
+        Once it has returned, calling it again does nothing. After a failure it fails again.
+        """
         ...
 
     def abandon(self) -> None:
-        """Let go of the file without finishing it. What was written may stay there."""
+        """Let go of the file without finishing it. What was written may stay. Never fails."""
         ...
 
 
@@ -60,8 +67,9 @@ class Storage(Protocol):
         """Give `source` the name `target`. Never overwrites, also not under a race.
 
         Missing parent directories of `target` are made. Raises PathMissing (the source is not
-        there), PathExists (the target is). Repeating it is safe where `source` is a name that is
-        used once. Durable only after `sync` of both directories.
+        there, whatever the target is), PathExists (the target is). Repeating it is safe where
+        `source` is a name that is used once: the half-way state is then finished. Durable only
+        after `sync` of both directories. Moving directories is not foreseen.
         If interrupted: nothing happened, or both names exist and are one file, or it is done.
         """
         ...
@@ -88,8 +96,8 @@ class Storage(Protocol):
     def sync(self, directories: Sequence[str]) -> None:
         """Make the names in `directories`, and those directories in their parents, durable.
 
-        Raises SyncFailed, which is never to be repeated. A directory that is not there is an
-        error. On storages whose names are durable at once this does nothing.
+        Raises PathMissing (a directory is not there) and SyncFailed, which is never to be
+        repeated. On storages whose names are durable at once this only looks for the directories.
         """
         ...
 

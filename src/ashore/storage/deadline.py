@@ -1,0 +1,211 @@
+"""A deadline for every storage call.
+
+What it is: a storage around another one, whose calls run on threads that can be left behind.
+What it promises: a call answers within the deadline, or AnswerUnknown is raised: it may still be
+applied. A thread that hangs is a daemon, is never used again, and is counted.
+What it must not know: why a call hangs.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Generic, NamedTuple, TypeVar
+
+from ashore.errors import AnswerUnknown, check
+from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.writer import GuardedWriter
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class DeadlineStatistics(NamedTuple):
+    """What became of calls that passed the deadline."""
+
+    abandoned: int  # calls, and threads, that were left behind
+    answered_late: int  # of these, calls that came back after all
+
+
+class DeadlineStorage:
+    """A Storage that never waits longer than `deadline_s` for one call."""
+
+    def __init__(self, inner: Storage, deadline_s: float) -> None:
+        check(deadline_s > 0, "a deadline lies in the future")
+        self._inner = inner
+        self._deadline_s = deadline_s
+        self._lock = threading.Lock()
+        self._abandoned = 0
+        self._answered_late = 0
+
+    def statistics(self) -> DeadlineStatistics:
+        """Return the counts since the start."""
+        with self._lock:
+            return DeadlineStatistics(self._abandoned, self._answered_late)
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage."""
+        self.call(f"create {path}", lambda: self._inner.create(path, data))
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage."""
+        inner = self.call(f"open {path}", lambda: self._inner.open_write(path), late=_abandon)
+        return _DeadlineWriter(self, inner, path)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage."""
+        self.call(f"move {source} to {target}", lambda: self._inner.move(source, target))
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self.call(f"look at {path}", lambda: self._inner.stat(path))
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self.call(f"list {directory}", lambda: self._inner.list(directory))
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self.call(f"read {path}", lambda: self._inner.read(path, start, length))
+
+    def delete(self, path: str) -> None:
+        """See Storage."""
+        self.call(f"delete {path}", lambda: self._inner.delete(path))
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage."""
+        self.call(f"sync {len(directories)} directories", lambda: self._inner.sync(directories))
+
+    def describe(self) -> str:
+        """See Storage."""
+        return self._inner.describe()
+
+    def call(
+        self, what: str, function: Callable[[], T], late: Callable[[T | None], None] | None = None
+    ) -> T:
+        """Run `function` on a worker, and return or raise what it does.
+
+        `late` gets a result that nobody waits for any more (None after an error), on the worker's
+        thread, so that it can give back what the call has taken.
+        """
+        worker = _take_worker()
+        answers: SimpleQueue[_Outcome[T]] = SimpleQueue()
+        worker.run(lambda: answers.put(_Outcome.of(function)))
+        try:
+            outcome = answers.get(timeout=self._deadline_s)
+        except Empty:
+            worker.run(lambda: self._settle(answers, late))
+            worker.stop()
+            with self._lock:
+                self._abandoned += 1
+            message = f"no answer within {self._deadline_s:g} s: {what}"
+            _log.warning("%s; its thread is left behind", message)
+            raise AnswerUnknown(message, hint="it may still be applied; look before trying again")  # noqa: B904  # the queue being empty is no cause
+        _idle.append(worker)
+        return outcome.get()
+
+    def _settle(
+        self, answers: "SimpleQueue[_Outcome[T]]", late: Callable[[T | None], None] | None
+    ) -> None:
+        outcome = answers.get()
+        with self._lock:
+            self._answered_late += 1
+        if late is not None:
+            late(None if outcome.error else outcome.get())
+
+
+def _abandon(writer: FileWriter | None) -> None:
+    if writer is not None:
+        writer.abandon()
+
+
+class _DeadlineWriter(GuardedWriter):
+    """Writes under the deadline of its storage. The inner writer is never used by two threads."""
+
+    def __init__(self, storage: DeadlineStorage, inner: FileWriter, path: str) -> None:
+        super().__init__(path)
+        self._storage = storage
+        self._inner = inner
+        self._is_hanging = False
+
+    def _append(self, data: memoryview) -> None:
+        # A hung call may look at its bytes long after the caller has used the buffer again.
+        payload = bytes(data)
+        self._call("write", lambda: self._inner.write(payload))
+
+    def _finish(self) -> None:
+        self._call("close", self._inner.close)
+
+    def _release(self) -> None:
+        if not self._is_hanging:
+            with suppress(AnswerUnknown):  # counted by the storage; closing may hang as well
+                self._call("abandon", self._inner.abandon)
+
+    def _call(self, action: str, function: Callable[[], object]) -> None:
+        try:
+            # A writer that hangs is let go of by the thread that hangs in it: closing it from here
+            # would free a descriptor number that the late call then writes to.
+            what = f"{action} {self._path}"
+            self._storage.call(what, function, late=lambda _: self._inner.abandon())
+        except AnswerUnknown:
+            self._is_hanging = True
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome(Generic[T]):
+    """What a call came to: a result or what it raised, stops of a test included."""
+
+    results: tuple[T, ...]
+    error: BaseException | None
+
+    @classmethod
+    def of(cls, function: Callable[[], T]) -> "_Outcome[T]":
+        try:
+            return cls((function(),), None)
+        except BaseException as error:  # noqa: BLE001  # it is raised again, where it is waited for
+            return cls((), error)
+
+    def get(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.results[0]
+
+
+class _Worker:
+    """A daemon thread that runs what it is handed, in order."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="storage-call", daemon=True).start()
+
+    def run(self, job: Callable[[], None]) -> None:
+        self._jobs.put(job)
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            outcome = _Outcome.of(job)
+            if outcome.error is not None:  # only what is done for a call that nobody waits for
+                _log.debug("after a late answer: %s", outcome.error)
+            del job, outcome  # an idle thread keeps no caller's data alive
+
+
+# Idle workers are shared by all storages of the process: a storage is opened for each task, and
+# its threads must not outlive it in ever greater numbers. There are never more than calls at once.
+_idle: deque[_Worker] = deque()
+os.register_at_fork(after_in_child=_idle.clear)  # a forked child has none of these threads
+
+
+def _take_worker() -> _Worker:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Worker()

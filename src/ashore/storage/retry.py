@@ -1,0 +1,137 @@
+"""The one place where storage calls are repeated.
+
+What it is: a storage around another one, and the delays between tries.
+What it promises: only calls that change nothing are repeated: stat, list, read. An answer
+(PathMissing, PathExists) is never asked for again, and a failed sync never repeated.
+What it must not know: what kind of storage is inside.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from ashore.base.clock import Clock
+from ashore.errors import PathExists, PathMissing, StorageError, SyncFailed, check
+from ashore.storage.base import FileStat, FileWriter, Storage
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Jitter = Callable[[float, float], float]
+_uniform: Jitter = random.SystemRandom().uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait between tries: doubling from `first_s` to `max_s`."""
+
+    first_s: float = 0.1
+    max_s: float = 5.0
+
+    def delays_s(self, jitter: Jitter = _uniform) -> Iterator[float]:
+        """Yield delays without end, each between half of the doubled one and all of it.
+
+        `jitter` is called with these two bounds, so that many processes that failed together do
+        not come back together; a test hands in `max`.
+        """
+        check(0 < self.first_s <= self.max_s, f"delays cannot grow from {self}")
+        delay_s = self.first_s
+        while True:
+            yield jitter(delay_s / 2, delay_s)
+            delay_s = min(2 * delay_s, self.max_s)
+
+
+class RetryStatistics(NamedTuple):
+    """What the tries came to."""
+
+    repeated: int  # tries after the first
+    given_up: int  # calls whose last try failed too
+
+
+class RetryingStorage:
+    """A Storage that asks again where asking changes nothing."""
+
+    def __init__(
+        self,
+        inner: Storage,
+        clock: Clock,
+        *,
+        attempts: int = 4,
+        backoff: Backoff | None = None,
+        jitter: Jitter = _uniform,
+    ) -> None:
+        check(attempts >= 1, "a call is tried at least once")
+        self._inner = inner
+        self._clock = clock
+        self._attempts = attempts
+        self._backoff = backoff or Backoff()
+        self._jitter = jitter
+        self._lock = threading.Lock()
+        self._repeated = 0
+        self._given_up = 0
+
+    def statistics(self) -> RetryStatistics:
+        """Return the counts since the start."""
+        with self._lock:
+            return RetryStatistics(self._repeated, self._given_up)
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage. Tried once: whoever appends looks at the number before trying again."""
+        self._inner.create(path, data)
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage. Tried once: the next try takes another name."""
+        return self._inner.open_write(path)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage. Tried once: whoever moves looks at both names before trying again."""
+        self._inner.move(source, target)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self._repeat(lambda: self._inner.stat(path))
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self._repeat(lambda: self._inner.list(directory))
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self._repeat(lambda: self._inner.read(path, start, length))
+
+    def delete(self, path: str) -> None:
+        """See Storage. Tried once."""
+        self._inner.delete(path)
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage. Tried once: the system forgets what a failed sync could not write."""
+        self._inner.sync(directories)
+
+    def describe(self) -> str:
+        """See Storage."""
+        return self._inner.describe()
+
+    def _repeat(self, call: Callable[[], T]) -> T:
+        delays_s = self._backoff.delays_s(self._jitter)
+        for attempt in range(1, self._attempts):
+            try:
+                return call()
+            except (PathMissing, PathExists, SyncFailed):
+                raise
+            except StorageError as error:
+                delay_s = next(delays_s)
+                _log.warning("try %d, again in %.1f s: %s", attempt, delay_s, error)
+                with self._lock:
+                    self._repeated += 1
+                self._clock.sleep(delay_s)
+        try:
+            return call()
+        except (PathMissing, PathExists, SyncFailed):
+            raise
+        except StorageError:
+            with self._lock:
+                self._given_up += 1
+            raise
