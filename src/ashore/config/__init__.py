@@ -1,1 +1,44 @@
-"""config."""
+"""The job file: what it may say, the one door it comes through, and its reference.
+
+Promises: a `Job` is valid as a whole, frozen, and never shows a secret; a file that cannot be run
+is refused with every problem at once, each with file, line, key and what to write instead.
+Must not know: decoding, Kafka clients, storage, Spark.
+"""
+
+from ashore.config.load import SchemaCheck, load_job, parse_job
+from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark
+from ashore.config.options import KafkaOptions
+from ashore.config.problems import Problem
+from ashore.config.reference import render_reference
+from ashore.config.resolve import ResolvedTable, SideTable, match_topics, select_topics
+from ashore.config.tables import EventTime, Late, Roll, Seal, Table
+from ashore.config.values import EnvText, Start, TableName
+
+__all__ = [
+    "Batch",
+    "Catalog",
+    "Clean",
+    "EnvText",
+    "EventTime",
+    "Hive",
+    "Job",
+    "Kafka",
+    "KafkaOptions",
+    "Late",
+    "Problem",
+    "ResolvedTable",
+    "Roll",
+    "SchemaCheck",
+    "Seal",
+    "SideTable",
+    "Source",
+    "Spark",
+    "Start",
+    "Table",
+    "TableName",
+    "load_job",
+    "match_topics",
+    "parse_job",
+    "render_reference",
+    "select_topics",
+]

@@ -1,0 +1,160 @@
+"""What keys of a job file say together.
+
+What it is: checks over items of `tables` that are right by themselves.
+What it promises: pure; a broken item keeps no other item from being checked.
+What it must not know: how DDL is parsed (it is told the columns), how findings are shown.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from ashore.config.problems import Finding
+from ashore.config.section import Key
+from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, Table
+from ashore.config.values import TOPIC_PLACE, nearest, table_name
+
+Items = Mapping[int, Table]
+LineOf = Callable[[Key], int]
+
+_ONCE = "each topic matches exactly one item"
+
+
+def check_item(index: int, item: Table) -> Iterator[Finding]:
+    """Yield what is wrong with one item, its columns not looked at."""
+    key: Key = ("tables", index)
+    if TOPIC_PLACE in item.table and not item.is_pattern:
+        yield Finding(
+            (*key, "table"),
+            f"{TOPIC_PLACE} is for items whose topic is an /expression/",
+            f"write {item.table.replace(TOPIC_PLACE, table_name_part(item.topic))}",
+        )
+    if item.decode == "json" and item.schema_ddl is None:
+        yield Finding(
+            (*key, "schema"), "decode: json needs a schema", 'add schema: "id BIGINT, user STRING"'
+        )
+
+
+def table_name_part(topic: str) -> str:
+    """Return what stands for `topic` in a table's name."""
+    return table_name(f"x.t{TOPIC_PLACE}", topic).name.removeprefix("t")
+
+
+def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong with one item, given the columns of its schema."""
+    key: Key = ("tables", index)
+    if item.decode != "json" and len(columns) != 1:
+        message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
+        yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
+    folded = [column.casefold() for column in columns]
+    for column in sorted({column for column in columns if folded.count(column.casefold()) > 1}):
+        message = f"the schema has the column {column} twice (case does not count)"
+        yield Finding((*key, "schema"), message, "give each column a name of its own")
+    if item.event_time and item.event_time.column not in columns:
+        yield _no_column((*key, "event_time", "column"), item.event_time.column, columns)
+    if item.select is None:  # else the table's columns are known to Spark only
+        yield from _check_places(key, item, columns)
+
+
+def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
+    folded = [column.casefold() for column in columns]
+    added = PROVENANCE_COLUMNS if item.provenance else ()
+    for name in added:
+        if name in folded:
+            message = f"the schema's column {name} is also added by provenance"
+            yield Finding(
+                (*key, "schema"), message, "rename the column, or write provenance: false"
+            )
+    for position, column in enumerate(item.partition_by):
+        place = (*key, "partition_by", position)
+        if column in TIME_PARTITIONS:
+            if column in folded:
+                message = f"{column} is the event time's {column}, and also a column of the schema"
+                yield Finding(place, message, "rename the column, or partition by others")
+        elif column not in columns:
+            yield _no_column(place, column, columns)
+
+
+def _one_column(item: Table) -> str:
+    return item.model_copy(update={"schema_ddl": None}).ddl
+
+
+def _no_column(key: Key, column: str, columns: Sequence[str]) -> Finding:
+    near = nearest(column, columns)
+    instead = f"write {near}" if near else f"the schema's columns are {', '.join(columns)}"
+    return Finding(key, f"{column!r} is not a column of the schema", instead)
+
+
+def check_topics(items: Items, line_of: LineOf) -> Iterator[Finding]:
+    """Yield topics that are matched by two items, as far as the file alone can tell."""
+    first: dict[str, int] = {}
+    for index, item in items.items():
+        if item.topic in first:
+            line = line_of(("tables", first[item.topic], "topic"))
+            message = f"{item.topic} is matched by the item in line {line} too"
+            yield Finding(("tables", index, "topic"), message, f"{_ONCE}: remove one")
+        first.setdefault(item.topic, index)
+    patterns = [(index, item) for index, item in items.items() if item.is_pattern]
+    for index, item in items.items():
+        for other, pattern in patterns:
+            if not item.is_pattern and pattern.matches(item.topic):
+                line = line_of(("tables", other, "topic"))
+                message = f"{item.topic} is matched by {pattern.topic} in line {line} too"
+                instead = f"{_ONCE}: leave {item.topic} out of the expression"
+                yield Finding(("tables", index, "topic"), message, instead)
+
+
+def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
+    """Yield names in `first_start` that no item is about. `starts` is plain data."""
+    names = [name for name in starts if isinstance(name, str)] if isinstance(starts, dict) else []
+    for name in names:
+        if name == "default" or name.startswith("/"):
+            continue
+        if not any(item.matches(name) for item in items.values()):
+            near = nearest(name, [item.topic for item in items.values() if not item.is_pattern])
+            instead = f"write {near}" if near else "remove it, or add the topic to tables"
+            message = f"no item of tables is about the topic {name}"
+            yield Finding(("source", "first_start", name), message, instead)
+
+
+def conflict(one: Table, two: Table) -> str | None:
+    """Return the key that keeps both items from filling one table, None where both may."""
+    if one.select != two.select:
+        return "select"
+    if one.select is None and " ".join(one.ddl.split()) != " ".join(two.ddl.split()):
+        return "schema"
+    same = ("format", "partition_by", "timezone", "provenance", "late", "seal")
+    return next((name for name in same if getattr(one, name) != getattr(two, name)), None)
+
+
+def check_tables(items: Items, line_of: LineOf) -> Iterator[Finding]:
+    """Yield tables that are fed in conflicting ways, or collide with another's side table."""
+    fixed = {index: item for index, item in items.items() if TOPIC_PLACE not in item.table}
+    first: dict[str, int] = {}
+    for index, item in fixed.items():
+        before = first.setdefault(item.table.casefold(), index)
+        if before != index:
+            yield from _shared_table(index, item, (before, fixed[before]), line_of)
+    for index, item in fixed.items():
+        name = table_name(item.table)
+        for side in (name.dead, name.late):
+            taken = first.get(str(side).casefold())
+            if taken is not None:
+                line = line_of(("tables", index, "table"))
+                message = f"{fixed[taken].table} is the side table of {item.table} in line {line}"
+                yield Finding(("tables", taken, "table"), message, "choose another name")
+
+
+def _shared_table(
+    index: int, item: Table, before: tuple[int, Table], line_of: LineOf
+) -> Iterator[Finding]:
+    key: Key = ("tables", index)
+    line = line_of(("tables", before[0], "table"))
+    if item.table != before[1].table:
+        message = f"{item.table} and {before[1].table} in line {line} differ in case only"
+        yield Finding((*key, "table"), message, "catalogs do not tell them apart: rename one")
+        return
+    different = conflict(before[1], item)
+    if different:
+        here = line_of((*key, "table"))
+        message = f"{item.table} is fed in line {line} and in line {here} with another {different}"
+        instead = f"write the same {different} in both, or use two tables"
+        yield Finding((*key, different), message, instead)

@@ -1,0 +1,176 @@
+"""The one door that job files come through.
+
+What it is: reading, then YAML, then models, then what keys say together.
+What it promises: a Job that can be run as far as the file alone tells, or JobFileInvalid with
+every problem at once: file, line, key, what is wrong, what to write instead.
+What it must not know: DDL, brokers, lakes. Who knows DDL hands in `check_schema`.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ashore.config import checks
+from ashore.config.document import Document, read_document
+from ashore.config.model import Job
+from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
+from ashore.config.section import Key, key_text, line_of
+from ashore.config.tables import Table
+from ashore.config.unsupported import find_unsupported
+from ashore.config.values import VARIABLE
+
+SchemaCheck = Callable[[str], Sequence[str] | None]
+"""Looks at DDL: raises ValueError (with `position`, the character, if it knows), else may return
+the names of the top-level columns, so that keys that name columns are checked too."""
+
+_TEXT_MAPPINGS: tuple[Key, ...] = (("source", "kafka", "options"), ("spark", "conf"))
+_VARIABLES_AT: tuple[Key, ...] = (
+    ("lake",),
+    ("source", "kafka", "options"),
+    ("catalog", "hive", "uri"),
+    ("spark", "conf"),  # handed on as it is: Spark has variables of its own
+)
+
+
+def load_job(
+    path: str | Path,
+    *,
+    check_schema: SchemaCheck | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Job:
+    """Return the job that the file at `path` describes. Raises JobFileInvalid.
+
+    `environment` stands in for the process's own.
+    """
+    file = str(path)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        problem = Problem(file, 0, "", str(reason), "name the job file, as clicks.yaml")
+        raise invalid(file, [problem]) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = Problem(file, line, "", "the file is not UTF-8", "save it as UTF-8")
+        raise invalid(file, [problem]) from None
+    return parse_job(text, path=file, check_schema=check_schema, environment=environment)
+
+
+def parse_job(
+    text: str,
+    *,
+    path: str = "job.yaml",
+    check_schema: SchemaCheck | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Job:
+    """Return the job that `text` describes, as `load_job`; `path` is for messages."""
+    variables = dict(os.environ if environment is None else environment)
+    document = read_document(text, _TEXT_MAPPINGS)
+    findings = list(document.findings)
+    job: Job | None = None
+    if isinstance(document.data, dict) and document.data:
+        job, broken = _validated(document.data, variables)
+        findings += broken
+        findings += find_unsupported(_replaced(document.data, variables))
+        findings += _stray_variables(document.data, ())
+        findings += _together(document, check_schema)
+    elif not findings:
+        empty = not document.data and not isinstance(document.data, list)
+        message = "the file is empty" if empty else "a job file is a mapping of keys to values"
+        findings.append(Finding((), message, "begin with job: NAME and lake: URI"))
+    if findings or job is None:
+        raise invalid(path, locate(findings, path, document.lines))
+    return job.read_from(path, document.lines)
+
+
+def _validated(data: object, environment: Mapping[str, str]) -> tuple[Job | None, list[Finding]]:
+    try:
+        return Job.model_validate(data, context={"environment": environment}), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    return None, [finding_of(each, Job) for each in details]
+
+
+def _replaced(data: object, environment: Mapping[str, str]) -> object:
+    """Return `data` with variables replaced where they are known, for looks at values only."""
+    match data:
+        case dict():
+            return {key: _replaced(value, environment) for key, value in data.items()}
+        case list():
+            return [_replaced(value, environment) for value in data]
+        case str():
+            return VARIABLE.sub(lambda match: environment.get(match[1], match[0]), data)
+        case _:
+            return data
+
+
+def _stray_variables(data: object, key: Key) -> list[Finding]:
+    """Return where `${NAME}` stands but is not replaced: it would be taken as it is."""
+    if key in _VARIABLES_AT:
+        return []
+    match data:
+        case dict():
+            parts: Sequence[tuple[str | int, object]] = list(data.items())
+        case list():
+            parts = list(enumerate(data))
+        case str() if VARIABLE.search(data):
+            places = ", ".join(key_text(place) for place in _VARIABLES_AT[:3])
+            message = "${NAME} is not replaced here"
+            return [Finding(key, message, f"write the value; variables are for {places}")]
+        case _:
+            return []
+    return [found for part, value in parts for found in _stray_variables(value, (*key, part))]
+
+
+def _together(document: Document, check_schema: SchemaCheck | None) -> list[Finding]:
+    """Return what keys say together, for all items of `tables` that are right by themselves."""
+    data = document.data
+    tables = data.get("tables") if isinstance(data, dict) else None
+    written = dict(enumerate(tables if isinstance(tables, list) else []))
+    items = {index: item for index, each in written.items() if (item := _item(each)) is not None}
+    findings: list[Finding] = []
+
+    def line(key: Key) -> int:
+        return line_of(document.lines, key)
+
+    for index, each in written.items():
+        findings += _columns_of(index, each, items.get(index), check_schema)
+    for index, item in items.items():
+        findings += checks.check_item(index, item)
+    findings += checks.check_topics(items, line)
+    findings += checks.check_tables(items, line)
+    source = data.get("source") if isinstance(data, dict) else None
+    if isinstance(source, dict) and items and len(items) == len(written):
+        findings += checks.check_first_start(source.get("first_start"), items)
+    return findings
+
+
+def _item(data: object) -> Table | None:
+    try:
+        return Table.model_validate(data)
+    except ValidationError:
+        return None
+
+
+def _columns_of(
+    index: int, data: object, item: Table | None, check_schema: SchemaCheck | None
+) -> list[Finding]:
+    """Return what is wrong with a schema, also where the rest of its item is broken."""
+    ddl = item.ddl if item else data.get("schema") if isinstance(data, dict) else None
+    if check_schema is None or not isinstance(ddl, str) or not ddl.strip():
+        return []
+    try:
+        columns = check_schema(ddl)
+    except ValueError as error:
+        position = getattr(error, "position", None)
+        place = ""
+        if isinstance(position, int):
+            near = ddl[position : position + 30] or "the end"
+            place = f" (at character {position + 1}, near {near!r})"
+        message = f"the schema is not Spark DDL: {error}{place}"
+        return [Finding(("tables", index, "schema"), message, "write name TYPE, name TYPE, ...")]
+    return list(checks.check_columns(index, item, columns)) if item and columns else []

@@ -1,0 +1,258 @@
+"""The job file as frozen models: every key, its kind, its default and what it means.
+
+What it is: the single description of the job file; the reference page is generated from it.
+What it promises: a key that is not here is refused; values are in milliseconds, bytes and tuples.
+What it must not know: how a file is read (see `load`), or what two keys say together (`checks`).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    StrictInt,
+)
+
+from ashore.config.options import KafkaOptions
+from ashore.config.section import Key, Section, line_of
+from ashore.config.tables import Table
+from ashore.config.values import (
+    SOME,
+    DurationMs,
+    EnvText,
+    FrozenMap,
+    JobName,
+    NonEmpty,
+    PositiveBytes,
+    PositiveMs,
+    Refused,
+    Servers,
+    Shown,
+    Start,
+    StartMap,
+    TextMap,
+    nearest,
+    topic_matches,
+    topic_pattern,
+)
+
+LAKE_SCHEMES = ("file", "hdfs", "s3")
+
+Count = Annotated[StrictInt, Field(gt=0, le=2**53)]
+
+
+# --- source ----------------------------------------------------------------------------------
+
+
+class Kafka(Section):
+    """How Kafka is reached."""
+
+    bootstrap_servers: Servers = Field(
+        description="Brokers to begin with.", examples=["127.0.0.1:9092"]
+    )
+    options: Annotated[KafkaOptions, Shown("mapping of Java client names to text")] = Field(
+        default=KafkaOptions(),
+        description="Options of the Kafka client under their Java names: security, SASL, SSL, "
+        "fetch sizes. `${NAME}` is replaced from the environment and never shown.",
+    )
+
+
+class Source(Section):
+    """Where records come from, and where reading begins."""
+
+    kafka: Kafka = Field(description="The Kafka cluster.")
+    first_start: StartMap = Field(
+        default=FrozenMap({"default": Start("latest")}),
+        description="Where the first read of a topic begins: `earliest`, `latest` or "
+        "`{timestamp: ...}` (ISO 8601 with a zone, or milliseconds). Names go before "
+        "expressions, expressions in the order given, then `default`, which is `latest` when "
+        "not given. The offset is recorded before the first read and never resolved again. "
+        "A topic that an expression finds later begins at `earliest`.",
+        examples=["{default: latest, clicks: earliest}"],
+    )
+    gap: Literal["fail", "skip"] = Field(
+        default="fail",
+        description="When Kafka no longer has the offsets that come next: stop, or record the "
+        "range as skipped and go on.",
+    )
+
+    def start_of(self, topic: str) -> Start:
+        """Return where the first read of `topic` begins, if it is there when the job starts."""
+        if topic in self.first_start:
+            return self.first_start[topic]
+        for key, start in self.first_start.items():
+            if topic_pattern(key) is not None and topic_matches(key, topic):
+                return start
+        return self.first_start.get("default", Start("latest"))
+
+
+# --- catalog ---------------------------------------------------------------------------------
+
+
+def _hive_uri(uri: EnvText) -> EnvText:
+    if not uri.reveal().startswith("thrift://"):
+        raise Refused("this is not the address of a metastore", "write thrift://host:9083")
+    return uri
+
+
+class Hive(Section):
+    """A Hive metastore."""
+
+    uri: Annotated[EnvText, AfterValidator(_hive_uri), Shown("thrift://host:port")] = Field(
+        description="The metastore's address. `${NAME}` is replaced from the environment.",
+        examples=["thrift://127.0.0.1:9083"],
+    )
+    strategy: Literal["near", "seal"] = Field(
+        default="near",
+        description="When a partition is registered: `near`, as soon as it has files; `seal`, "
+        "once it is complete.",
+    )
+
+
+class Catalog(Section):
+    """Where partitions are registered. `none` in the job file is a catalog without `hive`."""
+
+    hive: Hive | None = Field(
+        default=None,
+        description="Register partitions in a Hive metastore.",
+        examples=['{uri: "thrift://127.0.0.1:9083"}'],
+    )
+
+
+def _catalog(value: object) -> object:
+    if isinstance(value, str):
+        if value == "none":
+            return {}
+        near = nearest(value, ("none", "hive"))
+        instead = "write {hive: {uri: ...}}" if near == "hive" else "write none"
+        raise Refused("a catalog is none or a mapping", instead)
+    return value
+
+
+# --- the job ---------------------------------------------------------------------------------
+
+
+class Batch(Section):
+    """How much one batch takes."""
+
+    interval_ms: DurationMs = Field(
+        default=10_000,
+        alias="interval",
+        description="The rhythm of batches. A job that is behind goes on without a pause.",
+    )
+    max_records: Count = Field(default=5_000_000, description="At most so many offsets a batch.")
+    max_bytes: PositiveBytes = Field(
+        default=2_000_000_000,
+        description="At most about so much a batch, estimated from the batches before.",
+    )
+
+
+class Clean(Section):
+    """When files that nothing names are deleted."""
+
+    every_ms: PositiveMs = Field(
+        default=3_600_000, alias="every", description="How often the janitor looks."
+    )
+    ttl_ms: PositiveMs = Field(
+        default=86_400_000,
+        alias="ttl",
+        description="How old a file without an owner must be. A courtesy to slow tasks; safety "
+        "does not rest on it.",
+    )
+
+
+class Spark(Section):
+    """The Spark application that reads and writes."""
+
+    master: NonEmpty = Field(default="local[*]", description="Where Spark runs.")
+    conf: TextMap = Field(
+        default=FrozenMap[str](), description="Spark properties, handed on as they are."
+    )
+
+
+def _lake_uri(uri: EnvText) -> EnvText:
+    text = uri.reveal()
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        shown = str(uri)
+        instead = f"write file://{shown}" if shown.startswith("/") else "write file:///path"
+        raise Refused("a lake is a URI", instead)
+    if scheme not in LAKE_SCHEMES:
+        raise Refused(
+            "this kind of lake is not known", f"write one of {'://, '.join(LAKE_SCHEMES)}://"
+        )
+    if scheme == "file" and not rest.startswith("/"):
+        raise Refused("a local lake needs an absolute path", "write file:///path, three slashes")
+    if not rest.strip("/") or ".." in rest.split("/"):
+        raise Refused("this path cannot be a lake", "write the path of a directory, without '..'")
+    return uri
+
+
+class Job(Section):
+    """A whole job file."""
+
+    job: JobName = Field(
+        description="The job's name. It names the landing log: a job with another name is "
+        "another job.",
+        examples=["clicks"],
+    )
+    lake: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] = Field(
+        description="The root of all tables: `file:///path`, `hdfs://nameservice/path`. "
+        "`${NAME}` is replaced from the environment.",
+        examples=["file:///data/lake"],
+    )
+    source: Source = Field(description="Where records come from.")
+    tables: Annotated[tuple[Table, ...], SOME] = Field(
+        description="Topics and the tables that they fill."
+    )
+    catalog: Annotated[Catalog, BeforeValidator(_catalog), Shown("`none` or a mapping")] = Field(
+        default=Catalog(), description="Where table partitions are registered."
+    )
+    batch: Batch = Field(default=Batch(), description="How much one batch takes.")
+    clean: Clean = Field(default=Clean(), description="When files that nothing names are deleted.")
+    durability: Literal["close", "disk"] = Field(
+        default="close",
+        description="HDFS only. `close`: a closed file survives a process and a node; `disk`: "
+        "also a power cut of the site. A local lake always syncs.",
+    )
+    commit_group: NonEmpty | None = Field(
+        default=None,
+        description="A Kafka consumer group that next offsets are shown in, for tools that "
+        "watch lag. Nothing is ever read from it.",
+        examples=["ashore-clicks"],
+    )
+    grace_ms: PositiveMs = Field(
+        default=60_000,
+        alias="grace",
+        description="How long a stop by SIGTERM may take. Writing that is unfinished is "
+        "cancelled at half of it.",
+    )
+    spark: Spark = Field(default=Spark(), description="The Spark application.")
+
+    _path: str = PrivateAttr("")
+    _lines: Mapping[Key, int] = PrivateAttr(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The file that the job was read from."""
+        return self._path
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the job says, defaults filled in, secrets and comments left out."""
+        content = self.model_dump(mode="json", by_alias=True)
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def read_from(self, path: str, lines: Mapping[Key, int]) -> Self:
+        """Note where the job was read from, for messages. Called once, by the loader."""
+        self._path, self._lines = path, lines
+        return self
+
+    def line_of(self, *key: str | int) -> int:
+        """Return the line of a key, as `"tables", 0, "topic"`; of its section if not written."""
+        return line_of(self._lines, key)

@@ -1,0 +1,129 @@
+"""Options of the Kafka client, by the names of the Java client.
+
+What it is: the mapping that readers hand on, and the list of options that are Ashore's own.
+What it promises: an option that would change what is read, or from where, never gets through;
+secret values are shown by nothing but the mapping's own lookup.
+What it must not know: other clients' names for the same options.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from ashore.config.values import MASK, EnvText, Refused
+
+_RANGES = "what is read is decided by the landing log"
+_POSITION = "the position is kept in the landing log, never in a consumer group"
+_BYTES = "records are read as bytes and decoded by `decode`"
+_TOPICS = "topics are named in `tables`"
+
+OWNED_OPTIONS: Mapping[str, str] = {
+    "assign": _TOPICS,
+    "auto.commit.interval.ms": _POSITION,
+    "auto.offset.reset": "where a topic begins is `source.first_start`, lost offsets are "
+    "`source.gap`",
+    "bootstrap.servers": "it has a key of its own, `source.kafka.bootstrap_servers`",
+    "enable.auto.commit": _POSITION,
+    "enable.auto.offset.store": _POSITION,
+    "endingOffsets": _RANGES,
+    "endingOffsetsByTimestamp": _RANGES,
+    "endingTimestamp": _RANGES,
+    "failOnDataLoss": "a gap always fails unless `source.gap` says skip, which is recorded",
+    "group.id": "progress is shown in a group by `commit_group`; reading needs none",
+    "group.instance.id": _POSITION,
+    "group.protocol": _POSITION,
+    "groupIdPrefix": _POSITION,
+    "includeHeaders": "headers are not landed",
+    "interceptor.classes": "an interceptor could change or drop records",
+    "isolation.level": "it is always read_committed: aborted records are never landed",
+    "key.deserializer": _BYTES,
+    "maxOffsetsPerTrigger": "a batch is bounded by `batch`",
+    "minOffsetsPerTrigger": "a batch is bounded by `batch`",
+    "minPartitions": "ranges are split by backlog",
+    "partition.assignment.strategy": _POSITION,
+    "startingOffsets": _RANGES,
+    "startingOffsetsByTimestamp": _RANGES,
+    "startingOffsetsByTimestampStrategy": _RANGES,
+    "startingTimestamp": _RANGES,
+    "subscribe": _TOPICS,
+    "subscribePattern": _TOPICS,
+    "value.deserializer": _BYTES,
+}
+_OWNED_FOLDED = {name.casefold(): reason for name, reason in OWNED_OPTIONS.items()}
+_SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
+
+
+def _option_name(name: str) -> str:
+    bare = name.removeprefix("kafka.")
+    reason = _OWNED_FOLDED.get(bare.casefold())
+    if reason is not None:
+        raise Refused(f"{bare} is not yours to set: {reason}", "remove it")
+    if name != bare:
+        raise Refused("names here have no kafka. in front", f"write {bare}")
+    if not re.fullmatch(r"\S+", name):
+        raise Refused("an option's name has no spaces", "write it as the Java client does")
+    return name
+
+
+class KafkaOptions(Mapping[str, str]):
+    """Java client names to their real values, secrets replaced.
+
+    Lookup and iteration give real values; `repr`, `str`, dumps and digests give `shown`.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[str, EnvText] | None = None) -> None:
+        self._entries = dict(entries or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._entries[name].reveal()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries))
+
+    def __repr__(self) -> str:
+        return f"KafkaOptions({self.shown()!r})"
+
+    @property
+    def secret_names(self) -> frozenset[str]:
+        """Names whose values may not be shown: from the environment, or secret by their name."""
+        return frozenset(
+            name
+            for name, value in self._entries.items()
+            if value.has_variables or _SECRET_NAME.search(name.casefold())
+        )
+
+    def shown(self) -> dict[str, str]:
+        """Return what may be printed: variables by name, other secrets as `***`."""
+        secret = self.secret_names
+        return {
+            name: str(value) if name not in secret or _is_only_variables(value) else MASK
+            for name, value in self._entries.items()
+        }
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, _source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        entries = handler.generate_schema(
+            dict[Annotated[str, AfterValidator(_option_name)], EnvText]
+        )
+        return core_schema.no_info_after_validator_function(
+            cls,
+            entries,
+            serialization=core_schema.plain_serializer_function_ser_schema(cls.shown),
+        )
+
+
+def _is_only_variables(value: EnvText) -> bool:
+    return re.fullmatch(r"(\$\{\w+\})+", str(value)) is not None

@@ -1,0 +1,136 @@
+"""What is wrong with a job file, and how it is told.
+
+What it is: one located problem; the words for what pydantic found; the error that carries all.
+What it promises: no value of the file is repeated that could be a secret.
+What it must not know: how problems are found.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from pydantic_core import ErrorDetails
+
+from ashore.config.section import Key, Section, example_text, key_text, known_keys, line_of
+from ashore.config.values import Refused, nearest
+from ashore.errors import JobFileInvalid
+
+_WANTED = {
+    "tuple_type": ("a list", "write a list"),
+    "int_type": ("a whole number", "write a whole number"),
+    "bool_type": ("true or false", "write true or false"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong at a key, not yet located."""
+
+    key: Key
+    message: str
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """Something wrong at a line. Line 0 means the file as a whole."""
+
+    file: str
+    line: int
+    key: str
+    message: str
+    instead: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.line else f"{self.file}: "
+        key = f"{self.key}: " if self.key else ""
+        instead = f"\n    {self.instead}" if self.instead else ""
+        return f"{place}{key}{self.message}{instead}"
+
+
+def locate(findings: Sequence[Finding], file: str, lines: Mapping[Key, int]) -> list[Problem]:
+    """Return the findings as problems, in the order of the file, each once."""
+    problems = {
+        Problem(file, line_of(lines, each.key), key_text(each.key), each.message, each.instead)
+        for each in findings
+    }
+    return sorted(problems)
+
+
+def invalid(file: str, problems: Sequence[Problem]) -> JobFileInvalid:
+    """Return the error that tells all problems, one paragraph each."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    message = "\n".join([f"{file} cannot be run: {count}", *map(str, problems)])
+    return JobFileInvalid(
+        message,
+        hint=f"correct {file} and start again",
+        path=file,
+        problems=[asdict(problem) for problem in problems],
+    )
+
+
+def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Finding:
+    """Return one of pydantic's errors in the words of the job file."""
+    key = prefix + tuple(part for part in error["loc"] if part != "[key]")
+    example = example_text(root, key)
+    write = f"write {key_text(key[-1:])}: {example}" if example else ""
+    found = _kind(error["input"])
+    context = error.get("ctx", {})
+    refused = context.get("error")
+    if isinstance(refused, Refused):
+        return Finding(key, refused.message, refused.instead)
+    match error["type"]:
+        case "missing":
+            return Finding(key, "this key is required", write.replace("write", "add", 1))
+        case "extra_forbidden":
+            return _unknown(key, known_keys(root, key[:-1]))
+        case "literal_error":
+            return _not_a_choice(key, error["input"], str(context["expected"]))
+        case "model_type" | "dict_type" | "mapping_type":
+            known = ", ".join(known_keys(root, key))
+            keys = f"write a mapping with the keys {known}" if known else "write {name: value}"
+            return Finding(
+                key, f"a mapping is wanted, not {found}", keys if known else write or keys
+            )
+        case "greater_than":
+            return Finding(key, f"more than {context['gt']} is wanted", write)
+        case "string_type":
+            quotes = "" if error["input"] is None else "write the value in quotes"
+            return Finding(key, f"text is wanted, not {found}", write or quotes)
+        case kind if kind in _WANTED:
+            wanted, instead = _WANTED[kind]
+            return Finding(key, f"{wanted} is wanted, not {found}", write or instead)
+        case _:
+            return Finding(key, error["msg"].lower(), write)
+
+
+def _unknown(key: Key, known: Sequence[str]) -> Finding:
+    name = str(key[-1])
+    near = nearest(name, known)
+    instead = f"write {near}" if near else f"the keys known here are {', '.join(known)}"
+    return Finding(key, f"{name!r} is not a key of the job file here", instead)
+
+
+def _not_a_choice(key: Key, value: object, expected: str) -> Finding:
+    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
+    near = nearest(value, choices) if isinstance(value, str) else None
+    shown = repr(value) if isinstance(value, str) and len(value) <= 40 else _kind(value)
+    instead = f"write {near}; " if near else "write "
+    return Finding(key, f"{shown} is not a choice here", f"{instead}one of {', '.join(choices)}")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "a mapping"
+        case _:
+            return type(value).__name__

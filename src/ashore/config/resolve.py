@@ -1,0 +1,118 @@
+"""From topics to the tables that they fill.
+
+What it is: the match of topics and items, and the side tables that come with a table.
+What it promises: each topic has exactly one table, or the job does not start.
+What it must not know: which topics there are; it is told.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ashore.config.model import Job
+from ashore.config.problems import Problem, invalid
+from ashore.config.section import Key, key_text
+from ashore.config.tables import Table
+from ashore.config.values import TOPIC_PLACE, Refused, TableName
+
+DEAD_DDL = (
+    "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
+    "timestamp TIMESTAMP, reason STRING"
+)
+DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    """A table that takes what its main table cannot."""
+
+    table: TableName
+    ddl: str
+    partition_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTable:
+    """What becomes of one topic. `item` is its place in `tables`."""
+
+    topic: str
+    item: int
+    table: TableName
+    spec: Table
+    dead: SideTable | None
+    late: SideTable | None
+
+
+def select_topics(job: Job, existing: Iterable[str]) -> tuple[str, ...]:
+    """Return the topics that the job is about: all it names, and those its expressions match."""
+    named = {item.topic for item in job.tables if not item.is_pattern}
+    matched = {topic for topic in existing if any(item.matches(topic) for item in job.tables)}
+    return tuple(sorted(named | matched))
+
+
+def match_topics(job: Job, topics: Iterable[str]) -> dict[str, ResolvedTable]:
+    """Return the table of each topic.
+
+    Raises JobFileInvalid, with all problems, where a topic is matched by no item or by two, where
+    a topic makes no table name, and where two topics collide in one table.
+    """
+    problems: list[Problem] = []
+    resolved: dict[str, ResolvedTable] = {}
+    for topic in sorted(set(topics)):
+        items = [index for index, item in enumerate(job.tables) if item.matches(topic)]
+        if len(items) == 1:
+            try:
+                resolved[topic] = _resolve(job.tables[items[0]], items[0], topic)
+            except Refused as refused:
+                key: Key = ("tables", items[0], "table")
+                message = f"the topic {topic} makes no table name: {refused.message}"
+                problems.append(_problem(job, key, message, "give the topic an item of its own"))
+        elif items:
+            lines = " and ".join(str(job.line_of("tables", index, "topic")) for index in items)
+            message = f"the topic {topic} is matched in lines {lines}"
+            place: Key = ("tables", items[1], "topic")
+            problems.append(_problem(job, place, message, "each topic matches exactly one item"))
+        else:
+            message = f"the topic {topic} is matched by no item"
+            problems.append(_problem(job, ("tables",), message, "add an item for it"))
+    problems.extend(_collisions(job, list(resolved.values())))
+    if problems:
+        raise invalid(job.path, sorted(problems))
+    return resolved
+
+
+def _resolve(spec: Table, item: int, topic: str) -> ResolvedTable:
+    table = spec.table_of(topic)
+    dead = late = None
+    if spec.on_invalid == "dead_letter":
+        dead = SideTable(table.dead, DEAD_DDL, DEAD_PARTITION_BY)
+    if spec.late.policy == "side":
+        late = SideTable(table.late, spec.ddl, spec.partition_by)
+    return ResolvedTable(topic, item, table, spec, dead, late)
+
+
+def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
+    """Yield tables that are one by accident, or another's side table.
+
+    Items whose tables are named outright were compared when the job was loaded.
+    """
+    first: dict[str, ResolvedTable] = {}
+    for each in resolved:
+        before = first.setdefault(str(each.table).casefold(), each)
+        if before is not each and TOPIC_PLACE in before.spec.table + each.spec.table:
+            message = f"the topics {before.topic} and {each.topic} both become {each.table}"
+            yield _collision(job, each, message)
+    for each in resolved:
+        for side in (each.table.dead, each.table.late):
+            taken = first.get(str(side).casefold())
+            if taken is not None:
+                message = f"{taken.table}, of the topic {taken.topic}, is kept for {each.table}"
+                yield _collision(job, taken, message)
+
+
+def _collision(job: Job, resolved: ResolvedTable, message: str) -> Problem:
+    instead = "give one of them an item and a table of its own"
+    return _problem(job, ("tables", resolved.item, "table"), message, instead)
+
+
+def _problem(job: Job, key: Key, message: str, instead: str) -> Problem:
+    return Problem(job.path, job.line_of(*key), key_text(key), message, instead)

@@ -1,0 +1,218 @@
+"""One item of `tables`, as a frozen model.
+
+What it is: topics, the table that they fill, and how their records are decoded, placed and kept.
+What it promises: each field is right by itself; what fields say together is held by `checks`.
+What it must not know: Kafka, the other items.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictBool
+
+from ashore.config.section import Section
+from ashore.config.values import (
+    SOME,
+    ColumnName,
+    DurationMs,
+    NonEmpty,
+    PositiveBytes,
+    PositiveMs,
+    Refused,
+    Shown,
+    TableName,
+    TableText,
+    TimeZone,
+    TopicText,
+    table_name,
+    topic_matches,
+    topic_pattern,
+)
+
+TIME_PARTITIONS = ("date", "hour", "minute")
+PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
+_DEFAULT_DDL = {"text": "value STRING", "bytes": "value BINARY"}
+
+
+class EventTime(Section):
+    """The column that says when a record happened."""
+
+    column: NonEmpty = Field(description="A top-level column of `schema`.", examples=["ts"])
+    unit: Literal["s", "ms", "us", "ns"] = Field(
+        default="ms",
+        description="Unit of a number since 1970-01-01 UTC. Without meaning for a DATE or "
+        "TIMESTAMP column.",
+    )
+
+
+class Late(Section):
+    """What happens to records whose time is behind, or ahead."""
+
+    after_ms: DurationMs = Field(
+        default=7_200_000,
+        alias="after",
+        description="How far behind the watermark a record's bucket may have ended.",
+    )
+    policy: Literal["rehome", "keep", "side"] = Field(
+        default="rehome",
+        description="Where a late record goes: `rehome` the current bucket, `keep` its own "
+        "bucket, `side` the table `<table>__late`.",
+    )
+    future_max_ms: DurationMs = Field(
+        default=3_600_000,
+        alias="future_max",
+        description="How far ahead of the driver's clock an event time may be before it is not "
+        "believed.",
+    )
+
+
+class Roll(Section):
+    """When a file is full."""
+
+    size_bytes: PositiveBytes = Field(
+        default=256_000_000, alias="size", description="A file is closed at about this size."
+    )
+
+
+def _no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise Refused(f"{', '.join(repeated)} stands here twice", "name each once")
+    return names
+
+
+def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
+    times = tuple(column for column in columns if column in TIME_PARTITIONS)
+    wanted = TIME_PARTITIONS[: len(times)]
+    if times != wanted:
+        raise Refused(
+            f"{', '.join(times)} alone or in this order does not name a time",
+            f"write [{', '.join(wanted)}]",
+        )
+    return columns
+
+
+class Seal(Section):
+    """When a table partition counts as complete, and what is done then."""
+
+    delay_ms: DurationMs = Field(
+        default=600_000,
+        alias="delay",
+        description="How far the watermark must be past a partition's end.",
+    )
+    idle_after_ms: PositiveMs = Field(
+        default=1_800_000,
+        alias="idle_after",
+        description="A topic partition without records for this long no longer holds the "
+        "watermark back.",
+    )
+    remember_ms: PositiveMs = Field(
+        default=2_592_000_000,
+        alias="remember",
+        description="How long the log keeps sealed partitions in mind.",
+    )
+    actions: Annotated[
+        tuple[Literal["success_file", "catalog"], ...],
+        AfterValidator(_no_repeats),
+        Shown("list of `success_file`, `catalog`"),
+    ] = Field(
+        default=("success_file", "catalog"),
+        description="`success_file` writes `_SUCCESS`; `catalog` marks the partition in the "
+        "catalog, where there is one.",
+    )
+
+
+class Table(Section):
+    """One item of `tables`: topics, and the table that they fill."""
+
+    topic: TopicText = Field(
+        description="A topic, or a `/regular expression/` that matches whole names (never "
+        "internal ones, `__...`). Each topic matches exactly one item.",
+        examples=["clicks"],
+    )
+    table: TableText = Field(
+        description="The table, at `<lake>/<database>.db/<table>`. With an expression, "
+        "`{topic}` in the table's name is the topic, `.` and `-` turned into `_`.",
+        examples=["ods.clicks"],
+    )
+    decode: Literal["json", "text", "bytes"] = Field(
+        default="json",
+        description="What a record's value is: a JSON object; text; or bytes, as they are.",
+    )
+    schema_ddl: Annotated[NonEmpty, Shown("Spark DDL")] | None = Field(
+        default=None,
+        alias="schema",
+        description="The columns as Spark DDL. Required for `json`; otherwise one column, "
+        "`value STRING` for `text` and `value BINARY` for `bytes`.",
+        examples=['"id BIGINT, user STRING, ts BIGINT"'],
+    )
+    event_time: EventTime | None = Field(
+        default=None,
+        description="Which column says when a record happened. Without it: the timestamp that "
+        "Kafka keeps for the record.",
+        examples=["{column: ts, unit: ms}"],
+    )
+    partition_by: Annotated[
+        tuple[ColumnName, ...],
+        AfterValidator(_no_repeats),
+        AfterValidator(_time_in_order),
+        Shown("list of `date`, `hour`, `minute` and columns"),
+    ] = Field(
+        default=("date", "hour"),
+        description="Directories, outermost first: `date`, `hour`, `minute` of the event time "
+        "in `timezone`, and columns of the schema.",
+    )
+    timezone: TimeZone = Field(
+        default="UTC", description="The zone that `date` and `hour` are told in."
+    )
+    late: Late = Field(default=Late(), description="Records that come late, or from the future.")
+    shuffle: Literal["none", "bucket"] = Field(
+        default="none",
+        description="`bucket` brings the records of one bucket together before they are "
+        "written: fewer files, slower.",
+    )
+    format: Literal["parquet", "orc", "jsonl"] = Field(
+        default="parquet", description="The files' format."
+    )
+    on_invalid: Literal["dead_letter", "drop", "fail"] = Field(
+        default="dead_letter",
+        description="What happens to a record that cannot be decoded: into the table "
+        "`<table>__dead`; counted and dropped; or the job stops.",
+    )
+    provenance: StrictBool = Field(
+        default=True,
+        description="Add the columns "
+        + ", ".join(f"`{name}`" for name in PROVENANCE_COLUMNS)
+        + ". "
+        "Without them `verify` can only compare counts.",
+    )
+    select: Annotated[tuple[NonEmpty, ...], SOME] | None = Field(
+        default=None,
+        description="Stateless SQL expressions that make the table's columns out of the "
+        "schema's. Null: the schema's columns.",
+        examples=['["id", "upper(user) AS user"]'],
+    )
+    where: NonEmpty | None = Field(
+        default=None,
+        description="A SQL filter. Records that it refuses are counted as filtered.",
+        examples=["\"country <> 'ZZ'\""],
+    )
+    roll: Roll = Field(default=Roll(), description="When a file is full.")
+    seal: Seal = Field(default=Seal(), description="When a table partition is complete.")
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `topic` is an expression."""
+        return topic_pattern(self.topic) is not None
+
+    @property
+    def ddl(self) -> str:
+        """The columns that records are decoded into, as Spark DDL."""
+        return self.schema_ddl or _DEFAULT_DDL.get(self.decode, "")
+
+    def matches(self, topic: str) -> bool:
+        """Whether this item is about `topic`."""
+        return topic_matches(self.topic, topic)
+
+    def table_of(self, topic: str) -> TableName:
+        """Return the table that `topic` fills. Raises Refused where the name is impossible."""
+        return table_name(self.table, topic)

@@ -1,0 +1,67 @@
+"""What the job file may say one day and this release cannot do.
+
+What it is: data; each entry goes away when its part is built.
+What it promises: what is named here is refused before anything starts, never ignored.
+What it must not know: how a file is read.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ashore.config.problems import Finding
+from ashore.config.section import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A key that is refused when its value, as text, matches; a mapping always matches."""
+
+    key: tuple[str, ...]  # `*` is every item of a list
+    value: str
+    what: str
+    instead: str
+
+
+UNSUPPORTED: tuple[Unsupported, ...] = (
+    Unsupported(
+        ("catalog", "hive"), ".*", "the Hive catalog is not in this release", "write catalog: none"
+    ),
+    Unsupported(
+        ("lake",), "hdfs://.*", "a lake on HDFS is not in this release", "write file:///path"
+    ),
+    Unsupported(("lake",), "s3://.*", "a lake on S3 is not in this release", "write file:///path"),
+    Unsupported(
+        ("durability",),
+        "disk",
+        "durability is for lakes on HDFS, which are not in this release; a local lake always syncs",
+        "remove the key",
+    ),
+    Unsupported(
+        ("tables", "*", "shuffle"),
+        "bucket",
+        "shuffling by bucket is not in this release",
+        "write shuffle: none",
+    ),
+)
+
+
+def find_unsupported(data: object) -> list[Finding]:
+    """Return what of `data` is not in this release. `data` is plain, variables replaced."""
+    return [
+        Finding(key, each.what, each.instead)
+        for each in UNSUPPORTED
+        for key, value in _values(data, each.key, ())
+        if isinstance(value, dict)
+        or (isinstance(value, str) and re.fullmatch(each.value, value, re.DOTALL))
+    ]
+
+
+def _values(data: object, path: tuple[str, ...], key: Key) -> Iterator[tuple[Key, object]]:
+    if not path:
+        yield key, data
+    elif path[0] == "*" and isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _values(item, path[1:], (*key, index))
+    elif isinstance(data, dict) and path[0] in data:
+        yield from _values(data[path[0]], path[1:], (*key, path[0]))
