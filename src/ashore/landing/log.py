@@ -19,7 +19,7 @@ from ashore.errors import Fenced, LogDamaged, PathExists, StorageError, SyncFail
 from ashore.landing.log_reader import list_log, read_log, read_number
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
-from ashore.protocol.fold import Fold, Unclosed, extend, forget_sealed
+from ashore.protocol.fold import Fold, extend, forget_sealed
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import write_snapshot
 from ashore.storage.base import Storage
@@ -180,10 +180,3 @@ def _check_follows(fold: Fold, entry: Entry) -> None:
         extend(fold, entry)
     except LogDamaged as error:
         fail(f"about to append what would not fold: {error.message}")
-
-
-def closing_of(unclosed: Unclosed | None, moved: int = 0, already_moved: int = 0) -> Closing | None:
-    """Return the closing of an entry whose effects are all done and of which nothing is owed."""
-    if unclosed is None:
-        return None
-    return Closing(unclosed.number, moved, already_moved, (), ())

@@ -45,6 +45,7 @@ class Closing:
     entry: int | None  # the number that is closed; None: only `done`
     moved: int
     already_moved: int
+    registered: bool  # its partitions are in the catalog, those that are owed aside
     owed: tuple[Owed, ...]
     done: tuple[str, ...]  # ids of owed effects
 

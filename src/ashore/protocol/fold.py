@@ -206,7 +206,7 @@ def _register(
         for done in closing.done
         if (owed := fold.owed[done]).action == "register"
     }
-    if unclosed and isinstance(unclosed.body, Prepare | Reland):
+    if closing.registered and unclosed and isinstance(unclosed.body, Prepare | Reland):
         registered |= {(target.table, target.partition) for target in unclosed.body.targets}
     registered -= {(owed.table, owed.partition) for owed in closing.owed}
     changed = {

@@ -1,0 +1,124 @@
+"""Which shards a slice takes up, and where their reading begins.
+
+What it is: the first half of step 1: compare the streams that exist with those that the log knows.
+What it promises: the offset that a policy was resolved to is in the log before the first read, so
+that a crash does not resolve `latest` again. A stream that was created again stops the slice,
+also when its offsets look fine.
+What it must not know: Kafka.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ashore.errors import OffsetsWentBack, StreamMissing, StreamReplaced
+from ashore.protocol.entries import Join, Joined
+from ashore.protocol.fold import Fold
+from ashore.protocol.positions import ShardKey
+from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
+
+EARLIEST = FirstOffset("earliest")
+
+
+def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) -> None:
+    """Raise StreamReplaced, StreamMissing or OffsetsWentBack where a known stream is another now.
+
+    Arguments:
+        source: name of the source.
+        fold: of the slice's log.
+        streams: those of the job that exist.
+
+    """
+    known = {state.key.stream for state in fold.shards.values() if state.key.source == source}
+    for name, info in streams.items():
+        current = fold.generation(source, name)
+        if current is not None and current[1] != info.stream_id:
+            raise StreamReplaced(
+                f"topic {name} was deleted and created again: the log knows {current[1]}, "
+                f"Kafka has {info.stream_id}",
+                hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+                stream=name,
+            )
+    for name in sorted(known & streams.keys()):
+        _check_shards(source, fold, streams[name])
+
+
+def _check_shards(source: str, fold: Fold, info: StreamInfo) -> None:
+    current = fold.current()
+    gone = [
+        key.shard
+        for key in current
+        if key.source == source and key.stream == info.stream and key.shard not in info.shards
+    ]
+    if gone:
+        raise OffsetsWentBack(
+            f"topic {info.stream} has no partition {', '.join(gone)} any more",
+            hint="nothing was read; was the topic restored from a backup?",
+            stream=info.stream,
+        )
+
+
+def require_streams(wanted: Iterable[str], streams: Mapping[str, StreamInfo]) -> None:
+    """Raise StreamMissing where a stream that the job names does not exist."""
+    missing = sorted(set(wanted) - streams.keys())
+    if missing:
+        raise StreamMissing(
+            f"topic {', '.join(missing)} does not exist",
+            hint="create it, or correct `topic` in the job file",
+            streams=missing,
+        )
+
+
+def plan_join(
+    source: Source,
+    fold: Fold,
+    streams: Mapping[str, StreamInfo],
+    first_of: Callable[[str, bool], FirstOffset],
+) -> Join | None:
+    """Return the join of shards that the log does not know yet, or None.
+
+    Arguments:
+        source: resolves offsets.
+        fold: of the slice's log.
+        streams: those of the slice that exist.
+        first_of: `(stream, is_first_start)` to where reading begins; asked only for streams that
+            the log has never seen. A new shard of a known stream begins at its beginning.
+
+    """
+    joined: list[Joined] = []
+    is_first_start = not fold.shards
+    for name, info in sorted(streams.items()):
+        current = fold.generation(source.name, name)
+        first = EARLIEST if current else first_of(name, is_first_start)
+        generation = current[0] if current else 1
+        policy = "new_shard" if current else first.policy
+        for shard in info.shards:
+            key = ShardKey(source.name, name, generation, shard)
+            if key in fold.shards:
+                continue
+            offset = source.resolve_first(StreamShard(name, shard), first)
+            joined.append(Joined(key, info.stream_id, offset, policy))
+    return Join(tuple(joined)) if joined else None
+
+
+def plan_rejoin(source: Source, fold: Fold, info: StreamInfo) -> Join | None:
+    """Return the join of the next generation of a stream that was created again.
+
+    It begins at the beginning of the new stream. None where the log knows this identity already.
+    """
+    current = fold.generation(source.name, info.stream)
+    if current is None or current[1] == info.stream_id:
+        return None
+    joined = tuple(
+        Joined(
+            ShardKey(source.name, info.stream, current[0] + 1, shard),
+            info.stream_id,
+            source.resolve_first(StreamShard(info.stream, shard), EARLIEST),
+            "rejoin",
+        )
+        for shard in info.shards
+    )
+    return Join(joined)
+
+
+def shards_of(keys: Sequence[ShardKey]) -> list[StreamShard]:
+    """Return the shards of keys, as a source knows them."""
+    return [StreamShard(key.stream, key.shard) for key in keys]

@@ -1,0 +1,105 @@
+"""Step 4: pending files get their final names.
+
+What it is: many moves at once, each with an outcome.
+What it promises: nothing is overwritten or deleted; a move whose answer is unclear is settled by
+looking at the source and then at the target. A file that is at neither end is only called lost
+after a look that the log is still ours.
+What it must not know: which entry the files belong to.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.errors import FileConflict, FilesLost, StorageError, SyncFailed
+from ashore.protocol.files import FilePlace
+from ashore.protocol.plan_commit import MoveOutcome, judge_move
+from ashore.storage.base import Storage
+
+PARALLEL_MOVES = 32
+ATTEMPTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How the moves of an entry ended. Each count is a metric."""
+
+    moved: int
+    already_moved: int
+
+
+def move_files(
+    storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+) -> Moved:
+    """Move every file. Returns when all are at their targets (not yet synced).
+
+    Arguments:
+        storage: the lake.
+        places: what to move.
+        clock: for the waits between attempts.
+        look: raises Fenced where the log is no longer ours; called before a file is called lost.
+
+    Raises FilesLost, FileConflict, Fenced; StorageError where the storage gave no answer for
+    long: some files are moved, and the entry is finished after the next `open`.
+
+    """
+    if not places:
+        return Moved(0, 0)
+    with ThreadPoolExecutor(min(PARALLEL_MOVES, len(places)), "ashore-move") as pool:
+        outcomes = list(pool.map(lambda place: _move(storage, place, clock), places))
+    _raise_wrong(places, outcomes, look)
+    counts = Counter(outcomes)
+    return Moved(counts[MoveOutcome.MOVED], counts[MoveOutcome.ALREADY_MOVED])
+
+
+def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:
+    failure: StorageError | None = None
+    for attempt in range(ATTEMPTS):
+        try:
+            storage.move(place.pending, place.final)
+        except SyncFailed:
+            raise
+        except StorageError as error:
+            failure = error
+        else:
+            return MoveOutcome.MOVED
+        try:
+            outcome = _look_at(storage, place)
+        except StorageError as error:
+            failure, outcome = error, MoveOutcome.AGAIN
+        if outcome is not MoveOutcome.AGAIN:
+            return outcome
+        clock.sleep(min(0.05 * 2**attempt, 2.0))
+    raise failure or StorageError(f"{place.pending} could not be moved")
+
+
+def _look_at(storage: Storage, place: FilePlace) -> MoveOutcome:
+    source = storage.stat(place.pending)
+    target = storage.stat(place.final)
+    return judge_move(place, source.size if source else None, target.size if target else None)
+
+
+def _raise_wrong(
+    places: Sequence[FilePlace], outcomes: Sequence[MoveOutcome], look: Callable[[], None]
+) -> None:
+    ended = list(zip(places, outcomes, strict=True))
+    conflicts = [each.final for each, outcome in ended if outcome is MoveOutcome.CONFLICT]
+    lost = [each for each, outcome in ended if outcome is MoveOutcome.LOST]
+    if conflicts or lost:
+        look()
+    if conflicts:
+        raise FileConflict(
+            f"{len(conflicts)} targets hold something else than the log says: {conflicts[0]}",
+            hint="nothing was overwritten; find out who writes there, then start again",
+            paths=conflicts[:20],
+        )
+    if lost:
+        raise FilesLost(
+            f"{len(lost)} prepared files are gone, neither at their source nor at their target: "
+            f"{lost[0].pending}",
+            hint="restore them, or run: ashore recover JOB.yaml --reland",
+            paths=[each.pending for each in lost[:20]],
+            unique=[each.file.unique for each in lost],
+        )

@@ -1,0 +1,288 @@
+"""The landing loop of one slice: plan, write, prepare, move, close, again and again.
+
+What it is: `SliceLoop`, the six steps of a batch in order; the same numbers stand in
+`docs/concepts/commit.md`.
+What it promises: the landing log is the only truth. A failure in steps 1 and 2 needs no new
+`open`; after an unclear step 3 or later the loop goes on only through one.
+What it must not know: Spark, Kafka, other slices.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ashore.base.clock import Clock
+from ashore.errors import (
+    AshoreError,
+    BatchFailed,
+    OffsetsGone,
+    OffsetsWentBack,
+    SourceError,
+    StorageError,
+    StreamReplaced,
+    SyncFailed,
+)
+from ashore.landing.batch import BatchOrder, BatchRunner, TableSpec, merge_results, prepare_of
+from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.joins import check_streams, plan_join, require_streams, shards_of
+from ashore.landing.log import LandingLog
+from ashore.protocol.entries import Body, Closing, Commit, Skip
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import (
+    BatchPlan,
+    Gaps,
+    Limits,
+    Nothing,
+    WentBack,
+    check_plan,
+    plan_batch,
+)
+from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
+from ashore.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """What a slice is to do: its part of the job file, resolved."""
+
+    lake: str
+    name: SliceName
+    streams: Callable[[], Mapping[str, TableSpec]]  # which streams to read now, and their tables
+    named: frozenset[str]  # streams that must exist
+    first_of: Callable[[str, bool], FirstOffset]
+    skips_gaps: bool
+    limits: Limits
+    remember_ms: int
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SliceParts:
+    """What a slice works with."""
+
+    storage: Storage
+    source: Source
+    runner: BatchRunner
+    log: LandingLog
+    clock: Clock
+    progress: Progress = field(default_factory=Quiet)
+
+
+class Tick(StrEnum):
+    """What one turn of the loop did."""
+
+    LANDED = "landed"
+    BEHIND = "behind"  # landed, and more is waiting than a batch may take
+    IDLE = "idle"
+
+
+class SliceLoop:
+    """One slice. Used by one thread; `stop` may be called by any."""
+
+    def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
+        self.plan = plan
+        self.parts = parts
+        self._committer = Committer(parts.log, parts.storage, parts.clock, parts.progress)
+        self._closing: Closing | None = None
+        self._must_open = True
+        self._stopping = threading.Event()
+
+    def open(self) -> None:
+        """Take the slice over and finish what its last writer prepared.
+
+        Raises LogDamaged, FilesLost, FileConflict, StorageError.
+        """
+        self._step("open")
+        self._closing = None
+        self._must_open = True
+        self.parts.log.open()
+        self._closing = self._committer.finish()
+        self._must_open = False
+
+    def tick(self) -> Tick:
+        """Land one batch, or find that there is nothing to land.
+
+        Raises what stops the slice (Fenced, Stopped, LogDamaged, SyncFailed) and what may pass
+        (StorageError, SourceError, BatchFailed); after the latter call `tick` again.
+        """
+        if self._must_open:
+            self.open()
+        # Step 1. Plan.
+        self._step("plan")
+        streams = self._describe()
+        plan = self._plan(streams)
+        if plan is None:
+            self._idle()
+            return Tick.IDLE
+        # Step 2. Write.
+        self._step("write")
+        order = self._order(plan)
+        written = merge_results(order, self.parts.runner.run(order, plan))
+        # Step 3. Prepare: the commit point.
+        self._step("prepare")
+        self._check_identities(streams)
+        check_plan(plan, self.parts.log.fold)
+        self._append(prepare_of(plan, written))
+        # Steps 4 to 6. Move, register, close (the closing waits for the next entry).
+        self._finish()
+        lag = self.lag() if plan.is_behind else 0
+        self.parts.progress.landed(self.plan.name.slice, written.rows, len(written.files), lag)
+        self._snapshot()
+        return Tick.BEHIND if plan.is_behind else Tick.LANDED
+
+    def stop(self) -> None:
+        """Ask for no further batch."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
+    def close(self, reason: str = "stop") -> None:
+        """Close the last entry, so that nothing is left to recover. Call it at a stop."""
+        if self._must_open:
+            return
+        if self.parts.log.fold.unclosed is not None:
+            self._append(Commit(reason))
+
+    def lag(self) -> int:
+        """Return how many offsets the source has that the log has not."""
+        current = self.parts.log.fold.current()
+        offsets = self.parts.source.read_offsets(shards_of(list(current)))
+        return sum(
+            max(0, offsets[StreamShard(key.stream, key.shard)].end - state.next)
+            for key, state in current.items()
+            if StreamShard(key.stream, key.shard) in offsets
+        )
+
+    # ---- step 1
+
+    def _describe(self) -> dict[str, StreamInfo]:
+        wanted = self.plan.streams()
+        streams = self.parts.source.describe_streams(sorted(wanted))
+        fold, source = self.parts.log.fold, self.parts.source
+        require_streams(self.plan.named, streams)
+        check_streams(source.name, fold, streams)
+        join = plan_join(source, fold, streams, self.plan.first_of)
+        if join is not None:
+            self._append(join)
+        return streams
+
+    def _plan(self, streams: Mapping[str, StreamInfo]) -> BatchPlan | None:
+        specs = self.plan.streams()
+        tables = {stream: spec.table for stream, spec in specs.items()}
+        while True:
+            fold = self.parts.log.fold
+            keys = [key for key in fold.current() if key.stream in streams]
+            found = self.parts.source.read_offsets(shards_of(keys))
+            offsets = {key: found[StreamShard(key.stream, key.shard)] for key in keys}
+            now_ms = self.parts.clock.now_ms()
+            outcome = plan_batch(fold, offsets, tables, self.plan.limits, now_ms)
+            match outcome:
+                case BatchPlan():
+                    return outcome
+                case Nothing():
+                    return None
+                case WentBack():
+                    raise _went_back(outcome)
+                case Gaps():
+                    self._skip(outcome)
+
+    def _skip(self, gaps: Gaps) -> None:
+        shown = "; ".join(str(each) for each in gaps.ranges[:5])
+        if not self.plan.skips_gaps:
+            raise OffsetsGone(
+                f"Kafka no longer has {shown}",
+                hint="to go on without them, write `gap: skip` under `source`: it is recorded",
+                ranges=[str(each) for each in gaps.ranges],
+            )
+        self.parts.progress.trouble(self.plan.name.slice, f"skipped, Kafka has it no more: {shown}")
+        self._append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
+
+    def _order(self, plan: BatchPlan) -> BatchOrder:
+        log = self.parts.log
+        streams = {each.key.stream for each in plan.ranges}
+        specs = sorted(
+            (name, spec) for name, spec in self.plan.streams().items() if name in streams
+        )
+        return BatchOrder(
+            lake=self.plan.lake,
+            name=self.plan.name,
+            epoch=log.fold.epoch,
+            batch=plan.batch,
+            now_ms=plan.now_ms,
+            watermarks=plan.watermarks,
+            ranges=plan.ranges,
+            tables=tuple(specs),
+            deadline_s=self.plan.deadline_s,
+        )
+
+    # ---- step 3 and after
+
+    def _check_identities(self, streams: Mapping[str, StreamInfo]) -> None:
+        """Raise StreamReplaced where a stream was created again while it was read."""
+        now = self.parts.source.describe_streams(sorted(streams))
+        for name, info in streams.items():
+            if name not in now or now[name].stream_id != info.stream_id:
+                raise StreamReplaced(
+                    f"topic {name} was replaced while it was read; nothing was prepared",
+                    hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+                    stream=name,
+                )
+
+    def _append(self, body: Body) -> None:
+        """Append with the closing that is due. From here on an error needs a new `open`."""
+        self._must_open = True
+        self.parts.log.append(body, self._closing)
+        self._closing = None
+        self._must_open = False
+
+    def _finish(self) -> None:
+        self._must_open = True
+        self._closing = self._committer.finish()
+        self._must_open = False
+
+    def _idle(self) -> None:
+        """Close the last entry, or look whether the log is still ours."""
+        self._step("idle")
+        if self.parts.log.fold.unclosed is not None:
+            self._append(Commit("idle"))
+        else:
+            self.parts.log.look()
+        self._snapshot()
+
+    def _snapshot(self) -> None:
+        log = self.parts.log
+        if not log.is_snapshot_due:
+            return
+        if log.fold.unclosed is not None:
+            self._append(Commit("snapshot"))
+        try:
+            log.write_snapshot(self.plan.remember_ms)
+        except SyncFailed:
+            raise
+        except StorageError as error:
+            # A snapshot is a shortcut: without it the next start reads a longer tail.
+            self.parts.progress.trouble(self.plan.name.slice, f"log snapshot: {error.message}")
+
+    def _step(self, step: str) -> None:
+        self.parts.progress.step(self.plan.name.slice, step)
+
+
+def _went_back(outcome: WentBack) -> OffsetsWentBack:
+    return OffsetsWentBack(
+        f"{outcome.key} ends at {outcome.end}, but {outcome.next} is the next offset to read",
+        hint="was the topic truncated, or restored from a backup? Nothing was read",
+        shard=str(outcome.key),
+        next=outcome.next,
+        end=outcome.end,
+    )
+
+
+def stops_slice(error: AshoreError) -> bool:
+    """Tell whether an error ends a slice, rather than being ridden out by another `tick`."""
+    if isinstance(error, SyncFailed):
+        return True
+    return not isinstance(error, StorageError | SourceError | BatchFailed)
