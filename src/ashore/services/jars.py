@@ -102,21 +102,30 @@ def jar_paths(
 ) -> list[Path]:
     """Return the jars of `set_name`, in the order of the lock list, fetching what is missing.
 
-    Safe to call from several processes at once: one fetches, the others wait for it.
-    Raises JarMismatch if a file is not what the list says, ServiceError if one cannot be had.
-    If interrupted: only whole, checked jars are in the cache.
+    See `ensure_jars` for what else it does.
     """
     lock = load_lock()
     if set_name not in lock:
         raise ServiceError(f"no jar set {set_name!r}", hint=f"known: {', '.join(sorted(lock))}")
-    jars = lock[set_name]
-    cache = directory or cache_directory()
+    say = progress or (lambda _: None)
+    return ensure_jars(
+        lock[set_name], directory or cache_directory(), lambda text: say(f"{set_name}: {text}")
+    )
+
+
+def ensure_jars(jars: Sequence[Jar], cache: Path, progress: Progress) -> list[Path]:
+    """Return the paths of `jars` in `cache`, fetching what is missing.
+
+    Safe to call from several processes at once: one fetches, the others wait for it.
+    Raises JarMismatch if a file is not what the list says, ServiceError if one cannot be had.
+    If interrupted: only whole, checked jars are in the cache.
+    """
     if not _all_checked(jars, cache):
         cache.mkdir(parents=True, exist_ok=True)
         with _locked(cache):
             missing = [jar for jar in jars if not (cache / jar.path).exists()]
             if missing:
-                _fetch(set_name, missing, cache, progress)
+                _fetch(missing, cache, progress)
             _check_all(jars, cache)
     return [cache / jar.path for jar in jars]
 
@@ -151,11 +160,10 @@ def run_ivy(arguments: Sequence[str], progress: Progress | None = None) -> None:
         )
 
 
-def _fetch(set_name: str, jars: Sequence[Jar], cache: Path, progress: Progress | None) -> None:
+def _fetch(jars: Sequence[Jar], cache: Path, progress: Progress) -> None:
     """Bring `jars` into `cache`, each checked before it gets its name."""
-    say = progress or (lambda _: None)
     arrived = iter(range(1, len(jars) + 1))
-    say(f"{set_name}: fetching {len(jars)} jars")
+    progress(f"fetching {len(jars)} jars")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as name:
         work = Path(name)
         dependencies = "\n".join(
@@ -168,7 +176,7 @@ def _fetch(set_name: str, jars: Sequence[Jar], cache: Path, progress: Progress |
         pattern = f"{work}/jars/[organisation]/[artifact]-[revision].[ext]"
         run_ivy(
             ["-settings", f"{work}/settings.xml", "-ivy", f"{work}/ivy.xml", "-retrieve", pattern],
-            lambda jar: say(f"{set_name}: {next(arrived, len(jars))} of {len(jars)}: {jar}"),
+            lambda jar: progress(f"{next(arrived, len(jars))} of {len(jars)}: {jar}"),
         )
         for jar in jars:
             _install(jar, work / "jars" / jar.path, cache / jar.path)
