@@ -1,0 +1,346 @@
+"""Schemas as users write them: Spark DDL.
+
+What it is: a parser for `id BIGINT, tags ARRAY<STRING>, s STRUCT<a: INT>`, the values it yields,
+and their Arrow types.
+What it promises: the names and aliases are Spark's; `parse_ddl(to_ddl(schema)) == schema`; what is
+not understood is refused with its position. Names that differ only by case are refused, because
+Hive cannot hold both.
+What it must not know: files, decoders, Spark itself. Comments of columns are read and dropped.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar, assert_never
+
+import pyarrow as pa
+
+T = TypeVar("T")
+
+PRECISION_MAX = 38
+
+
+class DdlError(ValueError):
+    """A schema that cannot be parsed. `position` counts characters from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(f"{message} (at position {position})")
+        self.position = position
+
+
+class Atom(Enum):
+    """A type without parts."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    STRING = "STRING"
+    BINARY = "BINARY"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"  # an instant
+    TIMESTAMP_NTZ = "TIMESTAMP_NTZ"  # what a clock on a wall shows, in no zone
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """Exactly `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list. Its elements may be null."""
+
+    element: "DataType"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys to values. Values may be null."""
+
+    key: "DataType"
+    value: "DataType"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named column, or a named part of a struct."""
+
+    name: str
+    type: "DataType"
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Named parts."""
+
+    fields: tuple[Field, ...]
+
+
+DataType = Atom | Decimal | Array | Map | Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a table, in order."""
+
+    fields: tuple[Field, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return [field.name for field in self.fields]
+
+
+_NAMED = {atom.value: atom for atom in Atom} | {
+    "BYTE": Atom.TINYINT,
+    "SHORT": Atom.SMALLINT,
+    "INTEGER": Atom.INT,
+    "LONG": Atom.BIGINT,
+    "REAL": Atom.FLOAT,
+    "TIMESTAMP_LTZ": Atom.TIMESTAMP,
+}
+_DECIMAL_NAMES = ("DECIMAL", "DEC", "NUMERIC")
+_TYPES = ", ".join([*(atom.value for atom in Atom), "DECIMAL(p,s), ARRAY<>, MAP<,>, STRUCT<>"])
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<word>\w+)
+    | (?P<text>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*")
+    | (?P<sign>[<>(),:])
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    position: int
+
+
+def _tokenize(text: str) -> list[_Token]:
+    tokens = []
+    position = 0
+    while True:
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            start = len(text) - len(text[position:].lstrip())
+            raise DdlError(f"{text[start]!r} is not expected here", start)
+        kind = match.lastgroup
+        tokens.append(_Token(kind, match[kind], match.start(kind)))
+        if kind == "end":
+            return tokens
+        position = match.end()
+
+
+class _Parser:
+    """Recursive descent over the tokens; each `read_` consumes what it names."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokenize(text)
+        self._next = 0
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _fail(self, expected: str) -> DdlError:
+        found = "the end" if self._token.kind == "end" else repr(self._token.text)
+        return DdlError(f"{expected} is expected, {found} was found", self._token.position)
+
+    def _take(self) -> _Token:
+        token = self._token
+        self._next += 1
+        return token
+
+    def _take_if(self, text: str) -> bool:
+        if self._token.kind in ("word", "sign") and self._token.text.upper() == text:
+            self._next += 1
+            return True
+        return False
+
+    def _expect(self, text: str) -> None:
+        if not self._take_if(text):
+            raise self._fail(repr(text))
+
+    def read_schema(self) -> Schema:
+        fields = self._read_fields()
+        if self._token.kind != "end":
+            raise self._fail("',' or the end")
+        return Schema(fields)
+
+    def _read_fields(self) -> tuple[Field, ...]:
+        fields: list[Field] = []
+        seen: set[str] = set()
+        while True:
+            position = self._token.position
+            field = self._read_field()
+            if field.name.lower() in seen:
+                raise DdlError(f"column {field.name!r} is there twice", position)
+            seen.add(field.name.lower())
+            fields.append(field)
+            if not self._take_if(","):
+                return tuple(fields)
+
+    def _read_field(self) -> Field:
+        if self._token.kind not in ("word", "quoted"):
+            raise self._fail("a column name")
+        token = self._take()
+        name = token.text
+        if token.kind == "quoted":
+            name = name[1:-1].replace("``", "`")
+        self._take_if(":")
+        data_type = self._read_type()
+        nullable = True
+        if self._take_if("NOT"):
+            self._expect("NULL")
+            nullable = False
+        if self._take_if("COMMENT"):
+            if self._token.kind != "text":
+                raise self._fail("a quoted comment")
+            self._take()
+        return Field(name, data_type, nullable)
+
+    def _read_type(self) -> DataType:
+        if self._token.kind != "word":
+            raise self._fail(f"a type ({_TYPES})")
+        name = self._token.text.upper()
+        if name in _NAMED:
+            self._take()
+            return _NAMED[name]
+        if name in _DECIMAL_NAMES:
+            self._take()
+            return self._read_decimal()
+        match name:
+            case "ARRAY":
+                self._take()
+                return Array(self._in_angles(self._read_type))
+            case "MAP":
+                self._take()
+                return self._in_angles(self._read_map)
+            case "STRUCT":
+                self._take()
+                return Struct(self._in_angles(self._read_fields))
+            case _:
+                raise self._fail(f"a type ({_TYPES})")
+
+    def _in_angles(self, read: Callable[[], T]) -> T:
+        self._expect("<")
+        value = read()
+        self._expect(">")
+        return value
+
+    def _read_map(self) -> Map:
+        key = self._read_type()
+        self._expect(",")
+        return Map(key, self._read_type())
+
+    def _read_decimal(self) -> Decimal:
+        position = self._token.position
+        precision, scale = 10, 0  # what Spark and Hive mean by a bare DECIMAL
+        if self._take_if("("):
+            precision = self._read_number()
+            scale = self._read_number() if self._take_if(",") else 0
+            self._expect(")")
+        if not 1 <= precision <= PRECISION_MAX or scale > precision:
+            raise DdlError(
+                f"DECIMAL({precision},{scale}) is not possible: "
+                f"precision is 1 to {PRECISION_MAX}, scale 0 to precision",
+                position,
+            )
+        return Decimal(precision, scale)
+
+    def _read_number(self) -> int:
+        if not re.fullmatch(r"[0-9]{1,4}", self._token.text):
+            raise self._fail("a number")
+        return int(self._take().text)
+
+
+def parse_ddl(text: str) -> Schema:
+    """Return the schema that `text` says. Raises DdlError."""
+    return _Parser(text).read_schema()
+
+
+def to_ddl(schema: Schema) -> str:
+    """Return DDL that Spark, Hive and `parse_ddl` read as this schema."""
+    return ", ".join(_field_ddl(field, " ") for field in schema.fields)
+
+
+def _field_ddl(field: Field, separator: str) -> str:
+    name = field.name
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        name = "`" + name.replace("`", "``") + "`"
+    return f"{name}{separator}{type_ddl(field.type)}{'' if field.nullable else ' NOT NULL'}"
+
+
+def type_ddl(data_type: DataType) -> str:
+    """Return one type as DDL, as a catalog wants it."""
+    match data_type:
+        case Atom():
+            return data_type.value
+        case Decimal(precision, scale):
+            return f"DECIMAL({precision},{scale})"
+        case Array(element):
+            return f"ARRAY<{type_ddl(element)}>"
+        case Map(key, value):
+            return f"MAP<{type_ddl(key)}, {type_ddl(value)}>"
+        case Struct(fields):
+            return f"STRUCT<{', '.join(_field_ddl(field, ': ') for field in fields)}>"
+        case _:
+            assert_never(data_type)
+
+
+_ARROW: dict[Atom, pa.DataType] = {
+    Atom.BOOLEAN: pa.bool_(),
+    Atom.TINYINT: pa.int8(),
+    Atom.SMALLINT: pa.int16(),
+    Atom.INT: pa.int32(),
+    Atom.BIGINT: pa.int64(),
+    Atom.FLOAT: pa.float32(),
+    Atom.DOUBLE: pa.float64(),
+    Atom.STRING: pa.string(),
+    Atom.BINARY: pa.binary(),
+    Atom.DATE: pa.date32(),
+    Atom.TIMESTAMP: pa.timestamp("us", "UTC"),
+    Atom.TIMESTAMP_NTZ: pa.timestamp("us"),
+}
+
+
+def to_arrow(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema of the columns."""
+    return pa.schema([arrow_field(field) for field in schema.fields])
+
+
+def arrow_field(field: Field) -> pa.Field:
+    """Return one column as an Arrow field."""
+    return pa.field(field.name, arrow_type(field.type), nullable=field.nullable)
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """Return the Arrow type that files and decoded tables hold."""
+    match data_type:
+        case Atom():
+            return _ARROW[data_type]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Array(element):
+            # Spark and Hive look for the name `element` below `list`.
+            return pa.list_(pa.field("element", arrow_type(element)))
+        case Map(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case Struct(fields):
+            return pa.struct([arrow_field(field) for field in fields])
+        case _:
+            assert_never(data_type)

@@ -1,0 +1,258 @@
+"""JSON records to tables, a batch at a time.
+
+What it is: the decoder for values that hold one JSON object each. A block of values, joined by
+newlines, goes through one native call; a block that fails is taken apart until the bad records are
+alone.
+What it promises: what becomes of a record never depends on its neighbours: the parser and the
+conversions are the same for a block and for a record. Rows cannot shift against values, see
+`_parse`. The worst batch costs two native calls a record; a good one, one call a block.
+What it must not know: topics, offsets, what happens to bad records.
+
+The rules for a record are in docs/decisions/0001-json-decoder.md, with the measurements.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from ashore.errors import check
+from ashore.formats.ddl import Schema, to_arrow
+from ashore.formats.decode import BadRow, Decoded, Values, rows_without
+from ashore.formats.json_maps import check_map_keys, has_map, rewrite_maps
+from ashore.formats.wire import Refused, convert, find_missing, wire_schema
+
+BLOCK_ROWS = 32_768
+BLOCK_BYTES = 16 << 20
+SPLIT = 16
+SAMPLE_ROWS = 64
+UNKNOWN_NAMES_MAX = 20
+REASON_CHARS_MAX = 200
+
+EMPTY = "empty value"
+NOT_AN_OBJECT = "not a JSON object"
+NULL_IN_NOT_NULL = "null or no value in a NOT NULL column"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The same records as texts, and the columns to read from them."""
+
+    texts: Values
+    wire: pa.Schema
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What a `decode` call has found so far. Rows of `bad` count within the texts."""
+
+    sources: list[_Source]
+    tables: list[pa.Table] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+def json_slow_columns(schema: Schema) -> list[str]:
+    """Return the columns that Python rewrites record by record: those that hold a MAP.
+
+    All types are supported; a schema with such a column decodes several times slower.
+    """
+    return [field.name for field in schema.fields if has_map(field.type)]
+
+
+class JsonDecoder:
+    """Decodes values that hold one JSON object each.
+
+    Raises ValueError for a schema with a MAP whose keys are not STRING: JSON has no others.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        for column in schema.fields:
+            check_map_keys(column.type)
+        self._ddl = schema
+        self._schema = to_arrow(schema)
+        self._names = frozenset(schema.names)
+        self._slow = tuple(column for column in schema.fields if has_map(column.type))
+        fast = tuple(column for column in schema.fields if not has_map(column.type))
+        self._fast_wire = wire_schema(fast)
+        self._slow_wire = wire_schema(self._slow)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every table that `decode` returns."""
+        return self._schema
+
+    def decode(self, values: Values) -> Decoded:
+        """Return the rows and the bad rows of a batch. Never raises because of what values hold."""
+        outside: list[BadRow] = []
+        texts, rows = _sift(values, outside)
+        batch = _Batch([_Source(texts, self._fast_wire)])
+        if self._slow:
+            rows = self._add_rewritten(batch, rows, outside)
+        for start, count in _cut(batch.sources[0].texts):
+            self._decode_block(batch, start, count)
+        bad = outside + [
+            BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
+            for row in batch.bad
+        ]
+        bad.sort(key=lambda row: row.index)
+        table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
+        check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
+        unknown, names = self._count_unknown(batch)
+        return Decoded(table, rows_without(len(values), bad), tuple(bad), unknown, names)
+
+    def _add_rewritten(
+        self, batch: _Batch, rows: pa.Int64Array | None, outside: list[BadRow]
+    ) -> pa.Int64Array | None:
+        """Add the source of the columns with maps; drop the records that have no such text."""
+        texts = batch.sources[0].texts
+        rewritten, refused = rewrite_maps(texts, self._slow)
+        if refused:
+            kept = rows_without(len(texts), refused)
+            outside += [
+                BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
+                for row in refused
+            ]
+            rows = kept if rows is None else rows.take(kept)
+            batch.sources[0] = _Source(texts.take(kept), self._fast_wire)
+        batch.sources.append(_Source(rewritten, self._slow_wire))
+        return rows
+
+    def _decode_block(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows `start` and following, or take them apart."""
+        try:
+            table = self._parse(batch.sources, start, count)
+            missing = find_missing(table, self._ddl)
+            if missing is not None:
+                table = table.filter(pc.invert(missing))
+            converted = self._convert(table)
+        except (Refused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            if count == 1:
+                batch.bad.append(BadRow(start, _reason(error)))
+                return
+            step = -(-count // SPLIT)
+            for at in range(start, start + count, step):
+                self._decode_block(batch, at, min(step, start + count - at))
+            return
+        if missing is not None:
+            at = pc.indices_nonzero(missing).to_pylist()
+            batch.bad += [BadRow(start + row, NULL_IN_NOT_NULL) for row in at]
+        batch.tables.append(converted)
+
+    def _parse(self, sources: Sequence[_Source], start: int, count: int) -> pa.Table:
+        """Return the wire table of a block: row i is the record of value i.
+
+        Every text begins with `{` and ends with `}` (`_sift`). If the block parses, no document
+        goes on past the end of its text: inside a string the newline that joins the texts is an
+        error, and anywhere else a `}` cannot be followed by the `{` that begins the next text. So
+        every text holds one document at least, and as many rows as texts means one in each.
+        """
+        columns: dict[str, pa.ChunkedArray] = {}
+        for source in sources:
+            if not len(source.wire):
+                continue  # every column holds a map; Python has seen that each text is one document
+            joined = _join(source.texts.slice(start, count))
+            table = pj.read_json(
+                pa.BufferReader(joined),
+                # One block: a parser that begins in the middle of a value may crash on `null`.
+                read_options=pj.ReadOptions(use_threads=False, block_size=joined.size + 1),
+                parse_options=pj.ParseOptions(
+                    explicit_schema=source.wire, unexpected_field_behavior="ignore"
+                ),
+            )
+            if table.num_rows != count:
+                raise Refused("more than one JSON document in a value")
+            columns.update(zip(table.column_names, table.columns, strict=True))
+        return pa.table({name: columns[name] for name in self._ddl.names})
+
+    def _convert(self, table: pa.Table) -> pa.Table:
+        arrays = [
+            convert(column.combine_chunks(), field.type)
+            for column, field in zip(table.columns, self._ddl.fields, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _count_unknown(self, batch: _Batch) -> tuple[int, tuple[str, ...]]:
+        """Estimate the records with unknown fields from an evenly spaced sample of good ones."""
+        texts = batch.sources[0].texts
+        bad = {row.index for row in batch.bad}
+        step = max(1, len(texts) // SAMPLE_ROWS)
+        sample = [row for row in range(0, len(texts), step) if row not in bad]
+        names: set[str] = set()
+        hits = 0
+        for row in sample:
+            unknown = _top_level_names(texts[row].as_py()) - self._names
+            hits += bool(unknown)
+            names |= unknown
+        good = len(texts) - len(bad)
+        estimate = round(hits * good / len(sample)) if sample else 0
+        return estimate, tuple(sorted(names)[:UNKNOWN_NAMES_MAX])
+
+
+def _sift(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array | None]:
+    """Return the values that may be JSON objects, and their indices (None: all, untouched).
+
+    The others are added to `bad`. White space around an object is cut off.
+    """
+    if not values.null_count and _all_objects(values):
+        return values, None
+    text_type = pa.large_string() if pa.types.is_large_binary(values.type) else pa.string()
+    # A view, not a cast: these bytes need not be UTF-8 to look for white space in them.
+    trimmed = pc.ascii_trim(values.view(text_type), characters=" \t\r\n").view(values.type)
+    is_empty = pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
+    is_object = pc.fill_null(
+        pc.and_(pc.starts_with(trimmed, pattern="{"), pc.ends_with(trimmed, pattern="}")), False
+    )
+    for mask, reason in (
+        (is_empty, EMPTY),
+        (pc.and_not(pc.invert(is_object), is_empty), NOT_AN_OBJECT),
+    ):
+        bad += [BadRow(row, reason) for row in pc.indices_nonzero(mask).to_pylist()]
+    rows = pc.indices_nonzero(is_object).cast(pa.int64())
+    return trimmed.take(rows), rows
+
+
+def _all_objects(values: Values) -> bool:
+    starts, ends = pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}")
+    return bool(pc.all(pc.and_(starts, ends), min_count=0).as_py())
+
+
+def _cut(texts: Values) -> list[tuple[int, int]]:
+    """Return (start, count) of blocks that are bounded in rows and, where possible, in bytes."""
+    blocks: list[tuple[int, int]] = []
+    stack = [(0, len(texts))] if len(texts) else []
+    while stack:
+        start, count = stack.pop()
+        if count > BLOCK_ROWS or (count > 1 and texts.slice(start, count).nbytes > BLOCK_BYTES):
+            half = count // 2
+            stack += [(start + half, count - half), (start, half)]
+        else:
+            blocks.append((start, count))
+    return blocks
+
+
+def _join(texts: Values) -> pa.Buffer:
+    """Return the texts with newlines between them. Raises ArrowInvalid unless they are UTF-8."""
+    lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    joined = pc.binary_join(lists, pa.scalar(b"\n", texts.type))
+    text_type = pa.large_string() if pa.types.is_large_binary(texts.type) else pa.string()
+    try:
+        joined.view(text_type).validate(full=True)
+    except pa.ArrowInvalid:
+        raise Refused("not UTF-8") from None
+    return joined.buffers()[2]
+
+
+def _top_level_names(text: bytes) -> frozenset[str]:
+    try:
+        return frozenset(json.loads(text))
+    except (ValueError, RecursionError):
+        # The columnar parser has no limits on digits and depth, Python's has: not worth more here.
+        return frozenset()
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).removeprefix("JSON parse error: ").removesuffix(" in row 0")
+    return text[:REASON_CHARS_MAX]

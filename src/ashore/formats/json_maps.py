@@ -1,0 +1,126 @@
+"""Maps in JSON, rewritten so that a columnar parser can take them.
+
+What it is: Arrow's JSON parser reads objects with fixed names only. Here `{"m": {"k": 1}}` becomes
+`{"m": [{"key": "k", "value": 1}]}`, record by record, in Python.
+What it promises: only objects in the place of a MAP change. Numbers keep their digits, strings
+their characters, names that are there twice stay twice: judging them is left to the parser.
+What it must not know: Arrow types; what the parser accepts.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from json.encoder import encode_basestring_ascii
+
+import pyarrow as pa
+
+from ashore.formats.ddl import Array, Atom, DataType, Field, Map, Struct
+from ashore.formats.decode import BadRow, Values
+
+
+class _Number(str):
+    """The digits of a number as they were written."""
+
+    __slots__ = ()
+
+
+# Objects become tuples of pairs: unlike a dict they keep names that are there twice.
+_decoder = json.JSONDecoder(
+    object_pairs_hook=tuple, parse_int=_Number, parse_float=_Number, parse_constant=_Number
+)
+
+
+def has_map(data_type: DataType) -> bool:
+    """Whether a value of this type holds a map at any depth."""
+    match data_type:
+        case Map():
+            return True
+        case Array(element):
+            return has_map(element)
+        case Struct(fields):
+            return any(has_map(field.type) for field in fields)
+        case _:
+            return False
+
+
+def check_map_keys(data_type: DataType) -> None:
+    """Raise ValueError where a map has other keys than strings: JSON has no others."""
+    match data_type:
+        case Map(key, value):
+            if key is not Atom.STRING:
+                raise ValueError("the keys of a MAP in JSON are STRING")
+            check_map_keys(value)
+        case Array(element):
+            check_map_keys(element)
+        case Struct(fields):
+            for field in fields:
+                check_map_keys(field.type)
+        case _:
+            pass
+
+
+def rewrite_maps(texts: Values, columns: Sequence[Field]) -> tuple[Values, list[BadRow]]:
+    """Return texts with these columns only, their maps rewritten, and the records refused.
+
+    The texts of refused records are left out.
+    """
+    types = {column.name: column.type for column in columns}
+    rewritten: list[bytes] = []
+    refused: list[BadRow] = []
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            record = _decoder.decode(text.decode())
+            pairs = (pair for pair in record if pair[0] in types)
+            rewritten.append("".join(_object(pairs, types)).encode())
+        except UnicodeDecodeError:
+            refused.append(BadRow(row, "not UTF-8"))
+        except RecursionError:
+            refused.append(BadRow(row, "nested too deep"))
+        except ValueError as error:
+            refused.append(BadRow(row, str(error)))
+    return pa.array(rewritten, texts.type), refused
+
+
+def _write(value: object, data_type: DataType | None) -> Iterator[str]:
+    """Yield the text of a value; `data_type` is None where the schema does not reach."""
+    match value, data_type:
+        case None, _:
+            yield "null"
+        case tuple(), Map(_, inner):
+            yield from _entries(value, inner)
+        case _, Map():
+            raise ValueError("a MAP column holds something else than an object")
+        case tuple(), _:
+            fields = data_type.fields if isinstance(data_type, Struct) else ()
+            yield from _object(iter(value), {field.name: field.type for field in fields})
+        case list(), _:
+            yield "["
+            element = data_type.element if isinstance(data_type, Array) else None
+            for i, item in enumerate(value):
+                yield "," if i else ""
+                yield from _write(item, element)
+            yield "]"
+        case bool(), _:
+            yield "true" if value else "false"
+        case _Number(), _:
+            yield value
+        case _:
+            yield encode_basestring_ascii(str(value))
+
+
+def _object(pairs: Iterator[tuple[str, object]], types: dict[str, DataType]) -> Iterator[str]:
+    yield "{"
+    for i, (name, value) in enumerate(pairs):
+        yield f"{',' if i else ''}{encode_basestring_ascii(name)}:"
+        yield from _write(value, types.get(name))
+    yield "}"
+
+
+def _entries(pairs: tuple[tuple[str, object], ...], inner: DataType) -> Iterator[str]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a key is twice in a MAP")
+    yield "["
+    for i, (name, value) in enumerate(pairs):
+        yield f'{"," if i else ""}{{"key":{encode_basestring_ascii(name)},"value":'
+        yield from _write(value, inner)
+        yield "}"
+    yield "]"
