@@ -1,0 +1,81 @@
+"""The layers, and what may be loaded where."""
+
+import importlib.util
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ashore
+
+ROOT = Path(__file__).parents[2]
+
+# What runs on executors is imported by every Python worker: nothing heavy, no second Spark.
+EXECUTOR_CODE = (
+    *("ashore.formats", "ashore.routing", "ashore.storage"),
+    "ashore.landing.writer",
+    "ashore.protocol",
+)
+NOT_ON_EXECUTORS = {"pyspark", "py4j", "typer", "fastapi", "rich", "confluent_kafka"}
+
+# These start Spark processes or servers; they never load Spark.
+CONTROL_CODE = ("ashore.cli", "ashore.control", "ashore.services", "ashore.config")
+NOT_IN_CONTROL = {"pyspark", "py4j"}
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def modules_below(package: str) -> list[str]:
+    """Return `package` and every module in it; nothing if there is no such module (yet)."""
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        return []
+    below = pkgutil.walk_packages(spec.submodule_search_locations or [], f"{package}.")
+    return [package, *(module.name for module in below if not module.name.endswith("__main__"))]
+
+
+def loaded_by(packages: tuple[str, ...]) -> set[str]:
+    """Return the top-level names in a fresh interpreter that has imported all of `packages`."""
+    modules = [module for package in packages for module in modules_below(package)]
+    answer = run(
+        f"import {', '.join(modules)}, sys; print(*{{n.split('.')[0] for n in sys.modules}})"
+    )
+    assert answer.returncode == 0, answer.stderr
+    return set(answer.stdout.split())
+
+
+def test_imports_go_down_only():
+    answer = run(
+        "import sys; from importlinter.cli import lint_imports; "
+        "sys.path.insert(0, 'src'); sys.exit(lint_imports(no_cache=True))"
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_executor_code_loads_nothing_heavy():
+    assert loaded_by(EXECUTOR_CODE) & NOT_ON_EXECUTORS == set()
+
+
+def test_control_code_loads_no_spark():
+    assert loaded_by(CONTROL_CODE) & NOT_IN_CONTROL == set()
+
+
+@pytest.mark.parametrize("package", ["ashore.protocol", "ashore.base", "ashore.errors"])
+def test_the_protocol_needs_the_standard_library_only(package: str):
+    outside = loaded_by((package,)) - set(sys.stdlib_module_names) - {"ashore", "__main__"}
+    bare = set(run("import sys; print(*{n.split('.')[0] for n in sys.modules})").stdout.split())
+    assert outside - bare == set()
+
+
+def test_every_package_has_a_docstring():
+    for module in pkgutil.walk_packages(ashore.__path__, "ashore."):
+        spec = importlib.util.find_spec(module.name)
+        assert spec is not None
+        assert spec.origin is not None
+        assert Path(spec.origin).read_text("utf-8").lstrip().startswith('"""'), module.name

@@ -1,0 +1,219 @@
+"""Limits that only go down, and things that do not belong in the tree.
+
+A place that breaks a rule for a good reason stands in EXCEPTIONS, which fails as well when the
+reason is gone. Words that are forbidden are put together here, so that this file may hold them.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODE = ("src", "tools", "bench", "tests")
+TEXT_SUFFIXES = {
+    *(".cfg", ".css", ".html", ".ini", ".js", ".json", ".lock", ".md", ".py", ".sh", ".svg"),
+    *(".toml", ".txt", ".yaml", ".yml", ""),
+}
+
+FUNCTION_LINES_MAX = 60
+MODULE_LINES_MAX = 600
+LINE_LENGTH_MAX = 100
+PARAMETERS_MAX = 5
+
+MARKS = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+PRAGMA = re.compile(r"\s+# (noqa|type: ignore)\b.*")
+MOCKS = {"mock", "unittest.mock", "pytest_mock"}
+CLOCKS = {"time.time", "time.sleep", "datetime.now", "datetime.utcnow", "datetime.datetime.now"}
+MACHINE_PATHS = re.compile(r"(?<![\w.}~$/-])/(?:root|home|work|Users)/(?!\.\.\.)\w")
+REGISTRY_HOSTS = re.compile(
+    r"(?:\bpy" + r"pi\.org|python" + r"hosted\.org|repo1?\.maven|maven\.apache\.org/maven2"
+    r"|sonatype\.org|crates" + r"\.io\b|npmjs" + r"\.org)"
+)
+
+# (rule, place) -> why it may be so.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("clock", "src/ashore/base/clock.py"): "the one home of the machine's clock",
+}
+
+
+class Finding(NamedTuple):
+    """A rule broken at a place: a path, with the function's name where there is one."""
+
+    place: str
+    detail: str
+
+
+def walk_files() -> Iterator[Path]:
+    """Yield the files of the checkout that belong to the project."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name in {".ci", ".github"}
+            or not (name.startswith((".", "__pycache__")) or name in {"build", "dist"})
+        )
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+@cache
+def text_files() -> dict[str, str]:
+    """Return path and text of every text file."""
+    return {
+        str(path.relative_to(ROOT)): path.read_text("utf-8")
+        for path in walk_files()
+        if path.suffix in TEXT_SUFFIXES
+    }
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Return path and syntax tree of every Python file."""
+    return {
+        path: ast.parse(text, path)
+        for path, text in text_files().items()
+        if path.endswith(".py") and path.startswith(CODE)
+    }
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path}::{node.name}", node
+
+
+def long_functions() -> Iterator[Finding]:
+    for place, node in functions():
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            yield Finding(place, f"{lines} lines")
+
+
+def long_modules() -> Iterator[Finding]:
+    for path in modules():
+        lines = text_files()[path].count("\n")
+        if lines > MODULE_LINES_MAX:
+            yield Finding(path, f"{lines} lines")
+
+
+def long_lines() -> Iterator[Finding]:
+    """A remark to a tool, with its reason, does not count: it cannot go on a line of its own."""
+    for path in modules():
+        for number, line in enumerate(text_files()[path].splitlines(), 1):
+            length = len(PRAGMA.sub("", line))
+            if length > LINE_LENGTH_MAX:
+                yield Finding(path, f"line {number}: {length} characters")
+
+
+def many_parameters() -> Iterator[Finding]:
+    """Tests are left out: pytest hands them fixtures as parameters."""
+    for place, node in functions():
+        arguments = node.args
+        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        count = len([each for each in named if each.arg not in {"self", "cls"}])
+        if count > PARAMETERS_MAX and not place.startswith("tests"):
+            yield Finding(place, f"{count} parameters")
+
+
+def task_marks() -> Iterator[Finding]:
+    return search_text(MARKS)
+
+
+def machine_paths() -> Iterator[Finding]:
+    return search_text(MACHINE_PATHS)
+
+
+def registry_hosts() -> Iterator[Finding]:
+    return search_text(REGISTRY_HOSTS)
+
+
+def search_text(pattern: re.Pattern[str]) -> Iterator[Finding]:
+    for path, text in text_files().items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                yield Finding(path, f"line {number}: {match[0]}")
+
+
+def bare_asserts() -> Iterator[Finding]:
+    """`python -O` removes them: production code uses ashore.errors.check."""
+    for path, tree in modules().items():
+        if path.startswith("src"):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Assert):
+                    yield Finding(path, f"line {node.lineno}")
+
+
+def machine_clocks() -> Iterator[Finding]:
+    """Time is an argument (ashore.base.clock)."""
+    for path, tree in modules().items():
+        for node in ast.walk(tree) if path.startswith("src") else ():
+            if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCKS:
+                yield Finding(path, f"line {node.lineno}: {ast.unparse(node)}")
+            if isinstance(node, ast.ImportFrom) and node.module == "time":
+                yield Finding(path, f"line {node.lineno}: from time import")
+
+
+def mock_imports() -> Iterator[Finding]:
+    """Fakes are in ashore.testing, real servers in ashore.services."""
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
+            if MOCKS.intersection(names):
+                yield Finding(path, f"line {node.lineno}")
+
+
+RULES: dict[str, Callable[[], Iterator[Finding]]] = {
+    "function length": long_functions,
+    "module length": long_modules,
+    "line length": long_lines,
+    "parameters": many_parameters,
+    "task mark": task_marks,
+    "assert": bare_asserts,
+    "clock": machine_clocks,
+    "mock": mock_imports,
+    "machine path": machine_paths,
+    "registry host": registry_hosts,
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rule(rule: str):
+    broken = [finding for finding in RULES[rule]() if (rule, finding.place) not in EXCEPTIONS]
+    assert not broken, "\n".join(f"{each.place}: {each.detail}" for each in broken)
+
+
+def test_every_exception_is_needed():
+    needed = {(rule, finding.place) for rule, find in RULES.items() for finding in find()}
+    assert set(EXCEPTIONS) - needed == set()
+
+
+def test_the_rules_look_at_the_whole_tree():
+    assert {"Makefile", "pyproject.toml", ".ci/run", "requirements.lock"} <= set(text_files())
+    assert {"src/ashore/errors.py", "tests/architecture/test_tidy.py"} <= set(modules())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (MARKS, "# TO" + "DO: later"),
+        (MACHINE_PATHS, "see /ro" + "ot/x"),
+        (MACHINE_PATHS, "open('/ho" + "me/me/x')"),
+        (REGISTRY_HOSTS, "https://py" + "pi.org/simple"),
+        (REGISTRY_HOSTS, "https://repo1" + ".maven.org/maven2"),
+    ],
+)
+def test_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str):
+    assert pattern.search(text)
+
+
+@pytest.mark.parametrize("text", ["file:///data/lake", "tests/work/x", "~/home/x", "a/root/b"])
+def test_paths_that_belong_to_nobody_are_allowed(text: str):
+    assert not MACHINE_PATHS.search(text)
