@@ -45,7 +45,8 @@ lint: setup-python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timings
+	$(BIN)/mypy tools
+	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
 
 check: lint ## lint, types, import contract, fast tests: no Java, no network, under a minute
