@@ -44,10 +44,12 @@ def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[F
     if item.decode != "json" and len(columns) != 1:
         message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
         yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
-    folded = [column.casefold() for column in columns]
-    for column in sorted({column for column in columns if folded.count(column.casefold()) > 1}):
-        message = f"the schema has the column {column} twice (case does not count)"
-        yield Finding((*key, "schema"), message, "give each column a name of its own")
+    seen: set[str] = set()
+    for column in columns:
+        if column.casefold() in seen:
+            message = f"the schema has the column {column} twice (case does not count)"
+            yield Finding((*key, "schema"), message, "give each column a name of its own")
+        seen.add(column.casefold())
     if item.event_time and item.event_time.column not in columns:
         yield _no_column((*key, "event_time", "column"), item.event_time.column, columns)
     if item.select is None:  # else the table's columns are known to Spark only

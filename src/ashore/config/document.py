@@ -178,7 +178,7 @@ class _Reader:
                 case "int":
                     return int(text.replace("_", ""), _base(text))
                 case "float":
-                    return float(re.sub(r"[_]|\.(?=inf|nan)", "", text.casefold()))
+                    return float(re.sub(r"_|\.(?=inf|nan)", "", text.casefold()))
         except (ValueError, KeyError):
             self.findings.append(Finding(key, f"the value is not a YAML {kind}", "use quotes"))
             return None

@@ -70,7 +70,10 @@ def invalid(file: str, problems: Sequence[Problem]) -> JobFileInvalid:
 
 def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Finding:
     """Return one of pydantic's errors in the words of the job file."""
-    key = prefix + tuple(part for part in error["loc"] if part != "[key]")
+    location = error["loc"]
+    if location[-1:] == ("[key]",) and error["type"] != "extra_forbidden":
+        location = location[:-1]  # pydantic's mark for the key of a mapping
+    key = prefix + location
     example = example_text(root, key)
     write = f"write {key_text(key[-1:])}: {example}" if example else ""
     found = _kind(error["input"])

@@ -43,7 +43,7 @@ class Shown:
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """Return the known name that `name` was most likely meant to be."""
     by_folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.5)
     return by_folded[found[0]] if found else None
 
 
