@@ -21,16 +21,23 @@ from ashore.storage.writer import GuardedWriter
 _log = logging.getLogger(__name__)
 
 _NO_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+# A directory above the root that answers so is not ours, or is on a volume that never changes.
+_NOTHING_NEW_IN = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
 _ANCHORED_MAX = 4096
 _MISSING: Mapping[int, type[StorageError]] = {
     errno.ENOENT: PathMissing,
     errno.ENOTDIR: PathMissing,
 }
 _EXISTS: Mapping[int, type[StorageError]] = {errno.EEXIST: PathExists}
+_NO_SAFE_MOVE = (
+    "keep the lake on a file system that can rename without overwriting, or has hard links"
+)
 _HINTS = {
     errno.ENOSPC: "free space on the volume of the lake, then start again",
     errno.EDQUOT: "raise the quota of the lake's directory, then start again",
     errno.EROFS: "the volume is mounted read-only; mount it writable, then start again",
+    errno.EOPNOTSUPP: _NO_SAFE_MOVE,
+    errno.EPERM: _NO_SAFE_MOVE,  # what a file system without hard links answers
     errno.EACCES: "give the user of the job the right to write there",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
@@ -216,8 +223,6 @@ class LocalStorage:
             with suppress(FileExistsError):  # another process was faster
                 self._system.make_directory(directory)
         self._anchored.discard(directory)
-        if len(directory) < len(self._root):  # above the root, where no later sync reaches
-            self._sync_directory(posixpath.dirname(directory))
 
     def _sync_names(self, directory: str) -> None:
         """Make the names in one directory durable, and its own, which is seldom new."""
@@ -239,18 +244,20 @@ class LocalStorage:
         for ancestor in sorted(ancestors - directories, reverse=True):
             self._sync_directory(ancestor)
         if self._root not in self._anchored:
-            self._sync_root_name()
+            self._sync_above_root()
             self._anchored.add(self._root)
 
-    def _sync_root_name(self) -> None:
-        """Sync the directory that holds the root, once a process: the root may be new."""
-        above = posixpath.dirname(self._root)
-        try:
-            self._system.sync_directory(above)
-        except PermissionError:
-            _log.debug("%s is not ours to sync, so the root was not made by us", above)
-        except OSError as error:
-            raise _sync_failed(above, error) from error
+    def _sync_above_root(self) -> None:
+        """Make the name of the root durable, once a process: it may be new."""
+        above = self._root
+        while above != "/":
+            above = posixpath.dirname(above)
+            try:
+                self._system.sync_directory(above)
+            except OSError as error:
+                if error.errno not in _NOTHING_NEW_IN:
+                    raise _sync_failed(above, error) from error
+                _log.debug("%s is not synced: %s", above, error)
 
     def _sync_directory(self, path: str, missing: type[StorageError] = SyncFailed) -> None:
         try:

@@ -291,8 +291,8 @@ class SimulatedDisk:
             finally:
                 if isinstance(fault, StopProcess | PowerCut):
                     raise self._schedule.stop(call)
-            if isinstance(fault, FailAfterEffect):
-                raise _error(errno.EIO, path)
+                if isinstance(fault, FailAfterEffect):
+                    raise _error(errno.EIO, path)
 
     def _remove(self, path: str, file: _Node, needs: tuple[_Change, ...]) -> None:
         parent = self._find_directory(posixpath.dirname(path))

@@ -255,6 +255,10 @@ class FaultyStorage:
         """Whether the process is gone."""
         return self._schedule.is_stopped
 
+    def refuse_if_stopped(self) -> None:
+        """Raise ProcessStopped after a stop."""
+        self._schedule.refuse_if_stopped()
+
     def release_hangs(self) -> None:
         """Let every call that hangs go on, and those that would hang later."""
         self._hangs_released.set()
@@ -360,6 +364,16 @@ class _FaultyWriter(GuardedWriter):
         self._storage = storage
         self._inner = inner
         self._is_late = False
+
+    def write(self, data: bytes) -> int:
+        """See FileWriter."""
+        self._storage.refuse_if_stopped()
+        return super().write(data)
+
+    def close(self) -> None:
+        """See FileWriter."""
+        self._storage.refuse_if_stopped()
+        super().close()
 
     def _append(self, data: memoryview) -> None:
         payload = bytes(data)

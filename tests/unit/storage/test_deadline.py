@@ -1,0 +1,116 @@
+"""Calls that do not come back in time."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ashore.errors import AnswerUnknown, PathExists, PathMissing, StorageError
+from ashore.storage import (
+    DeadlineStatistics,
+    DeadlineStorage,
+    FileWriter,
+    LocalStorage,
+    MemoryStorage,
+)
+from ashore.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
+
+SHORT_S = 0.03
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end, "the condition never came true"
+        time.sleep(0.001)
+
+
+def test_a_hanging_call_becomes_unknown_and_may_still_be_applied() -> None:
+    memory = MemoryStorage()
+    faulty = FaultyStorage(memory, [Hang(1)])
+    storage = DeadlineStorage(faulty, SHORT_S)
+    with pytest.raises(AnswerUnknown, match="create a"):
+        storage.create("a", b"content")
+    assert memory.stat("a") is None
+    assert storage.statistics() == DeadlineStatistics(abandoned=1, answered_late=0)
+
+    storage.create("b", b"goes on meanwhile")
+    faulty.release_hangs()
+    wait_until(lambda: storage.statistics().answered_late == 1)
+    assert memory.read("a") == b"content"
+
+
+def finish(writer: FileWriter) -> None:
+    writer.write(b"content")
+    writer.close()
+
+
+@pytest.mark.parametrize("kind", ["write", "close"])
+def test_a_writer_that_hung_is_of_no_use(kind: str) -> None:
+    disk = SimulatedDisk()
+    faulty = FaultyStorage(LocalStorage("/lake", disk), [Hang(1, kind=kind)])
+    storage = DeadlineStorage(faulty, SHORT_S)
+    writer = storage.open_write("a")
+    with pytest.raises(AnswerUnknown):
+        finish(writer)
+    with pytest.raises(StorageError):
+        writer.close()
+    writer.abandon()
+    assert disk.open_files == 1, "the late call may still use the descriptor"
+    faulty.release_hangs()
+    wait_until(lambda: disk.open_files == 0)
+
+
+def test_a_file_opened_too_late_is_let_go() -> None:
+    disk = SimulatedDisk()
+    faulty = FaultyStorage(LocalStorage("/lake", disk), [Hang(1)])
+    storage = DeadlineStorage(faulty, SHORT_S)
+    with pytest.raises(AnswerUnknown):
+        storage.open_write("a")
+    faulty.release_hangs()
+    wait_until(lambda: any(call.kind == "close" for call in disk.calls))
+    assert disk.open_files == 0
+
+
+def test_a_late_write_uses_the_bytes_it_was_given() -> None:
+    memory = MemoryStorage()
+    faulty = FaultyStorage(memory, [Hang(1, kind="write")])
+    writer = DeadlineStorage(faulty, SHORT_S).open_write("a")
+    buffer = bytearray(b"first")
+    with pytest.raises(AnswerUnknown):
+        writer.write(buffer)  # type: ignore[arg-type]
+    buffer[:] = b"other"
+    faulty.release_hangs()
+    wait_until(lambda: memory.read("a") == b"first")
+
+
+def test_errors_and_stops_pass_through() -> None:
+    memory = MemoryStorage()
+    memory.create("a", b"")
+    storage = DeadlineStorage(FaultyStorage(memory, [StopProcess(3)]), 60)
+    with pytest.raises(PathExists):
+        storage.create("a", b"")
+    with pytest.raises(PathMissing):
+        storage.read("b")
+    with pytest.raises(ProcessStopped):
+        storage.stat("a")
+
+
+def test_threads_are_used_again_also_by_another_storage() -> None:
+    DeadlineStorage(MemoryStorage(), 60).list("warm")
+    before = threading.active_count()
+    for number in range(100):
+        DeadlineStorage(MemoryStorage(), 60).create(f"{number}", b"")
+    assert threading.active_count() == before
+
+
+def test_an_abandoned_thread_ends_when_its_call_does() -> None:
+    DeadlineStorage(MemoryStorage(), 60).list("warm")
+    before = threading.active_count()
+    faulty = FaultyStorage(MemoryStorage(), [Hang(1)])
+    storage = DeadlineStorage(faulty, SHORT_S)
+    with pytest.raises(AnswerUnknown):
+        storage.stat("a")
+    faulty.release_hangs()
+    wait_until(lambda: threading.active_count() <= before)
