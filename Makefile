@@ -3,7 +3,6 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
-STAMP := .venv/.synced
 
 # The first Python that is new enough and can make a virtual environment.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -19,19 +18,24 @@ help: ## list the targets
 
 setup: setup-jars ## Python packages and jars; quick when nothing changed
 
-setup-python: $(STAMP)
+setup-python: .venv/.ashore
 
-# uv comes first, by its own lines of the lock, so that it is checked like everything else.
-$(STAMP): requirements.lock pyproject.toml
+# uv comes first, by its own lines of the lock, so that it is checked like everything else. The lock
+# that is installed is kept, so that a touched but unchanged one needs no network.
+.venv/.packages: requirements.lock
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed" \
 		"(Debian: apt install python3 python3-venv)" >&2; exit 7; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "installing Python packages (PySpark is 400 MB: the first time takes a while)" >&2
-	@test -x $(BIN)/uv || { \
-		awk '/^uv==/ { on = 1 } on { print } on && !/\\$$/ { exit }' requirements.lock > .venv/uv.txt \
-		&& $(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/uv.txt; }
-	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock
-	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python -e .
+	@cmp -s requirements.lock $@ || { \
+		echo "installing Python packages (PySpark is 400 MB: the first time takes a while)" >&2; \
+		test -x $(BIN)/uv || { \
+			awk '/^uv==/ { on = 1 } on { print } on && !/\\$$/ { exit }' requirements.lock > .venv/uv.txt \
+			&& $(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/uv.txt; } \
+		&& $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock; }
+	@cp requirements.lock $@
+
+.venv/.ashore: .venv/.packages pyproject.toml
+	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e .
 	@touch $@
 
 # Looks first, so that a machine without Java hears of it before anything is downloaded.
