@@ -7,12 +7,13 @@ Must not know: decoding, Kafka clients, storage, Spark.
 
 from ashore.config.load import SchemaCheck, load_job, parse_job
 from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark
+from ashore.config.naming import Start, TableName
 from ashore.config.options import KafkaOptions
 from ashore.config.problems import Problem
 from ashore.config.reference import render_reference
 from ashore.config.resolve import ResolvedTable, SideTable, match_topics, select_topics
 from ashore.config.tables import EventTime, Late, Roll, Seal, Table
-from ashore.config.values import EnvText, Start, TableName
+from ashore.config.values import EnvText
 
 __all__ = [
     "Batch",

@@ -7,10 +7,11 @@ What it must not know: how DDL is parsed (it is told the columns), how findings 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
 from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, Table
-from ashore.config.values import TOPIC_PLACE, nearest, table_name
+from ashore.config.values import nearest
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]

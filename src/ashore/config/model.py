@@ -18,6 +18,15 @@ from pydantic import (
     StrictInt,
 )
 
+from ashore.config.naming import (
+    JobName,
+    NonEmpty,
+    Servers,
+    Start,
+    StartMap,
+    topic_matches,
+    topic_pattern,
+)
 from ashore.config.options import KafkaOptions
 from ashore.config.section import Key, Section, line_of
 from ashore.config.tables import Table
@@ -26,19 +35,12 @@ from ashore.config.values import (
     DurationMs,
     EnvText,
     FrozenMap,
-    JobName,
-    NonEmpty,
     PositiveBytes,
     PositiveMs,
     Refused,
-    Servers,
     Shown,
-    Start,
-    StartMap,
     TextMap,
     nearest,
-    topic_matches,
-    topic_pattern,
 )
 
 LAKE_SCHEMES = ("file", "hdfs", "s3")

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ashore.config.model import Job
+from ashore.config.naming import TOPIC_PLACE, TableName
 from ashore.config.problems import Problem, invalid
 from ashore.config.section import Key, key_text
 from ashore.config.tables import Table
-from ashore.config.values import TOPIC_PLACE, Refused, TableName
+from ashore.config.values import Refused
 
 DEAD_DDL = (
     "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "

@@ -9,16 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from ashore.config.section import Section
-from ashore.config.values import (
-    SOME,
+from ashore.config.naming import (
     ColumnName,
-    DurationMs,
     NonEmpty,
-    PositiveBytes,
-    PositiveMs,
-    Refused,
-    Shown,
     TableName,
     TableText,
     TimeZone,
@@ -27,6 +20,8 @@ from ashore.config.values import (
     topic_matches,
     topic_pattern,
 )
+from ashore.config.section import Section
+from ashore.config.values import SOME, DurationMs, PositiveBytes, PositiveMs, Refused, Shown
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")

@@ -1,4 +1,4 @@
-"""The kinds of values that a job file holds: durations, sizes, topics, tables, starts, secrets.
+"""The kinds of values that a job file holds: durations, sizes, secrets, mappings, lists.
 
 What it is: each kind's parser, its written form, and the error that says what to write instead.
 What it promises: a value that is accepted is exact; a secret is shown by nothing but `reveal`.
@@ -6,20 +6,15 @@ What it must not know: which key a value stands at.
 """
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import lru_cache
-from typing import Annotated, Literal, TypeVar
-from zoneinfo import ZoneInfo, available_timezones
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ashore.base.units import DURATION_MS, SIZE_BYTES, parse_duration_ms, parse_size_bytes
-from ashore.protocol import names
 
 V = TypeVar("V")
 
@@ -45,6 +40,11 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     by_folded = {each.casefold(): each for each in known}
     found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.5)
     return by_folded[found[0]] if found else None
+
+
+def short(text: str) -> str:
+    """Return `text`, cut to what a message can hold."""
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # --- durations and sizes ---------------------------------------------------------------------
@@ -85,9 +85,9 @@ class _Unit:
             raise Refused(f"a {self.kind} is wanted", f"write {self.example}")
         text = str(value).strip()
         if re.fullmatch(r"[\d._]+", text):
-            raise Refused(f"{_short(text)} has no unit", f"write {_short(text)}{self.unit}")
+            raise Refused(f"{short(text)} has no unit", f"write {short(text)}{self.unit}")
         if len(text) > 24:
-            raise Refused(f"{_short(text)!r} is too long for a {self.kind}", self._hint(""))
+            raise Refused(f"{short(text)!r} is too long for a {self.kind}", self._hint(""))
         try:
             number = self.parse(text)
         except ValueError as error:
@@ -253,233 +253,7 @@ TextMap = Annotated[
 ]
 
 
-# --- names -----------------------------------------------------------------------------------
-
-
-def _matching(pattern: str, kind: str, instead: str) -> AfterValidator:
-    def validate(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise Refused(f"{_short(text)!r} is not {kind}", instead)
-        return text
-
-    return AfterValidator(validate)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-NonEmpty = Annotated[str, _matching(r"(?s).*\S.*", "text that says something", "write text")]
-JobName = Annotated[
-    str,
-    _matching(
-        names.JOB.pattern,
-        "a job name",
-        "use at most 100 letters, digits, _ . and -; begin with a letter or digit",
-    ),
-    Shown("name"),
-]
-ColumnName = Annotated[
-    str,
-    _matching(
-        r"[A-Za-z0-9][A-Za-z0-9_]*",
-        "a column that can name directories",
-        "use letters, digits and _; a directory that begins with . or _ is invisible to readers",
-    ),
-]
-_HOST_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}"
-Servers = Annotated[
-    str,
-    _matching(
-        rf"{_HOST_PORT}(\s*,\s*{_HOST_PORT})*",
-        "a list of host:port",
-        "write host:port, for several host:port,host:port",
-    ),
-    Shown("host:port, ..."),
-]
-
-
-def _timezone(text: str) -> str:
-    try:
-        ZoneInfo(text)
-    except (KeyError, ValueError, OSError):
-        near = nearest(text, sorted(available_timezones()))
-        instead = f"write {near}" if near else "write a name such as UTC or Asia/Shanghai"
-        raise Refused(f"{_short(text)!r} is not a time zone", instead) from None
-    return text
-
-
-TimeZone = Annotated[str, AfterValidator(_timezone), Shown("time zone name")]
-
-
-# --- topics ----------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4096)
-def topic_pattern(text: str) -> re.Pattern[str] | None:
-    """Return the expression of `/expression/`, None for a topic name. Raises Refused."""
-    if not text.startswith("/"):
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:
-            raise Refused(
-                f"{_short(text)!r} is not a topic name",
-                "use letters, digits, . _ and -, or write a regular expression as /clicks_.*/",
-            )
-        return None
-    if len(text) < 3 or not text.endswith("/"):
-        raise Refused(f"{_short(text)!r} is not a whole /expression/", "write it as /clicks_.*/")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return re.compile(text[1:-1])
-        except (re.error, OverflowError, RecursionError) as error:
-            message = f"{_short(text)!r} is not a regular expression: {error}"
-            raise Refused(message, "write an expression that Python's re understands") from None
-
-
-def topic_matches(text: str, topic: str) -> bool:
-    """Whether the name or /expression/ `text` means `topic`.
-
-    An expression matches whole names, and never Kafka's internal topics (`__...`).
-    """
-    pattern = topic_pattern(text)
-    if pattern is None:
-        return text == topic
-    return not topic.startswith("__") and pattern.fullmatch(topic) is not None
-
-
-def _topic(text: str) -> str:
-    topic_pattern(text)
-    return text
-
-
-TopicText = Annotated[str, AfterValidator(_topic), Shown("topic name or /expression/")]
-
-
-# --- where a topic begins --------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where the first read of a topic begins. `timestamp_ms` is set for `timestamp` only."""
-
-    policy: Literal["earliest", "latest", "timestamp"]
-    timestamp_ms: int | None = None
-
-
-_START_HINT = "write earliest, latest or {timestamp: 2026-11-21T08:00:00+08:00}"
-
-
-def _start(value: object) -> Start:
-    match value:
-        case Start():
-            return value
-        case "earliest" | "latest":
-            return Start(value)
-        case {"timestamp": when, **others} if not others:
-            return Start("timestamp", _instant_ms(when))
-        case str():
-            near = nearest(value, ("earliest", "latest"))
-            raise Refused(
-                f"{_short(value)!r} is no start", f"write {near}" if near else _START_HINT
-            )
-        case _:
-            raise Refused("a start is wanted", _START_HINT)
-
-
-def _instant_ms(when: object) -> int:
-    if not isinstance(when, int) or isinstance(when, bool):
-        when = _iso_ms(when)
-    if not 100_000_000_000 <= when < 100_000_000_000_000:
-        raise Refused(
-            f"{_short(str(when))} ms since 1970 is no time that Kafka has records of",
-            "write milliseconds (13 digits) or ISO 8601: 2026-11-21T08:00:00Z",
-        )
-    return when
-
-
-def _iso_ms(when: object) -> int:
-    try:
-        moment = datetime.fromisoformat(when if isinstance(when, str) else "")
-    except ValueError:
-        raise Refused("the timestamp is not ISO 8601", "write 2026-11-21T08:00:00Z") from None
-    if moment.tzinfo is None:
-        raise Refused(f"{when} has no zone", f"write {moment.isoformat()}Z, or +08:00 for Z")
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
-
-
-def _start_text(start: Start) -> str | dict[str, int]:
-    return start.policy if start.timestamp_ms is None else {"timestamp": start.timestamp_ms}
-
-
-StartValue = Annotated[Start, BeforeValidator(_start), PlainSerializer(_start_text)]
-StartMap = Annotated[
-    Mapping[TopicText, StartValue],
-    AfterValidator(FrozenMap),
-    PlainSerializer(dict, return_type=dict[str, StartValue]),
-    Shown("mapping of topic name, /expression/ or `default` to a start"),
-]
-
-
-# --- tables ----------------------------------------------------------------------------------
-
-TOPIC_PLACE = "{topic}"
-DEAD_SUFFIX, LATE_SUFFIX = "__dead", "__late"
-_TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,99}")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
-    """`database.table`."""
-
-    database: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.database}.{self.name}"
-
-    @property
-    def path(self) -> str:
-        """The table's directory, relative to the lake."""
-        return names.table_path(str(self))
-
-    @property
-    def dead(self) -> "TableName":
-        """The table that bad records go to."""
-        return TableName(self.database, self.name + DEAD_SUFFIX)
-
-    @property
-    def late(self) -> "TableName":
-        """The table that late records go to under `policy: side`."""
-        return TableName(self.database, self.name + LATE_SUFFIX)
-
-
-def table_name(text: str, topic: str | None = None) -> TableName:
-    """Return the name that `text` means for `topic`. Raises Refused.
-
-    Characters of a topic that no table name may have (`.` and `-`) become `_`.
-    """
-    if topic is not None:
-        text = text.replace(TOPIC_PLACE, re.sub(r"[^A-Za-z0-9_]", "_", topic))
-    database, dot, name = text.partition(".")
-    if not dot:
-        raise Refused(f"{_short(text)!r} names no database", f"write database.{_short(text)}")
-    for part in (database, name):
-        if not _TABLE_NAME.fullmatch(part):
-            raise Refused(
-                f"{_short(part)!r} in {_short(text)!r} is not a database or table name",
-                "write database.table: letters, digits and _, at most 100 each, no leading _",
-            )
-    return TableName(database, name)
-
-
-def _table(text: str) -> str:
-    database, _, name = text.partition(".")
-    table_name(f"{database}.{name.replace(TOPIC_PLACE, 't')}" if name else text)
-    return text
-
-
-TableText = Annotated[str, AfterValidator(_table), Shown("database.table")]
+# --- lists and limits -------------------------------------------------------------------------
 
 
 def _some(items: tuple[V, ...]) -> tuple[V, ...]:
