@@ -6,15 +6,14 @@ fetched; with a warm cache no Java starts and nothing is read again unless size 
 What it must not know: what the jars are for; which host they come from (Ivy's `central` does).
 """
 
-import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from ashore.errors import JarMismatch, ServiceError
 from ashore.services.java import find_java, pyspark_classpath
+from ashore.services.locks import locked
 
 Progress = Callable[[str], None]
 
@@ -121,8 +121,7 @@ def ensure_jars(jars: Sequence[Jar], cache: Path, progress: Progress) -> list[Pa
     If interrupted: only whole, checked jars are in the cache.
     """
     if not _all_checked(jars, cache):
-        cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache):
+        with locked(cache, progress):
             missing = [jar for jar in jars if not (cache / jar.path).exists()]
             if missing:
                 _fetch(missing, cache, progress)
@@ -161,7 +160,12 @@ def run_ivy(arguments: Sequence[str], progress: Progress | None = None) -> None:
 
 
 def _fetch(jars: Sequence[Jar], cache: Path, progress: Progress) -> None:
-    """Bring `jars` into `cache`, each checked before it gets its name."""
+    """Bring `jars` into `cache`, each checked before it gets its name.
+
+    Requires: the lock. If interrupted: a `.fetch-` directory remains, the next fetch removes it.
+    """
+    for left_over in cache.glob(".fetch-*"):
+        shutil.rmtree(left_over, ignore_errors=True)
     arrived = iter(range(1, len(jars) + 1))
     progress(f"fetching {len(jars)} jars")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=cache) as name:
@@ -246,11 +250,3 @@ def _save_checked(cache: Path, checked: dict[str, Checked]) -> None:
     fresh = cache / ".checked.json"
     fresh.write_text(json.dumps(checked, indent=1, sort_keys=True), "utf-8")
     fresh.replace(cache / "checked.json")
-
-
-@contextmanager
-def _locked(cache: Path) -> Iterator[None]:
-    """Hold the cache's lock, which ends with the process whatever happens to it."""
-    with (cache / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -6,10 +6,8 @@ machine that was restarted, is seen as such and cleaned up; a service that is up
 What it must not know: how a service is started. Not for jobs, which name their servers themselves.
 """
 
-import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Protocol
 from ashore.errors import ServiceError
 from ashore.services.jars import Progress
 from ashore.services.kafka import Kafka
+from ashore.services.locks import locked
 from ashore.services.process import ServerProcess
 from ashore.services.spark_cluster import SparkCluster
 
@@ -105,18 +104,19 @@ def up(
     If interrupted: `down` and a further `up` clean up.
     """
     home = directory or home_directory()
+    say = progress or _say_nothing
     _check_names(names)
     endpoints = {}
-    with _locked(home):
+    with locked(home, say):
         for name in names:
             service = KNOWN[name](home / name, progress)
             state = _status(name, service, home / name).state
             if state is not State.UP:
-                _say(progress, f"{name}: starting")
+                say(f"{name}: starting")
                 service.stop()
                 service.start()
             endpoints[name] = service.endpoint()
-            _say(progress, f"{name}: up {' '.join(endpoints[name].values())}")
+            say(f"{name}: up {' '.join(endpoints[name].values())}")
     return endpoints
 
 
@@ -125,17 +125,18 @@ def down(
 ) -> list[str]:
     """Stop services (all, unless named) and return which had processes. Their data is kept."""
     home = directory or home_directory()
+    say = progress or _say_nothing
     chosen = list(names) or list(KNOWN)
     _check_names(chosen)
     stopped = []
-    with _locked(home):
+    with locked(home, say):
         for name in chosen:
             service = KNOWN[name](home / name, progress)
             was = _status(name, service, home / name).state
             service.stop()
             if was in (State.UP, State.PARTLY):
                 stopped.append(name)
-                _say(progress, f"{name}: down")
+                say(f"{name}: down")
     return stopped
 
 
@@ -175,15 +176,5 @@ def _check_names(names: Iterable[str]) -> None:
             raise ServiceError(f"no service {name!r}", hint=f"known: {', '.join(KNOWN)}")
 
 
-def _say(progress: Progress | None, text: str) -> None:
-    if progress:
-        progress(text)
-
-
-@contextmanager
-def _locked(home: Path) -> Iterator[None]:
-    """Let one `up` or `down` work at a time. The lock ends with the process."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def _say_nothing(_: str) -> None:
+    pass
