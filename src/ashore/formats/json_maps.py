@@ -42,20 +42,17 @@ def has_map(data_type: DataType) -> bool:
             return False
 
 
-def check_map_keys(data_type: DataType) -> None:
-    """Raise ValueError where a map has other keys than strings: JSON has no others."""
+def has_text_keys(data_type: DataType) -> bool:
+    """Whether all maps of a type, at any depth, have STRING keys: JSON has no others."""
     match data_type:
         case Map(key, value):
-            if key is not Atom.STRING:
-                raise ValueError("the keys of a MAP in JSON are STRING")
-            check_map_keys(value)
+            return key is Atom.STRING and has_text_keys(value)
         case Array(element):
-            check_map_keys(element)
+            return has_text_keys(element)
         case Struct(fields):
-            for field in fields:
-                check_map_keys(field.type)
+            return all(has_text_keys(field.type) for field in fields)
         case _:
-            pass
+            return True
 
 
 def rewrite_maps(texts: Values, columns: Sequence[Field]) -> tuple[Values, list[BadRow]]:

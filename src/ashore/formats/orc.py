@@ -1,0 +1,63 @@
+"""ORC files, zstd.
+
+What it is: the encoder for ORC.
+What it promises: instants are ORC's `timestamp with local time zone`. The footer of Arrow's writer
+takes no metadata of its users: what is given at close is dropped.
+What it must not know: where the file is, when it is large enough.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.orc as po
+
+from ashore.formats.encode import Output, Sink
+
+STRIPE_BYTES = 32 << 20
+RATIO_GUESS = 0.25
+
+
+class OrcEncoder:
+    """Writes one ORC file."""
+
+    def __init__(self, output: Output, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._sink = Sink(output)
+        self._writer = po.ORCWriter(
+            pa.PythonFile(self._sink, mode="w"), compression="zstd", stripe_size=STRIPE_BYTES
+        )
+        self._taken_bytes = 0
+        self._rows = 0
+        self._is_closed = False
+
+    @property
+    def bytes_written(self) -> int:
+        """An estimate: stripes under way are guessed. Exact after `close`."""
+        if self._is_closed:
+            return self._sink.size_bytes
+        return max(self._sink.size_bytes, int(self._taken_bytes * RATIO_GUESS))
+
+    @property
+    def rows(self) -> int:
+        """The rows handed to `write` so far."""
+        return self._rows
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; they are compressed in memory until a stripe is full."""
+        self._writer.write(table)
+        self._sink.check()
+        self._taken_bytes += table.nbytes
+        self._rows += table.num_rows
+
+    def close(self, metadata: Mapping[str, str]) -> None:  # noqa: ARG002 - see the module
+        """Write the last stripe and the footer."""
+        if not self._rows:
+            self._writer.write(self._schema.empty_table())  # else the file has no schema
+        self._writer.close()
+        self._is_closed = True
+        self._sink.check()
+
+    def abandon(self) -> None:
+        """Let go of everything without writing another byte."""
+        self._sink.cut()
+        self._writer.close()

@@ -1,0 +1,133 @@
+"""Parquet files: zstd, dictionaries where they pay, row groups bounded in bytes.
+
+What it is: the encoder for Parquet.
+What it promises: Spark, Hive and Trino read the files: instants are INT64 microseconds adjusted to
+UTC, lists and maps have the standard three levels. Held in memory are fewer rows than a row group.
+What it must not know: where the file is, when it is large enough.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ashore.formats.encode import Output, Sink
+
+GROUP_BYTES = 32 << 20  # of Arrow memory; the writer may need as much again while it encodes
+SAMPLE_ROWS = 16_384
+DISTINCT_RATIO_MAX = 0.25
+RATIO_GUESS = 0.25  # file bytes per Arrow byte, until a row group has been measured
+
+
+class ParquetEncoder:
+    """Writes one Parquet file."""
+
+    def __init__(self, output: Output, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._sink = Sink(output)
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.Table] = []
+        self._held_bytes = 0
+        self._encoded_bytes = 0
+        self._rows = 0
+
+    @property
+    def bytes_written(self) -> int:
+        """An estimate of the file's size if it were closed now; exact after `close`."""
+        known = self._sink.size_bytes and self._encoded_bytes
+        ratio = self._sink.size_bytes / self._encoded_bytes if known else RATIO_GUESS
+        return self._sink.size_bytes + int(self._held_bytes * ratio)
+
+    @property
+    def rows(self) -> int:
+        """The rows handed to `write` so far."""
+        return self._rows
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; a row group is written whenever enough of them are held."""
+        self._held.append(table)
+        self._held_bytes += table.nbytes
+        self._rows += table.num_rows
+        if self._held_bytes >= GROUP_BYTES:
+            self._write_group()
+            self._sink.check()
+
+    def close(self, metadata: Mapping[str, str]) -> None:
+        """Write the last row group and the footer with `metadata`."""
+        self._write_group()
+        writer = self._opened(self._schema.empty_table())
+        writer.add_key_value_metadata(dict(metadata))
+        writer.close()
+        self._sink.check()
+
+    def abandon(self) -> None:
+        """Let go of everything without writing another byte."""
+        self._sink.cut()
+        self._held.clear()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_group(self) -> None:
+        if not self._held:
+            return
+        # Many small pieces are slow to encode, one large one is not.
+        table = pa.concat_tables(self._held).combine_chunks()
+        groups = max(1, self._held_bytes // GROUP_BYTES)
+        if table.num_rows:
+            writer = self._opened(table)
+            writer.write_table(table, row_group_size=-(-table.num_rows // groups))
+        self._encoded_bytes += self._held_bytes
+        self._held.clear()
+        self._held_bytes = 0
+
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._sink, mode="w"),
+                self._schema,
+                compression="zstd",
+                use_dictionary=choose_dictionary_columns(first),
+                coerce_timestamps="us",
+                # Only Arrow reads its own schema; all of it follows from the Parquet one.
+                store_schema=False,
+            )
+        return self._writer
+
+
+def choose_dictionary_columns(table: pa.Table) -> list[str]:
+    """Return the paths of leaf columns with few distinct values, by a sample of the first rows.
+
+    A dictionary of mostly distinct values costs time, and space where it overflows half-way.
+    """
+    sample = table.slice(0, SAMPLE_ROWS)
+    paths: list[str] = []
+    for field, column in zip(sample.schema, sample.columns, strict=True):
+        for path, leaf in _leaves(field.name, column.combine_chunks()):
+            values = len(leaf) - leaf.null_count
+            if values and not pa.types.is_boolean(leaf.type):
+                distinct = pc.count_distinct(leaf, mode="only_valid").as_py()
+                if distinct <= values * DISTINCT_RATIO_MAX:
+                    paths.append(path)
+    return paths
+
+
+def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the primitive columns of a nested one, by the names that Parquet gives them."""
+    if pa.types.is_struct(array.type):
+        for field, part in zip(array.type, array.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", part)
+    elif pa.types.is_map(array.type):
+        # `keys` and `items` do not know that the array may be a slice; a list's `flatten` does.
+        entries = pa.ListArray.from_arrays(array.offsets, _entries(array)).flatten()
+        keys, items = entries.flatten()
+        yield from _leaves(f"{path}.key_value.key", keys)
+        yield from _leaves(f"{path}.key_value.value", items)
+    elif pa.types.is_list(array.type):
+        yield from _leaves(f"{path}.list.element", array.flatten())
+    else:
+        yield path, array
+
+
+def _entries(array: pa.MapArray) -> pa.StructArray:
+    return pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])

@@ -1,0 +1,46 @@
+"""Decoders and encoders by the names that job files give them.
+
+What it promises: an unknown name raises ValueError with the known ones.
+What it must not know: anything else of job files.
+"""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ashore.formats.ddl import Schema
+from ashore.formats.decode import Decoder
+from ashore.formats.encode import Encoder, Output
+from ashore.formats.json import JsonDecoder
+from ashore.formats.jsonl import JsonLinesEncoder
+from ashore.formats.orc import OrcEncoder
+from ashore.formats.parquet import ParquetEncoder
+from ashore.formats.plain import BytesDecoder, TextDecoder
+
+DECODERS: dict[str, Callable[[Schema], Decoder]] = {
+    "json": JsonDecoder,
+    "text": TextDecoder,
+    "bytes": BytesDecoder,
+}
+ENCODERS: dict[str, Callable[[Output, pa.Schema], Encoder]] = {
+    "parquet": ParquetEncoder,
+    "orc": OrcEncoder,
+    "jsonl": JsonLinesEncoder,
+}
+
+
+def make_decoder(name: str, schema: Schema) -> Decoder:
+    """Return the decoder `json`, `text` or `bytes`. Raises ValueError where the schema is not its.
+
+    `schema` is the table's own columns: what the values hold, not where they came from.
+    """
+    if name not in DECODERS:
+        raise ValueError(f"decode: {name} is not one of {', '.join(DECODERS)}")
+    return DECODERS[name](schema)
+
+
+def open_encoder(name: str, output: Output, schema: pa.Schema) -> Encoder:
+    """Return an encoder `parquet`, `orc` or `jsonl` that writes to `output`."""
+    if name not in ENCODERS:
+        raise ValueError(f"format: {name} is not one of {', '.join(ENCODERS)}")
+    return ENCODERS[name](output, schema)
