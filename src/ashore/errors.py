@@ -162,6 +162,12 @@ class FilesLost(Stopped):
 
     code = "files-lost"
 
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """The unique parts of the lost files' names."""
+        found = self.fields.get("unique")
+        return tuple(found) if isinstance(found, list) else ()
+
 
 class FileConflict(Stopped):
     """A target holds something else than its entry says."""

@@ -48,6 +48,7 @@ class TableSpec:
     is_decoded_by_spark: bool  # the reader adds `decoded` (struct) and `keep` (boolean) columns
     select: tuple[str, ...]  # SQL expressions, for the reader
     where: str | None
+    decode_schema: str = ""  # DDL that Spark decodes into, where `select` makes other columns
 
 
 @dataclass(frozen=True, slots=True)

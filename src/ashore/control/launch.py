@@ -1,0 +1,91 @@
+"""Starting a job process and listening to it.
+
+What it is: `JobLaunch`, one run of `python -m ashore.spark.main`.
+What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
+Its events come as dictionaries; what is not an event is passed on as talk.
+What it must not know: how events are shown.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Self
+
+from ashore.services.jars import jar_paths
+from ashore.services.java import find_java
+
+Event = Mapping[str, object]
+
+
+class JobLaunch:
+    """A job process. As a context manager it is stopped and waited for at the end."""
+
+    def __init__(self, command: str, job_file: str | Path, *, available_now: bool = False) -> None:
+        self._arguments = [command, str(job_file)]
+        if available_now:
+            self._arguments.append("--available-now")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process. Raises JavaMissing, JarMismatch, ServiceError."""
+        java = find_java()
+        jars = [argument for jar in jar_paths("spark-kafka") for argument in ("--jar", str(jar))]
+        environment = dict(os.environ)
+        environment["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
+        environment["PYTHONUNBUFFERED"] = "1"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ashore.spark.main", *self._arguments, *jars],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+
+    def events(self) -> Iterator[Event]:
+        """Yield what the process tells, until it ends."""
+        stdout = self._running().stdout
+        if stdout is None:
+            return
+        for line in stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = {"event": "talk", "message": line.decode(errors="replace").rstrip()}
+            if isinstance(event, dict):
+                yield event
+
+    def stop(self) -> None:
+        """Ask for an orderly stop."""
+        if self._running().poll() is None:
+            self._running().send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the process and the JVM that it started, with SIGKILL."""
+        if self._running().poll() is None:
+            os.killpg(self._running().pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code; negative: the signal that ended it."""
+        return self._running().wait()
+
+    @property
+    def pid(self) -> int:
+        """The process id; also the id of its group."""
+        return self._running().pid
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self.start()
+        return self._process or self._running()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.wait()

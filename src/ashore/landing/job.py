@@ -1,0 +1,143 @@
+"""From a job file to what its slices do.
+
+What it is: the translation of a `Job` into table specifications, limits and first offsets.
+What it promises: a topic that an expression finds later is claimed, joined from its beginning and
+landed without a restart.
+What it must not know: how batches run.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from ashore.config import Job, ResolvedTable, load_job, match_topics, select_topics
+from ashore.formats import json_supports, parse_ddl
+from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.slice_loop import SlicePlan
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import Limits
+from ashore.sources.base import FirstOffset, Source
+
+MAIN = "main"  # the one slice, until a job is told to have more
+
+
+def load_job_file(path: str | Path) -> Job:
+    """Return the job in a file, its schemas checked. Raises JobFileInvalid."""
+    return load_job(path, check_schema=lambda ddl: [field.name for field in parse_ddl(ddl).fields])
+
+
+def slow_columns(resolved: ResolvedTable) -> list[str]:
+    """Return why Spark must decode a topic: column names, `select`, `where`; empty: it need not."""
+    spec = resolved.spec
+    reasons = [name for name in ("select", "where") if getattr(spec, name)]
+    if spec.decode == "json":
+        reasons += json_supports(parse_ddl(spec.ddl))
+    return reasons
+
+
+def table_spec(resolved: ResolvedTable) -> TableSpec:
+    """Return what an executor needs to know of a topic's table."""
+    spec = resolved.spec
+    return TableSpec(
+        table=str(resolved.table),
+        decode=spec.decode,
+        schema=spec.ddl,
+        event_column=spec.event_time.column if spec.event_time else None,
+        event_unit=spec.event_time.unit if spec.event_time else "ms",
+        partition_by=tuple(spec.partition_by),
+        timezone=str(spec.timezone),
+        late=LateRule(spec.late.after_ms, spec.late.policy, spec.late.future_max_ms),
+        format=spec.format,
+        on_invalid=spec.on_invalid,
+        provenance=spec.provenance,
+        roll_bytes=spec.roll.size_bytes,
+        is_decoded_by_spark=bool(slow_columns(resolved)),
+        select=tuple(spec.select or ()),
+        where=spec.where,
+        decode_schema=spec.ddl,
+    )
+
+
+def tables_of(resolved: Iterable[ResolvedTable]) -> list[str]:
+    """Return the tables that topics fill: main, late and dead."""
+    tables: set[str] = set()
+    for each in resolved:
+        tables.add(str(each.table))
+        tables |= {str(side.table) for side in (each.dead, each.late) if side}
+    return sorted(tables)
+
+
+class JobStreams:
+    """The topics of a job and their tables, looked up again where an expression may find more.
+
+    Called by the threads of slices; `claim` is called for tables before anything is written there,
+    `refine` may complete what only Spark can tell of a table (the columns that `select` makes).
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        source: Source,
+        claim: Callable[[Iterable[str]], None],
+        refine: Callable[[TableSpec], TableSpec] = lambda spec: spec,
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._claim = claim
+        self._refine = refine
+        self._has_patterns = any(item.is_pattern for item in job.tables)
+        self._specs: dict[str, TableSpec] = {}
+        self._claimed: set[str] = set()
+
+    def __call__(self) -> Mapping[str, TableSpec]:
+        """Return each topic's table. Raises JobFileInvalid, TableOwned, SourceError."""
+        if self._specs and not self._has_patterns:
+            return self._specs
+        existing = self._source.list_streams() if self._has_patterns else []
+        topics = select_topics(self._job, existing)
+        if set(topics) != self._specs.keys():
+            resolved = match_topics(self._job, topics)
+            new = set(tables_of(resolved.values())) - self._claimed
+            self._claim(new)
+            self._claimed |= new
+            self._specs = {
+                topic: self._refine(table_spec(each)) for topic, each in resolved.items()
+            }
+        return self._specs
+
+    def tables(self) -> list[str]:
+        """Return every table claimed so far."""
+        return sorted(self._claimed)
+
+
+def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
+    """Return where the first read of a topic begins, by the job's `first_start`."""
+    named = {item.topic for item in job.tables if not item.is_pattern}
+
+    def first_of(topic: str, is_first_start: bool) -> FirstOffset:
+        if topic not in named and not is_first_start:
+            return FirstOffset("earliest")  # an expression found it later
+        start = job.source.start_of(topic)
+        return FirstOffset(start.policy, start.timestamp_ms)
+
+    return first_of
+
+
+def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: float) -> SlicePlan:
+    """Return the plan of the job's one slice."""
+    seals = [item.seal for item in job.tables]
+    return SlicePlan(
+        lake=job.lake.reveal(),
+        name=SliceName(job.job, MAIN),
+        streams=streams,
+        named=frozenset(item.topic for item in job.tables if not item.is_pattern),
+        first_of=first_offset_of(job),
+        skips_gaps=job.source.gap == "skip",
+        limits=Limits(
+            records=job.batch.max_records,
+            size_bytes=job.batch.max_bytes,
+            parallelism=parallelism,
+            idle_after_ms=max(seal.idle_after_ms for seal in seals),
+        ),
+        remember_ms=max(seal.remember_ms for seal in seals),
+        deadline_s=deadline_s,
+    )

@@ -1,0 +1,248 @@
+"""What a person does when a job is dead: help it, read lost files again, or give them up.
+
+What it is: the use of the same steps as in the loop, from a command.
+What it promises: `help_dead` appends nothing and may run beside anything. The others take the
+slice over first, and refuse while its log grows.
+What it must not know: terminals.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.errors import (
+    FilesLost,
+    LogGrows,
+    OffsetsGone,
+    Stopped,
+    StreamMissing,
+    StreamReplaced,
+    fail,
+)
+from ashore.landing.batch import BatchOrder, KeepSpan, Written, merge_results
+from ashore.landing.committer import Committer
+from ashore.landing.joins import plan_rejoin, shards_of
+from ashore.landing.log import LandingLog
+from ashore.landing.log_reader import read_log
+from ashore.landing.mover import Moved, move_files
+from ashore.landing.slice_loop import SliceParts, SlicePlan
+from ashore.protocol import names
+from ashore.protocol.entries import Closing, Commit, Prepare, Reland, Seal, Skip
+from ashore.protocol.files import DataFile
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
+from ashore.protocol.plan_commit import (
+    CloseEntry,
+    CommitStep,
+    MoveFile,
+    SyncDirectories,
+    plan_commit,
+)
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.sources.base import Source, StreamShard
+from ashore.storage.base import Storage
+
+
+def plan_help(storage: Storage, name: SliceName) -> tuple[CommitStep, ...]:
+    """Return what `help_dead` would do."""
+    steps = plan_commit(name, read_log(storage, name), registers=False)
+    return tuple(step for step in steps if not isinstance(step, CloseEntry))
+
+
+def help_dead(
+    storage: Storage, name: SliceName, clock: Clock, steps: Sequence[CommitStep]
+) -> Moved:
+    """Finish the moves of a dead job. Appends nothing: the next writer closes the entry.
+
+    Raises FilesLost, FileConflict, LogGrows (the job lives), StorageError.
+    """
+    end = read_log(storage, name).end
+    storage.sync([names.log_directory(name)])  # the entry may have survived its writer by luck
+
+    def look() -> None:
+        if read_log(storage, name).end != end:
+            raise LogGrows(f"the job of {name} lives: its log has grown", hint="leave it alone")
+
+    places = [step.place for step in steps if isinstance(step, MoveFile)]
+    moved = move_files(storage, places, clock, look)
+    for step in steps:
+        if isinstance(step, SyncDirectories):
+            storage.sync(step.directories)
+    return moved
+
+
+def require_quiet(storage: Storage, name: SliceName, clock: Clock, watch_s: float) -> Fold:
+    """Return the fold of a log that does not grow for `watch_s`. Raises LogGrows."""
+    before = read_log(storage, name)
+    clock.sleep(watch_s)
+    after = read_log(storage, name)
+    if after.end != before.end:
+        raise LogGrows(
+            f"the log of {name} is growing: its job is running",
+            hint="stop the job first, or repeat the command with --take-over",
+        )
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a writer found gone when it finished the unclosed entry."""
+
+    number: int
+    body: Prepare | Reland
+    files: tuple[DataFile, ...]
+    moved: Closing
+
+    @property
+    def keys(self) -> tuple[ShardKey, ...]:
+        """The shards that spans refer to."""
+        if isinstance(self.body, Reland):
+            return self.body.shards
+        return tuple(read.key for read in self.body.shards)
+
+    def rows(self) -> dict[ShardKey, int]:
+        """Return the lost rows of each shard."""
+        rows: dict[ShardKey, int] = defaultdict(int)
+        for file in self.files:
+            for span in file.spans:
+                rows[self.keys[span.shard]] += span.rows
+        return dict(rows)
+
+
+def open_and_find_lost(log: LandingLog, storage: Storage, clock: Clock) -> Lost | None:
+    """Take the slice over, move everything that can be moved, and return what is gone.
+
+    None: nothing is lost; the unclosed entry, if any, was finished and closed.
+    """
+    log.open()
+    committer = Committer(log, storage, clock)
+    unclosed = log.fold.unclosed
+    try:
+        closing = committer.finish()
+    except FilesLost as error:
+        gone = error.unique
+    else:
+        if closing is not None:
+            log.append(Commit("recovery"), closing)
+        return None
+    if unclosed is None or isinstance(unclosed.body, Seal):
+        return fail("files are lost of an entry that has none")
+    closing = committer.finish(without=gone)
+    files = tuple(file for file in unclosed.body.files if file.unique in gone)
+    return Lost(unclosed.number, unclosed.body, files, closing or fail("nothing to close"))
+
+
+def accept_loss(log: LandingLog, lost: Lost, by: str, why: str) -> int:
+    """Give lost files up: a `skip` entry says so for ever. Returns the number of rows lost."""
+    rows = lost.rows()
+    unique = tuple(file.unique for file in lost.files)
+    log.append(Skip((), lost.number, unique, tuple(sorted(rows.items())), by, why), lost.moved)
+    return sum(rows.values())
+
+
+def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
+    """Read lost files again into new ones, with the time and watermark of their entry.
+
+    Returns the number of rows. Raises OffsetsGone or StreamReplaced where the source has them no
+    more; Stopped where the counts differ: nothing is appended then.
+    """
+    order, batch = _reland_order(plan, parts, lost)
+    written = merge_results(order, parts.runner.run(order, batch))
+    expected, found = sum(lost.rows().values()), sum(file.rows for file in written.files)
+    if expected != found:
+        raise Stopped(
+            f"{found} rows were read again where {expected} are lost; nothing was appended",
+            hint="to give the lost files up: ashore recover JOB.yaml --accept-loss",
+        )
+    parts.log.append(_reland_body(lost, written), lost.moved)
+    closing = Committer(parts.log, parts.storage, parts.clock).finish()
+    parts.log.append(Commit("recovery"), closing)
+    return found
+
+
+def rejoin(log: LandingLog, source: Source, storage: Storage, clock: Clock, stream: str) -> int:
+    """Go on with a topic that was created again. Returns the number of shards that joined.
+
+    Takes the slice over. Raises StreamMissing where the topic does not exist.
+    """
+    log.open()
+    closing = Committer(log, storage, clock).finish()
+    streams = source.describe_streams([stream])
+    if stream not in streams:
+        raise StreamMissing(f"topic {stream} does not exist", hint="create it first")
+    join = plan_rejoin(source, log.fold, streams[stream])
+    if join is not None:
+        log.append(join, closing)
+        return len(join.shards)
+    if closing is not None:
+        log.append(Commit("recovery"), closing)
+    return 0
+
+
+def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[BatchOrder, BatchPlan]:
+    spans = [
+        (lost.body.targets[file.target], lost.keys[span.shard], OffsetRange(span.start, span.end))
+        for file in lost.files
+        for span in file.spans
+    ]
+    hulls: dict[ShardKey, OffsetRange] = {}
+    for _, key, offsets in spans:
+        known = hulls.get(key, offsets)
+        hulls[key] = OffsetRange(min(known.start, offsets.start), max(known.end, offsets.end))
+    _require_readable(parts.source, parts.log.fold, hulls)
+    ranges = tuple(ShardRange(key, offsets) for key, offsets in sorted(hulls.items()))
+    specs = plan.streams()
+    order = BatchOrder(
+        lake=plan.lake,
+        name=plan.name,
+        epoch=parts.log.fold.epoch,
+        batch=lost.body.batch,
+        now_ms=lost.body.now_ms,
+        watermarks=lost.body.watermarks,
+        ranges=ranges,
+        tables=tuple(sorted((each, specs[each]) for each in {key.stream for key in hulls})),
+        deadline_s=plan.deadline_s,
+        keep=tuple(
+            KeepSpan(target.table, target.partition, key, offsets) for target, key, offsets in spans
+        ),
+    )
+    batch = BatchPlan(
+        batch=lost.body.batch,
+        now_ms=lost.body.now_ms,
+        watermarks=lost.body.watermarks,
+        ranges=ranges,
+        large=ranges,
+        piece_records=max(1, sum(each.offsets.size for each in ranges) // plan.limits.parallelism),
+        small=(),
+        shared_tasks=0,
+        is_behind=False,
+    )
+    return order, batch
+
+
+def _require_readable(source: Source, fold: Fold, hulls: Mapping[ShardKey, OffsetRange]) -> None:
+    """Raise unless the source still has these offsets of these generations."""
+    streams = source.describe_streams(sorted({key.stream for key in hulls}))
+    found: dict[StreamShard, ShardOffsets] = source.read_offsets(shards_of(list(hulls)))
+    hint = "to give the lost files up: ashore recover JOB.yaml --accept-loss"
+    for key, offsets in hulls.items():
+        info = streams.get(key.stream)
+        if info is None or info.stream_id != fold.shards[key].stream_id:
+            raise StreamReplaced(f"topic {key.stream} is not the one that was landed", hint=hint)
+        if found[StreamShard(key.stream, key.shard)].earliest > offsets.start:
+            raise OffsetsGone(f"Kafka no longer has {key} {offsets}", hint=hint)
+
+
+def _reland_body(lost: Lost, written: Written) -> Reland:
+    return Reland(
+        entry=lost.number,
+        batch=lost.body.batch,
+        now_ms=lost.body.now_ms,
+        watermarks=lost.body.watermarks,
+        lost=tuple(file.unique for file in lost.files),
+        shards=tuple(read.key for read in written.reads),
+        targets=written.targets,
+        files=written.files,
+    )

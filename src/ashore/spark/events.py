@@ -1,0 +1,51 @@
+"""What a job process tells its parent: one JSON object a line on stdout.
+
+What it promises: an event is one line, written whole, also by several threads. A parent that has
+gone away is no error of the job's work: it is noticed by `watch_parent`.
+What it must not know: who shows the events.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+
+
+class EventWriter:
+    """Writes events to stdout; the Progress of the slices of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def send(self, event: str, **fields: object) -> None:
+        """Write one event."""
+        line = json.dumps({"event": event, **fields}, default=str)
+        with self._lock:
+            try:
+                sys.stdout.write(line + "\n")
+                sys.stdout.flush()
+            except (BrokenPipeError, ValueError):
+                return  # the parent is gone; watch_parent stops the job
+
+    def step(self, slice_name: str, step: str) -> None:
+        """Tell which step begins."""
+        self.send("step", slice=slice_name, step=step)
+
+    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+        """Tell that a batch is readable."""
+        self.send("landed", slice=slice_name, rows=rows, files=files, lag=lag)
+
+    def trouble(self, slice_name: str, message: str) -> None:
+        """Tell of a failure that the loop rides out."""
+        self.send("trouble", slice=slice_name, message=message)
+
+
+def watch_parent(on_gone: Callable[[], None]) -> None:
+    """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives."""
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(4096):
+            pass
+        on_gone()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -1,0 +1,139 @@
+"""The reader seam: the offset ranges of a plan become DataFrames of records.
+
+What it is: Spark's own Kafka source, told exactly which offsets to read and how to cut them.
+What it promises: `read_committed`, `failOnDataLoss` and the offsets are ours. Large ranges are cut
+into the plan's pieces, small ranges share tasks. Nothing is read here: the frames are lazy.
+What it must not know: what becomes of the records.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from ashore.landing.batch import TableSpec
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import ShardRange
+
+RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
+CORRUPT = "_ashore_corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAddress:
+    """How executors reach Kafka: servers, and client options under their Java names."""
+
+    bootstrap_servers: str
+    options: Mapping[str, str]
+
+
+def read_plan(
+    spark: SparkSession, kafka: KafkaAddress, plan: BatchPlan, tables: Mapping[str, TableSpec]
+) -> list[DataFrame]:
+    """Return frames that together hold every record of the plan, each once.
+
+    Topics that Spark must decode have a frame of their own, with `decoded` and `keep` besides.
+    """
+    frames = []
+    for stream, large, small in _grouped(plan, tables):
+        if large:
+            frames.append(_decoded(_read(spark, kafka, large, plan.piece_records), stream, tables))
+        if small:
+            frame = _read(spark, kafka, small, None)
+            tasks = max(1, round(plan.shared_tasks * _size(small) / max(1, _size(plan.small))))
+            frames.append(_decoded(frame.coalesce(tasks), stream, tables))
+    return frames
+
+
+def _grouped(
+    plan: BatchPlan, tables: Mapping[str, TableSpec]
+) -> list[tuple[str | None, list[ShardRange], list[ShardRange]]]:
+    """Group ranges: None holds all streams that executors decode, a name one that Spark decodes."""
+    large: dict[str | None, list[ShardRange]] = defaultdict(list)
+    small: dict[str | None, list[ShardRange]] = defaultdict(list)
+    for kind, ranges in ((large, plan.large), (small, plan.small)):
+        for each in ranges:
+            stream = each.key.stream
+            kind[stream if tables[stream].is_decoded_by_spark else None].append(each)
+    groups = sorted({*large, *small}, key=lambda name: name or "")
+    return [(group, large[group], small[group]) for group in groups]
+
+
+def _size(ranges: Sequence[ShardRange]) -> int:
+    return sum(each.offsets.size for each in ranges)
+
+
+def _read(
+    spark: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], piece: int | None
+) -> DataFrame:
+    shards: dict[str, list[int]] = defaultdict(list)
+    starts: dict[str, dict[str, int]] = defaultdict(dict)
+    ends: dict[str, dict[str, int]] = defaultdict(dict)
+    for each in ranges:
+        stream, shard = each.key.stream, each.key.shard
+        shards[stream].append(int(shard))
+        starts[stream][shard] = each.offsets.start
+        ends[stream][shard] = each.offsets.end
+    reader = spark.read.format("kafka").options(
+        **{f"kafka.{name}": value for name, value in kafka.options.items()},
+        **{"kafka.bootstrap.servers": kafka.bootstrap_servers},
+        **{"kafka.isolation.level": "read_committed"},
+        failOnDataLoss="true",
+        includeHeaders="false",
+        assign=json.dumps(shards),
+        startingOffsets=json.dumps(starts),
+        endingOffsets=json.dumps(ends),
+    )
+    if piece is not None:
+        reader = reader.option("maxRecordsPerPartition", str(piece))
+    return reader.load().select(*RECORD)
+
+
+def _decoded(frame: DataFrame, stream: str | None, tables: Mapping[str, TableSpec]) -> DataFrame:
+    """Add `decoded` and `keep` where Spark is to decode the stream.
+
+    The record's own columns are set aside under other names meanwhile: a schema may well have a
+    column `offset` or `key`, and that is what `select` and `where` mean by it.
+    """
+    if stream is None:
+        return frame
+    spec = tables[stream]
+    aside = [F.col(name).alias(f"_ashore_{name}") for name in RECORD]
+    frame = frame.select(*aside, _parse(spec).alias("_ashore_parsed"))
+    parsed = F.col("_ashore_parsed")
+    is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
+    frame = frame.withColumn("_ashore_parsed", F.when(is_good, parsed.dropFields(CORRUPT)))
+    frame = frame.select("*", "_ashore_parsed.*")
+    columns = frame.columns[len(RECORD) + 1 :]
+    selected = [F.expr(each) for each in spec.select] or [F.col(f"`{name}`") for name in columns]
+    keep = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where else F.lit(True)
+    return frame.select(
+        *[F.col(f"_ashore_{name}").alias(name) for name in RECORD],
+        F.when(parsed.isNotNull(), F.struct(*selected)).alias("decoded"),
+        (parsed.isNull() | keep).alias("keep"),
+    )
+
+
+def output_schema(spark: SparkSession, spec: TableSpec) -> str:
+    """Return the DDL of the columns that `select` makes. Raises AnalysisException."""
+    if not spec.select:
+        return spec.schema
+    empty = spark.createDataFrame([], spec.decode_schema)
+    return ", ".join(
+        f"`{field.name}` {field.dataType.simpleString()}"
+        for field in empty.selectExpr(*spec.select).schema.fields
+    )
+
+
+def _parse(spec: TableSpec) -> Column:
+    if spec.decode == "json":
+        schema = f"{spec.decode_schema}, {CORRUPT} STRING"
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        return F.from_json(F.col("value").cast("string"), schema, options)
+    column = spec.decode_schema.split()[0]
+    value = F.col("value").cast("string") if spec.decode == "text" else F.col("value")
+    corrupt = F.lit(None).cast("string").alias(CORRUPT)
+    return F.when(F.col("value").isNotNull(), F.struct(value.alias(column), corrupt))

@@ -1,0 +1,84 @@
+"""Step 2 on Spark: one job over exactly the ranges of a plan.
+
+What it promises: one action a batch; the jobs of a slice run in a pool of its own and can be
+cancelled together.
+What it must not know: the log.
+"""
+
+import functools
+import re
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ashore.errors import BatchFailed, StorageError
+from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.spark.reader import KafkaAddress, read_plan
+from ashore.spark.task import RESULT_DDL, land, read_row, write_probe
+
+
+class SparkRunner:
+    """The BatchRunner of one slice. `run` by the slice's thread, `cancel` by any."""
+
+    def __init__(
+        self, spark: SparkSession, kafka: KafkaAddress, lake: str, deadline_s: float, group: str
+    ) -> None:
+        self._spark = spark
+        self._kafka = kafka
+        self._lake = lake
+        self._deadline_s = deadline_s
+        self._group = group
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
+        self._join_group(f"batch {order.batch}")
+        try:
+            frames = read_plan(self._spark, self._kafka, plan, dict(order.tables))
+            task = functools.partial(land, order)
+            results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
+            rows = functools.reduce(lambda left, right: left.union(right), results).collect()
+        except (PySparkException, Py4JError) as error:
+            raise BatchFailed(
+                f"batch {order.batch} failed in Spark: {_cause(error)}",
+                hint="nothing was prepared; it is planned again",
+                detail=str(error)[:20_000],
+            ) from error
+        return [read_row(row.is_error, bytes(row.content)) for row in rows]
+
+    def probe(self, path: str, content: bytes) -> None:
+        """Have one executor write a file. Raises StorageError, BatchFailed."""
+        self._join_group("probe")
+        lake, deadline_s = self._lake, self._deadline_s
+        try:
+            answers = (
+                self._spark.sparkContext.parallelize([path], 1)
+                .map(lambda each: write_probe(lake, deadline_s, each, content))
+                .collect()
+            )
+        except (PySparkException, Py4JError) as error:
+            raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
+        if answers[0]:
+            raise StorageError(
+                f"an executor cannot write to the lake: {answers[0]}",
+                hint="check the lake's address and the rights of the executors' user",
+            )
+
+    def cancel(self) -> None:
+        """Cancel the slice's jobs that are under way."""
+        self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def _join_group(self, description: str) -> None:
+        context = self._spark.sparkContext
+        context.setJobGroup(self._group, f"{self._group} {description}", interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", self._group)
+
+
+def _cause(error: Exception) -> str:
+    """Return the innermost cause of a Spark error, in one line."""
+    text = str(error)
+    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    python = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception): [^\n]+)", text, re.MULTILINE)
+    lines = causes or python or [line for line in text.splitlines() if line.strip()] or ["unknown"]
+    return str(lines[-1]).strip()[:500]

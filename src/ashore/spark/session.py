@@ -1,0 +1,55 @@
+"""The Spark session of a job.
+
+What it promises: settings that correctness or speed rests on are ours; everything else may be set
+in the job file under `spark.conf`.
+What it must not know: batches.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ashore.errors import JobFileInvalid
+
+# 65,536 values suit decoding; the bound in bytes keeps a batch of large values in a binary column.
+OURS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+}
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def start_session(
+    name: str, master: str, conf: Mapping[str, str], jars: Sequence[Path]
+) -> SparkSession:
+    """Start Spark. Raises JobFileInvalid where `conf` sets what is ours.
+
+    Executors run this interpreter on a local master, or PYSPARK_PYTHON where that is set.
+    """
+    refused = sorted(set(conf) & OURS.keys())
+    if refused:
+        raise JobFileInvalid(
+            f"spark.conf sets {', '.join(refused)}, which Ashore sets itself",
+            hint="remove it from the job file",
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"ashore {name}").master(master)
+    given = conf.get("spark.jars")
+    all_jars = [str(jar) for jar in jars] + ([given] if given else [])
+    settings = {**DEFAULTS, **conf, **OURS, "spark.jars": ",".join(all_jars)}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()

@@ -1,0 +1,61 @@
+"""What one Spark task does: records in, files out, one row back.
+
+What it promises: the only row that a task yields is its result, so that counts of failed and
+speculative attempts vanish with them. An error that another attempt would meet again comes back
+as a row, not as a failed task.
+What it must not know: how the driver goes on.
+"""
+
+import pickle
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ashore.errors import AshoreError, InvariantBroken, Stopped, StorageError
+from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.writer import write_task
+from ashore.storage.open import open_storage
+
+RESULT_DDL = "is_error BOOLEAN, content BINARY"
+_SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
+
+
+def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the records of one task and yield its result. Runs on an executor.
+
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    context = TaskContext.get()
+    task = context.partitionId() if context else 0
+    try:
+        storage = open_storage(order.lake, deadline_s=order.deadline_s)
+        result = write_task(order, storage, task, batches)
+    except (Stopped, InvariantBroken) as error:
+        yield _row(True, pickle.dumps(error))
+    else:
+        yield _row(False, result.to_bytes())
+
+
+def read_row(is_error: bool, content: bytes) -> TaskResult:
+    """Return the result in a row, or raise the error in it."""
+    if not is_error:
+        return TaskResult.from_bytes(content)
+    error = pickle.loads(content)  # noqa: S301 - written by our own task a moment ago
+    raise error if isinstance(error, AshoreError) else InvariantBroken(repr(error))
+
+
+def write_probe(lake: str, deadline_s: float, path: str, content: bytes) -> str:
+    """Write one file as tasks do; return an empty string, or what went wrong."""
+    try:
+        storage = open_storage(lake, deadline_s=deadline_s)
+        writer = storage.open_write(path)
+        writer.write(content)
+        writer.close()
+    except StorageError as error:
+        return error.message
+    return ""
+
+
+def _row(is_error: bool, content: bytes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([is_error]), pa.array([content], pa.binary())], _SCHEMA)
