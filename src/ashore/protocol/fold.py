@@ -8,10 +8,10 @@ partitions, not with the log.
 What it must not know: where entries are kept, or what time it is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from ashore.errors import LogDamaged, check, fail
 from ashore.protocol.entries import (
@@ -104,27 +104,29 @@ class Fold:
 
     def generation(self, source: str, stream: str) -> tuple[int, str] | None:
         """Return the current generation of a stream and its identity, or None."""
-        found = [
-            (state.key.generation, state.stream_id)
-            for state in self.shards.values()
-            if state.key.source == source and state.key.stream == stream
-        ]
-        return max(found) if found else None
+        return _generations(self.shards).get((source, stream))
 
     def current(self) -> dict[ShardKey, ShardState]:
         """Return the shards of each stream's current generation."""
-        newest: dict[tuple[str, str], int] = {}
-        for key in self.shards:
-            stream = (key.source, key.stream)
-            newest[stream] = max(newest.get(stream, 0), key.generation)
+        newest = _generations(self.shards)
         return {
             key: state
             for key, state in self.shards.items()
-            if newest[(key.source, key.stream)] == key.generation
+            if newest[key.source, key.stream][0] == key.generation
         }
 
 
 EMPTY = Fold()
+
+
+def _generations(shards: Mapping[ShardKey, ShardState]) -> dict[tuple[str, str], tuple[int, str]]:
+    """Return the current generation of each stream, and its identity."""
+    newest: dict[tuple[str, str], tuple[int, str]] = {}
+    for key, state in shards.items():
+        known = newest.get((key.source, key.stream))
+        if known is None or known[0] < key.generation:
+            newest[key.source, key.stream] = (key.generation, state.stream_id)
+    return newest
 
 
 def extend(fold: Fold, entry: Entry) -> Fold:
@@ -163,8 +165,10 @@ def _check_chain(fold: Fold, entry: Entry) -> None:
     if entry.previous != fold.last:
         _damaged(entry, "it names another predecessor")
     if isinstance(entry.body, Open):
-        if entry.epoch <= fold.epoch:
+        if entry.epoch != fold.epoch + 1:
             _damaged(entry, f"epoch {entry.epoch} opened after epoch {fold.epoch}")
+        if entry.closing is not None:
+            _damaged(entry, "it closes something")
     elif entry.epoch != fold.epoch:
         _damaged(entry, f"epoch {entry.epoch} wrote while epoch {fold.epoch} owned the slice")
 
@@ -188,6 +192,8 @@ def _close(fold: Fold, entry: Entry) -> Fold:
         _damaged(entry, f"it closes entry {found}, unclosed is {expected}")
     if closing is None:
         return fold
+    if closing.entry is None and (closing.owed or closing.moved or closing.already_moved):
+        _damaged(entry, "it tells effects of no entry")
     unknown = [done for done in closing.done if done not in fold.owed]
     if unknown:
         _damaged(entry, f"{unknown[0]} is done but was never owed")
@@ -222,11 +228,11 @@ def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, ob
     body: Body = entry.body
     match body:
         case Join():
-            return {"shards": _join(fold, body)}
+            return {"shards": _join(fold, entry, body)}
         case Prepare():
             return _prepare(fold, entry, body)
         case Reland():
-            return _reland(entry, body, closed)
+            return _reland(fold, entry, body, closed)
         case Skip():
             return _skip(fold, body, closed)
         case Seal():
@@ -242,19 +248,22 @@ def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, ob
             return fail("open entries close nothing")
 
 
-def _join(fold: Fold, body: Join) -> Mapping[ShardKey, ShardState]:
-    shards = dict(fold.shards)
+def _join(fold: Fold, entry: Entry, body: Join) -> Mapping[ShardKey, ShardState]:
+    shards, generations = dict(fold.shards), _generations(fold.shards)
     for joined in body.shards:
-        key = joined.key
+        key, stream = joined.key, (joined.key.source, joined.key.stream)
         _require(key not in shards, f"{key} joins a second time")
-        known = fold.generation(key.source, key.stream)
+        _require(joined.first_offset >= 0, f"{key} begins at offset {joined.first_offset}")
+        known = generations.get(stream)
         if known is None:
             _require(key.generation == 1, f"{key} begins with generation {key.generation}")
         elif joined.stream_id == known[1]:
             _require(key.generation == known[0], f"{key} has the identity of another generation")
         else:
             _require(key.generation == known[0] + 1, f"{key} does not follow generation {known[0]}")
-        shards[key] = _new_shard(joined, fold.now_ms)
+        generations[stream] = (key.generation, joined.stream_id)
+        # A shard without records holds the watermark up for a while from here on, not from 1970.
+        shards[key] = _new_shard(joined, max(fold.now_ms, entry.written_ms))
     return shards
 
 
@@ -277,35 +286,37 @@ def _new_shard(joined: Joined, now_ms: int) -> ShardState:
     )
 
 
-def _advance(shards: dict[ShardKey, ShardState], key: ShardKey, offsets: OffsetRange) -> ShardState:
+def _check_next(state: ShardState | None, key: ShardKey, offsets: OffsetRange) -> ShardState:
     """Return the shard's state, having checked that `offsets` begin where it ends."""
-    _require(key in shards, f"{key} was never joined")
-    state = shards[key]
-    _require(
-        offsets.start == state.next, f"{key}: range {offsets} while {state.next} is the next offset"
-    )
+    if state is None:
+        raise _Refused(f"{key} was never joined")
+    if offsets.start != state.next:
+        raise _Refused(f"{key}: range {offsets} while {state.next} is the next offset")
     return state
 
 
 def _prepare(fold: Fold, entry: Entry, body: Prepare) -> Mapping[str, object]:
     _require(body.batch == fold.next_batch, f"batch {body.batch}, expected {fold.next_batch}")
     _require(body.now_ms >= fold.now_ms, "its time is below the log's last")
-    keys = [read.key for read in body.shards]
-    _require(len(set(keys)) == len(keys), "a shard stands in it twice")
-    shards, current = dict(fold.shards), fold.current()
+    generations = _generations(fold.shards)
+    changed: dict[ShardKey, ShardState] = {}
     for read in body.shards:
-        _require(read.key in current, f"{read.key} is not of the current generation")
-        shards[read.key] = _read(_advance(shards, read.key, read.offsets), read, body)
+        key = read.key
+        state = _check_next(fold.shards.get(key), key, read.offsets)
+        if generations[key.source, key.stream][0] != key.generation:
+            raise _Refused(f"{key} is not of the current generation")
+        changed[key] = _read(state, read, body)
+    _require(len(changed) == len(body.shards), "a shard stands in it twice")
     for table, watermark_ms in body.watermarks:
         _require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
-    _check_files(body.files, body.targets, len(body.shards))
+    _check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
         _check_counts(body)
     counters = dict(fold.counters)
     for name, count in body.counters:
         counters[name] = counters.get(name, 0) + count
     return {
-        "shards": shards,
+        "shards": {**fold.shards, **changed},
         "now_ms": body.now_ms,
         "next_batch": body.batch + 1,
         "watermarks": {**fold.watermarks, **dict(body.watermarks)},
@@ -316,38 +327,67 @@ def _prepare(fold: Fold, entry: Entry, body: Prepare) -> Mapping[str, object]:
 
 
 def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
+    parts = read.landed + read.dead + read.filtered + read.dropped
     if body.query is None:
-        parts = read.landed + read.dead + read.filtered + read.dropped
-        _require(
-            read.fetched == parts, f"{read.key}: {read.fetched} fetched, {parts} accounted for"
-        )
-        _require(read.fetched <= read.offsets.size, f"{read.key}: more records than offsets")
-    known = [each for each in (state.event_max_ms, read.event_max_ms) if each is not None]
-    return replace(
-        state,
+        if read.fetched != parts:
+            raise _Refused(f"{read.key}: {read.fetched} fetched, {parts} accounted for")
+        if read.fetched > read.offsets.end - read.offsets.start:
+            raise _Refused(f"{read.key}: more records than offsets")
+    if min(read.landed, read.dead, read.filtered, read.dropped, read.size_bytes) < 0:
+        raise _Refused(f"{read.key}: a count below zero")
+    event_max_ms = state.event_max_ms
+    if event_max_ms is None or (read.event_max_ms is not None and read.event_max_ms > event_max_ms):
+        event_max_ms = read.event_max_ms
+    # Spelled out, for speed: `replace` takes three times as long, and a long log has many.
+    return ShardState(
+        key=state.key,
+        stream_id=state.stream_id,
+        first=state.first,
         next=read.offsets.end,
         fetched=state.fetched + read.fetched,
         landed=state.landed + read.landed,
         dead=state.dead + read.dead,
         filtered=state.filtered + read.filtered,
         dropped=state.dropped + read.dropped,
+        skipped=state.skipped,
+        lost=state.lost,
         size_bytes=state.size_bytes + read.size_bytes,
-        event_max_ms=max(known, default=None),
+        event_max_ms=event_max_ms,
         active_ms=body.now_ms if read.fetched else state.active_ms,
     )
 
 
 def _check_files(
-    files: tuple[DataFile, ...], targets: tuple[Target, ...], shard_count: int
+    files: tuple[DataFile, ...],
+    targets: tuple[Target, ...],
+    shard_count: int,
+    *,
+    has_spans: bool,
 ) -> None:
-    seen: set[str] = set()
+    """Check that files are named once, and that their indices and sums fit.
+
+    Arguments:
+        files: of the entry.
+        targets: of the entry.
+        shard_count: how many shards spans may refer to.
+        has_spans: whether every row came from a known offset; those of a query did not.
+
+    """
+    _require(len({file.unique for file in files}) == len(files), "a file stands in it twice")
     for file in files:
-        _require(file.unique not in seen, f"file {file.unique} stands in it twice")
-        seen.add(file.unique)
-        _require(0 <= file.target < len(targets), f"file {file.unique} has no target")
-        spans = file.spans
-        _require(all(0 <= span.shard < shard_count for span in spans), "a span has no shard")
-        _require(not spans or sum(span.rows for span in spans) == file.rows, "rows of the spans")
+        if not 0 <= file.target < len(targets):
+            raise _Refused(f"file {file.unique} has no target")
+        if file.rows < 0 or file.size_bytes < 0:
+            raise _Refused(f"file {file.unique}: a count below zero")
+        rows = 0
+        for span in file.spans:
+            if not 0 <= span.shard < shard_count:
+                raise _Refused(f"file {file.unique}: a span has no shard")
+            if not 0 <= span.rows <= span.end - span.start:
+                raise _Refused(f"file {file.unique}: {span.rows} rows in a span of fewer offsets")
+            rows += span.rows
+        if rows != file.rows and (has_spans or file.spans):
+            raise _Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
 
 
 def _check_counts(body: Prepare) -> None:
@@ -357,16 +397,27 @@ def _check_counts(body: Prepare) -> None:
         counts = dead if body.targets[file.target].role is Role.DEAD else landed
         for span in file.spans:
             read = body.shards[span.shard]
-            inside = read.offsets.start <= span.start < span.end <= read.offsets.end
-            _require(
-                inside, f"file {file.unique} holds offsets outside of {read.key} {read.offsets}"
-            )
+            if not read.offsets.start <= span.start < span.end <= read.offsets.end:
+                raise _Refused(f"file {file.unique} holds offsets outside of {read.key}")
             counts[span.shard] += span.rows
     for index, read in enumerate(body.shards):
-        _require(
-            landed[index] == read.landed, f"{read.key}: {landed[index]} rows, {read.landed} landed"
-        )
-        _require(dead[index] == read.dead, f"{read.key}: {dead[index]} dead rows, {read.dead} dead")
+        if (landed[index], dead[index]) != (read.landed, read.dead):
+            raise _Refused(
+                f"{read.key}: {landed[index]} rows and {dead[index]} dead rows in files, "
+                f"{read.landed} landed and {read.dead} dead"
+            )
+
+
+def _rows_of(
+    files: Iterable[DataFile], targets: tuple[Target, ...]
+) -> dict[PartitionKey, tuple[int, int]]:
+    """Return rows and number of files of each partition."""
+    sums: dict[PartitionKey, tuple[int, int]] = {}
+    keys = [(target.table, target.partition) for target in targets]
+    for file in files:
+        rows, count = sums.get(keys[file.target], (0, 0))
+        sums[keys[file.target]] = (rows + file.rows, count + 1)
+    return sums
 
 
 def _fill(
@@ -376,55 +427,83 @@ def _fill(
     targets: tuple[Target, ...],
 ) -> Mapping[PartitionKey, PartitionState]:
     filled = dict(partitions)
-    for file in files:
-        target = targets[file.target]
-        key = (target.table, target.partition)
+    for key, (rows, count) in _rows_of(files, targets).items():
         state = filled.get(key) or PartitionState(*key, 0, 0, number, False, 0, 0, 0)
-        rows, count = state.rows + file.rows, state.files + 1
-        filled[key] = replace(state, rows=rows, files=count, entry=number)
+        filled[key] = replace(
+            state, rows=state.rows + rows, files=state.files + count, entry=number
+        )
     return filled
 
 
-def _reland(entry: Entry, body: Reland, closed: Unclosed | None) -> Mapping[str, object]:
-    lost_rows = sum(file.rows for file, _ in _lost_files(closed, body.entry, body.lost))
-    rows = sum(file.rows for file in body.files)
-    _require(rows == lost_rows, f"{rows} rows landed again, {lost_rows} were lost")
-    _check_files(body.files, body.targets, len(body.shards))
-    return {"unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body)}
+def _reland(
+    fold: Fold, entry: Entry, body: Reland, closed: Unclosed | None
+) -> Mapping[str, object]:
+    gone = _lost_files(closed, body.entry, body.lost)
+    _require(len(gone.files) > 0, "it lands nothing again")
+    of = gone.body
+    shards = tuple(read.key for read in of.shards) if isinstance(of, Prepare) else of.shards
+    same = (of.batch, of.now_ms, of.watermarks, shards)
+    _require(
+        (body.batch, body.now_ms, body.watermarks, body.shards) == same,
+        "its batch, time, watermarks or shards are not those of the entry",
+    )
+    _check_files(body.files, body.targets, len(body.shards), has_spans=True)
+    lost, landed = _rows_of(gone.files, of.targets), _rows_of(body.files, body.targets)
+    partitions = dict(fold.partitions)
+    for key in lost.keys() | landed.keys():
+        rows, count = landed.get(key, (0, 0))
+        lost_rows, lost_count = lost.get(key, (0, 0))
+        _require(rows == lost_rows, f"{key[1]}: {rows} rows landed again, {lost_rows} were lost")
+        if key in partitions:
+            left = partitions[key]
+            files = left.files - lost_count + count
+            partitions[key] = replace(left, files=files, entry=entry.number)
+    return {
+        "partitions": partitions,
+        "unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body),
+    }
 
 
-def _lost_files(
-    closed: Unclosed | None, number: int | None, lost: tuple[str, ...]
-) -> list[tuple[DataFile, Target]]:
+class _Lost(NamedTuple):
+    """Files that an entry gives up, and the body that named them."""
+
+    files: tuple[DataFile, ...]
+    body: Prepare | Reland
+
+
+def _lost_files(closed: Unclosed | None, number: int | None, lost: tuple[str, ...]) -> _Lost:
     """Return the files that an entry gives up, all of them of the entry that it closes."""
-    if not lost:
-        return []
-    _require(closed is not None and closed.number == number, "lost files of an entry closed before")
-    if closed is None or isinstance(closed.body, Seal):
-        return fail("lost files of an entry that has none")
+    if closed is None or closed.number != number:
+        raise _Refused("lost files of an entry that it does not close")
+    if isinstance(closed.body, Seal):
+        raise _Refused("lost files of an entry that has none")
     files = {file.unique: file for file in closed.body.files}
     _require(files.keys() >= set(lost), "lost files that the entry does not name")
-    return [(files[each], closed.body.targets[files[each].target]) for each in lost]
+    _require(len(set(lost)) == len(lost), "a lost file stands in it twice")
+    return _Lost(tuple(files[each] for each in lost), closed.body)
 
 
 def _skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Mapping[str, object]:
     shards = dict(fold.shards)
     for each in body.ranges:
-        state = _advance(shards, each.key, each.offsets)
+        state = _check_next(shards.get(each.key), each.key, each.offsets)
         skipped = state.skipped + each.offsets.size
         shards[each.key] = replace(state, next=each.offsets.end, skipped=skipped)
-    lost = _lost_files(closed, body.entry, body.lost)
+    partitions, lost_rows = dict(fold.partitions), 0
+    if body.lost or body.entry is not None:
+        gone = _lost_files(closed, body.entry, body.lost)
+        _require(len(gone.files) > 0, "it gives up no file of its entry")
+        for key, (rows, count) in _rows_of(gone.files, gone.body.targets).items():
+            lost_rows += rows
+            if key in partitions:
+                left = partitions[key]
+                partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)
     counted = sum(rows for _, rows in body.lost_rows)
-    _require(counted == sum(file.rows for file, _ in lost), "rows of the lost files")
-    for key, rows in body.lost_rows:
-        _require(key in shards, f"{key} was never joined")
-        shards[key] = replace(shards[key], lost=shards[key].lost + rows)
-    partitions = dict(fold.partitions)
-    for file, target in lost:
-        state_of = partitions.get((target.table, target.partition))
-        if state_of:
-            left = replace(state_of, rows=state_of.rows - file.rows, files=state_of.files - 1)
-            partitions[target.table, target.partition] = left
+    _require(counted == lost_rows, f"{lost_rows} rows in the lost files, {counted} counted")
+    for shard, rows in body.lost_rows:
+        _require(shard in shards, f"{shard} was never joined")
+        _require(rows >= 0, f"{shard}: a count below zero")
+        shards[shard] = replace(shards[shard], lost=shards[shard].lost + rows)
     return {"shards": shards, "partitions": partitions}
 
 
@@ -452,14 +531,18 @@ def _sealed(state: PartitionState, sealed: SealedPartition) -> PartitionState:
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:
-    """Return the fold without partitions that were sealed before `before_ms` and are registered.
+    """Return the fold without partitions that were sealed before `before_ms`.
 
-    For snapshots: what nothing can ask for any more need not be carried along.
+    For snapshots: what nothing can ask for any more need not be carried along. A partition of
+    which something is owed, or that has more rows than were sealed, is kept.
     """
     check(fold.unclosed is None, "a snapshot ends at a closed entry")
+    owed = {(each.table, each.partition) for each in fold.owed.values()}
     kept = {
         key: state
         for key, state in fold.partitions.items()
-        if not (state.sealed_version and state.sealed_ms < before_ms)
+        if key in owed
+        or state.rows > state.sealed_rows
+        or not (state.sealed_version and state.sealed_ms < before_ms)
     }
     return replace(fold, partitions=kept)
