@@ -262,7 +262,11 @@ class SimulatedDisk:
             file = self._find_file(source)
             directory, name = self._find_free(target)
             added = self._machine.change(_Change(directory, name, file, is_addition=True))
-            needs = (added, *self._machine.find_unsynced_above(directory))
+            # What both names lie under is no matter: without it both are gone.
+            old_directory = self._find_directory(posixpath.dirname(source))
+            shared = set(self._machine.find_unsynced_above(old_directory))
+            above = self._machine.find_unsynced_above(directory)
+            needs = (added, *(change for change in above if change not in shared))
             self._remove(source, file, needs)
 
     def link(self, source: str, target: str) -> None:

@@ -14,6 +14,7 @@ from ashore.storage import (
     LocalStorage,
     MemoryStorage,
 )
+from ashore.storage.writer import GuardedWriter
 from ashore.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
 
 SHORT_S = 0.03
@@ -39,6 +40,34 @@ def test_a_hanging_call_becomes_unknown_and_may_still_be_applied() -> None:
     faulty.release_hangs()
     wait_until(lambda: storage.statistics().answered_late == 1)
     assert memory.read("a") == b"content"
+
+
+class SlowStorage(MemoryStorage):
+    """Looks at what it is to write when `go_on` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def open_write(self, path: str) -> FileWriter:
+        return SlowWriter(super().open_write(path), path, self.go_on)
+
+
+class SlowWriter(GuardedWriter):
+    def __init__(self, inner: FileWriter, path: str, go_on: threading.Event) -> None:
+        super().__init__(path)
+        self._inner = inner
+        self._go_on = go_on
+
+    def _append(self, data: memoryview) -> None:
+        self._go_on.wait()
+        self._inner.write(bytes(data))
+
+    def _finish(self) -> None:
+        self._inner.close()
+
+    def _release(self) -> None:
+        self._inner.abandon()
 
 
 def finish(writer: FileWriter) -> None:
@@ -74,15 +103,15 @@ def test_a_file_opened_too_late_is_let_go() -> None:
 
 
 def test_a_late_write_uses_the_bytes_it_was_given() -> None:
-    memory = MemoryStorage()
-    faulty = FaultyStorage(memory, [Hang(1, kind="write")])
-    writer = DeadlineStorage(faulty, SHORT_S).open_write("a")
+    slow = SlowStorage()
+    writer = DeadlineStorage(slow, SHORT_S).open_write("a")
     buffer = bytearray(b"first")
     with pytest.raises(AnswerUnknown):
         writer.write(buffer)  # type: ignore[arg-type]
     buffer[:] = b"other"
-    faulty.release_hangs()
-    wait_until(lambda: memory.read("a") == b"first")
+    slow.go_on.set()
+    wait_until(lambda: len(slow.read("a")) == 5)
+    assert slow.read("a") == b"first"
 
 
 def test_errors_and_stops_pass_through() -> None:
@@ -113,4 +142,4 @@ def test_an_abandoned_thread_ends_when_its_call_does() -> None:
     with pytest.raises(AnswerUnknown):
         storage.stat("a")
     faulty.release_hangs()
-    wait_until(lambda: threading.active_count() <= before)
+    wait_until(lambda: threading.active_count() < before)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,44 @@ class BrokenSystem(PosixSystem):
     def link(self, source: str, target: str) -> None:
         self._fail_if("link", source)
         super().link(source, target)
+
+
+class RacingSystem(PosixSystem):
+    """Another process does the same a moment earlier, each time; there are only links."""
+
+    def rename_noreplace(self, source: str, target: str) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), source, None, target)
+
+    def make_directory(self, path: str) -> None:
+        super().make_directory(path)
+        super().make_directory(path)
+
+    def unlink(self, path: str) -> None:
+        super().unlink(path)
+        super().unlink(path)
+
+
+class SyncRecorder(PosixSystem):
+    """Remembers which directories were synced."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+
+    def sync_directory(self, path: str) -> None:
+        self.synced.append(path)
+        super().sync_directory(path)
+
+
+class FailingClose(PosixSystem):
+    """Gives the descriptor back and fails, as Linux does."""
+
+    def __init__(self) -> None:
+        self.closed: list[int] = []
+
+    def close(self, descriptor: int) -> None:
+        self.closed.append(descriptor)
+        super().close(descriptor)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 class StingySystem(PosixSystem):
@@ -118,6 +157,43 @@ def test_a_halfway_move_is_finished(tmp_path: Path) -> None:
     storage.move("a", "b")
     assert not (tmp_path / "a").exists()
     assert (tmp_path / "b").read_bytes() == b"content"
+
+
+def test_two_files_with_links_of_their_own_are_not_halfway(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path))
+    for name in ("a", "b"):
+        storage.create(name, b"same")
+        os.link(tmp_path / name, tmp_path / f"backup-{name}")
+    with pytest.raises(PathExists):
+        storage.move("a", "b")
+    assert (tmp_path / "a").exists()
+
+
+def test_another_process_may_be_faster_at_every_step(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path), RacingSystem())
+    storage.open_write("staging/deep/x").close()
+    storage.move("staging/deep/x", "t/date=1/hour=1/y")
+    assert storage.stat("staging/deep/x") is None
+    assert storage.stat("t/date=1/hour=1/y") is not None
+
+
+def test_a_descriptor_is_given_back_once_even_if_that_fails(tmp_path: Path) -> None:
+    system = FailingClose()
+    writer = LocalStorage(str(tmp_path), system).open_write("x")
+    with pytest.raises(StorageError, match="Input/output error"):
+        writer.close()
+    writer.abandon()
+    assert len(system.closed) == 1
+
+
+def test_a_directory_made_again_is_made_durable_again(tmp_path: Path) -> None:
+    system = SyncRecorder()
+    storage = LocalStorage(str(tmp_path), system)
+    storage.create("log/1", b"")
+    shutil.rmtree(tmp_path / "log")
+    system.synced.clear()
+    storage.create("log/2", b"")
+    assert system.synced == [f"{tmp_path}/log", str(tmp_path)]
 
 
 def test_one_name_seen_through_a_symbolic_link_is_not_halfway(tmp_path: Path) -> None:

@@ -107,6 +107,29 @@ def test_a_rename_survives_whole_or_on_the_new_side() -> None:
     assert names(disk.power_cut(NOTHING), "/s", "/t") == [[], ["y"]]
 
 
+def test_the_old_name_stays_where_the_new_one_is_lost() -> None:
+    disk = disk_with_two_directories()
+    disk.rename_noreplace("/s/x", "/t/y")
+    disk.unlink("/t/y")
+    write(disk, "/s/later", b"", is_synced=True)
+    disk.sync_directory("/t")
+    assert names(disk.power_cut(LAST), "/s", "/t") == [[], []]
+
+    disk = disk_with_two_directories()
+    disk.rename_noreplace("/s/x", "/t/y")
+    write(disk, "/s/later", b"", is_synced=True)
+    assert names(disk.power_cut(LAST), "/s", "/t") == [["x"], []]
+
+
+def test_a_rename_within_a_directory_makes_nothing_above_it_durable() -> None:
+    disk = SimulatedDisk()
+    disk.make_directory("/d")
+    write(disk, "/d/x", b"content", is_synced=True)
+    disk.rename_noreplace("/d/x", "/d/y")
+    disk.sync_directory("/d")
+    assert names(disk.power_cut(NOTHING), "/") == [[]]
+
+
 def test_syncing_the_old_side_of_a_rename_keeps_the_new_one() -> None:
     disk = disk_with_two_directories()
     disk.make_directory("/t/new")

@@ -254,11 +254,13 @@ def test_a_hang_is_applied_when_it_is_released() -> None:
     assert memory.stat("a") is not None
 
 
-def test_a_call_under_way_when_the_process_stops_gets_no_answer() -> None:
+@pytest.mark.parametrize("path", ["present", "missing"])
+def test_a_call_under_way_when_the_process_stops_gets_no_answer(path: str) -> None:
     memory = MemoryStorage()
+    memory.create("present", b"")
     storage = FaultyStorage(memory, [Hang(1), StopProcess(2)])
     with ThreadPoolExecutor(1) as pool:
-        hanging = pool.submit(storage.read, "missing")
+        hanging = pool.submit(storage.read, path)
         while not storage.calls:
             pass
         with pytest.raises(ProcessStopped):
