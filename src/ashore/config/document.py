@@ -53,8 +53,8 @@ def read_document(text: str, text_at: Collection[Key] = ()) -> Document:
         return _broken(mark.line + 1 if mark else 1, _syntax_message(error))
     except RecursionError:
         return _broken(1, "the file is nested too deeply")
-    except (YAMLError, ValueError, AttributeError, IndexError, TypeError, AssertionError) as error:
-        # The parser answers some broken directives and tags with errors that are not its own.
+    except (YAMLError, ValueError, ArithmeticError, AssertionError) as error:
+        # The parser answers odd %YAML directives and escapes past Unicode with errors of Python.
         return _broken(1, f"this is not YAML ({type(error).__name__})")
     return Document(None, {}, [])
 
@@ -100,6 +100,9 @@ class _Reader:
                 self.findings.append(Finding(key, "the file says too much: aliases of aliases?"))
             return None
         if isinstance(node, ScalarNode):
+            if not _is_unicode(node.value):
+                self.findings.append(Finding(key, "half a surrogate pair is no character"))
+                return None
             scalar = self._scalar(node, key)
             return scalar if scalar is None or key[:-1] not in self.text_at else node.value
         if len(key) > _DEPTH_MAX:
@@ -128,8 +131,8 @@ class _Reader:
         values: dict[str, object] = {}
         merged: list[Node] = []
         for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode):
-                self.findings.append(Finding(key, "a key is wanted here, not a list or mapping"))
+            if not isinstance(key_node, ScalarNode) or not _is_unicode(key_node.value):
+                self.findings.append(Finding(key, "a key here is not text"))
                 continue
             if key_node.tag == f"{_TAG}merge":
                 merged.append(value_node)
@@ -184,6 +187,10 @@ class _Reader:
             return None
         self.findings.append(Finding(key, "the value has a tag that means nothing here", "drop it"))
         return None
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _base(text: str) -> int:

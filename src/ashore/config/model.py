@@ -190,7 +190,7 @@ def _lake_uri(uri: EnvText) -> EnvText:
         )
     if scheme == "file" and not rest.startswith("/"):
         raise Refused("a local lake needs an absolute path", "write file:///path, three slashes")
-    if not rest.strip("/") or ".." in rest.split("/"):
+    if not rest.strip("/") or ".." in rest.split("/") or not text.isprintable():
         raise Refused("this path cannot be a lake", "write the path of a directory, without '..'")
     return uri
 

@@ -267,11 +267,17 @@ def test_the_error_prints_well() -> None:
         ("job: a\nlake: *nowhere\n", 2, "without its &anchor"),
         ("job: a\nlake: !!int b\n", 2, "not a YAML int"),
         ("job: a\nlake: !odd b\n", 2, "tag"),
-        ("job: a\n? [x]\n: b\n", 1, "a key is wanted"),
+        ("job: a\n? [x]\n: b\n", 1, "a key here is not text"),
         ("job: &a [*a]\n", 1, "contains itself"),
         ("job: " + "[" * 60 + "]" * 60, 1, "nested too deeply"),
         ("job: " + "[" * 1_000, 1, "nested too deeply"),
         ("%YAML 9.9.9\n--- {}\n", 1, "not YAML"),
+        ("%YAML 1.3\n--- {}\n", 1, "not YAML"),
+        ("%YAML " + "1" * 5_000 + ".1\n--- {}\n", 1, "not YAML"),
+        ('job: "\\U99999999"', 1, "not YAML"),
+        ('job: a\nlake: "\\uD800"', 2, "surrogate"),
+        ('job: a\n"\\uD800": b', 1, "a key here is not text"),
+        ('job: a\nlake: "file:///a\\0b"', 2, "cannot be a lake"),
     ],
 )
 def test_broken_files(text: str, line: int, message: str) -> None:
