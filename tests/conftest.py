@@ -1,8 +1,10 @@
-"""The marker of a test is the name of its folder."""
+"""The marker of a test is the name of its folder; servers are there for whoever asks."""
 
 from pathlib import Path
 
 import pytest
+
+pytest_plugins = ["tests.fixtures_servers"]
 
 _HERE = Path(__file__).parent
 

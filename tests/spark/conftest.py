@@ -1,3 +1,0 @@
-"""Real servers from jars."""
-
-pytest_plugins = ["tests.fixtures_servers"]
