@@ -7,6 +7,7 @@ What it must not know: which records there are.
 """
 
 import functools
+import reprlib
 import types
 import typing
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Malformed(ValueError):
     """
 
     def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place or 'the document'}: {reason}")
+        super().__init__(f"{place.lstrip('.') or 'the document'}: {reason}")
         self.place = place
         self.reason = reason
 
@@ -95,10 +96,9 @@ def _read_scalar(wanted: type, value: Json, place: str) -> object:
 
 
 def _read_enum(wanted: type[StrEnum], value: Json, place: str) -> object:
-    try:
-        return wanted(str(value))
-    except ValueError:
-        raise Malformed(place, f"{_shorten(value)} is none of {[*wanted]}") from None
+    if not isinstance(value, str) or value not in [each.value for each in wanted]:
+        raise Malformed(place, f"{_shorten(value)} is none of {', '.join(wanted)}")
+    return wanted(value)
 
 
 def _optional_reader(arguments: tuple[object, ...]) -> Reader:
@@ -168,5 +168,4 @@ def _list(value: Json, place: str) -> list[Json]:
 
 
 def _shorten(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return reprlib.repr(value)  # `repr` may exceed the recursion limit

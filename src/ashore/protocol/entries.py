@@ -136,7 +136,7 @@ class Reland:
     now_ms: int  # of the entry: the new files are routed as the lost ones were
     watermarks: tuple[tuple[str, int], ...]
     lost: tuple[str, ...]  # `unique` of the files that are gone
-    shards: tuple[ShardKey, ...]  # as in the entry: spans refer to them
+    shards: tuple[ShardKey, ...]  # some of the entry's: spans refer to them
     targets: tuple[Target, ...]
     files: tuple[DataFile, ...]
 
@@ -238,7 +238,8 @@ def seal_bytes(document: dict[str, Json]) -> bytes:
     """Return compact JSON with a last key `checksum`: SHA-256 over all bytes before that key."""
     check("checksum" not in document, "a sealed document has one checksum")
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-    head = text.encode()[:-1]
+    # Only lone surrogates have no UTF-8 (a command line may hold some): JSON can spell them out.
+    head = text.encode(errors="backslashreplace")[:-1]
     digest = hashlib.sha256(head).hexdigest().encode()
     return head + _TAIL + digest + b'"}\n'
 
@@ -253,14 +254,21 @@ def open_bytes(data: bytes) -> dict[str, Json]:
     if hashlib.sha256(head).hexdigest().encode() != rest[:64]:
         raise EntryInvalid("the checksum does not fit the bytes")
     try:
-        document = json.loads(data)
+        document = json.loads(data.decode(), object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
         raise EntryInvalid("the bytes are not JSON") from None
     if not isinstance(document, dict):
         raise EntryInvalid("the bytes are not a JSON object")
     version = document.get("format_version")
-    if version != FORMAT_VERSION:
+    if type(version) is not int or version != FORMAT_VERSION:
         raise EntryInvalid(f"format version {version!r} is not known to this release")
+    return document
+
+
+def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a key stands twice in an object")
     return document
 
 

@@ -11,6 +11,7 @@ What it must not know: what a row looks like.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.errors import check
 from ashore.protocol import names
 from ashore.protocol.names import FinalName, SliceName
 
@@ -33,6 +34,10 @@ class Target:
     values: tuple[tuple[str, str | None], ...]  # partition columns and values; None is Hive's null
     schema: str  # DDL of the table
     extension: str  # parquet, orc, jsonl
+
+    def __post_init__(self) -> None:
+        check(names.is_visible(self.directory), f"{self.directory} would hide its files")
+        check(".." not in self.directory.split("/"), f"{self.directory} leaves its table")
 
     @property
     def directory(self) -> str:

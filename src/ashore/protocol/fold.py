@@ -441,10 +441,10 @@ def _reland(
     gone = _lost_files(closed, body.entry, body.lost)
     _require(len(gone.files) > 0, "it lands nothing again")
     of = gone.body
-    shards = tuple(read.key for read in of.shards) if isinstance(of, Prepare) else of.shards
-    same = (of.batch, of.now_ms, of.watermarks, shards)
+    known = {each if isinstance(each, ShardKey) else each.key for each in of.shards}
     _require(
-        (body.batch, body.now_ms, body.watermarks, body.shards) == same,
+        (body.batch, body.now_ms, body.watermarks) == (of.batch, of.now_ms, of.watermarks)
+        and known >= set(body.shards),
         "its batch, time, watermarks or shards are not those of the entry",
     )
     _check_files(body.files, body.targets, len(body.shards), has_spans=True)

@@ -21,15 +21,20 @@ from ashore.errors import check
 PRIVATE = ".ashore"
 ARCHIVE_ENTRIES = 1000  # entries in one archive: archive k holds [1000 k, 1000 (k + 1))
 
-JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# A job called `owner-1.json` would stand where a table's owner file does.
+JOB = re.compile(r"(?!owner-)[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SLICE = re.compile(r"[A-Za-z0-9_]{1,50}")
 TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]*\.[A-Za-z0-9][A-Za-z0-9_]*")
-_ENTRY = re.compile(r"(\d{20})\.json")
-_SNAPSHOT = re.compile(r"_snapshot-(\d{1,20})\.json")
-_ARCHIVE = re.compile(r"_archive-(\d{1,20})\.gz")
-_OWNER = re.compile(r"owner-(\d{1,20})\.json")
-_PENDING = re.compile(r"(\d+)-([0-9a-f]{16,})\.in-progress")
-_FINAL = re.compile(r"a-([A-Za-z0-9_]+)-(\d+)-(\d+)-(\d{4,})-([0-9a-f]{16,})\.([a-z0-9.]+)")
+# Parsing accepts what building makes and nothing else: a number has one spelling.
+_N = r"(0|[1-9][0-9]{0,19})"
+_UNIQUE = r"([0-9a-f]{16,64})"
+_ENTRY = re.compile(r"([0-9]{20})\.json")
+_SNAPSHOT = re.compile(rf"_snapshot-{_N}\.json")
+_ARCHIVE = re.compile(rf"_archive-{_N}\.gz")
+_OWNER = re.compile(rf"owner-{_N}\.json")
+_PENDING = re.compile(rf"{_N}-{_UNIQUE}\.in-progress")
+_TASK = r"([0-9]{4}|[1-9][0-9]{4,19})"
+_FINAL = re.compile(rf"a-([A-Za-z0-9_]{{1,50}})-{_N}-{_N}-{_TASK}-{_UNIQUE}\.([a-z0-9.]+)")
 
 
 class SliceName(NamedTuple):
@@ -90,9 +95,7 @@ def table_path(table: str) -> str:
 
 def log_directory(name: SliceName) -> str:
     """Return the directory of a slice's landing log."""
-    check(JOB.fullmatch(name.job) is not None, f"job name {name.job!r}")
-    check(SLICE.fullmatch(name.slice) is not None, f"slice name {name.slice!r}")
-    return join(PRIVATE, name.job, name.slice, "log")
+    return join(PRIVATE, *_checked(name), "log")
 
 
 def job_directory(job: str) -> str:
@@ -148,7 +151,7 @@ def parse_owner(file_name: str) -> int | None:
 
 def staging_root(table: str, name: SliceName) -> str:
     """Return the directory whose subdirectories are the epochs of a slice in a table."""
-    return join(table_path(table), PRIVATE, name.job, name.slice)
+    return join(table_path(table), PRIVATE, *_checked(name))
 
 
 def staging_directory(table: str, name: SliceName, epoch: int) -> str:
@@ -158,7 +161,9 @@ def staging_directory(table: str, name: SliceName, epoch: int) -> str:
 
 def pending_name(batch: int, unique: str) -> str:
     """Return the file name of an in-progress or pending file."""
-    return f"{batch}-{unique}.in-progress"
+    built = f"{batch}-{unique}.in-progress"
+    check(_PENDING.fullmatch(built) is not None, f"pending name {built!r}")
+    return built
 
 
 def parse_pending(file_name: str) -> PendingName | None:
@@ -170,7 +175,9 @@ def parse_pending(file_name: str) -> PendingName | None:
 def final_name(name: FinalName) -> str:
     """Return the file name of a final file."""
     head = f"a-{name.slice}-{name.epoch}-{name.batch}-{name.task:04d}-{name.unique}"
-    return f"{head}.{name.extension}"
+    built = f"{head}.{name.extension}"
+    check(_FINAL.fullmatch(built) is not None, f"final name {built!r}")
+    return built
 
 
 def parse_final(file_name: str) -> FinalName | None:
@@ -184,6 +191,12 @@ def parse_final(file_name: str) -> FinalName | None:
 def success_name(version: int) -> str:
     """Return the name of the success file of a seal's version, from 1."""
     return "_SUCCESS" if version == 1 else f"_SUCCESS.{version}"
+
+
+def _checked(name: SliceName) -> SliceName:
+    check(JOB.fullmatch(name.job) is not None, f"job name {name.job!r}")
+    check(SLICE.fullmatch(name.slice) is not None, f"slice name {name.slice!r}")
+    return name
 
 
 def _number(pattern: re.Pattern[str], file_name: str) -> int | None:

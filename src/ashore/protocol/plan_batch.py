@@ -42,7 +42,7 @@ class Limits:
 class BatchPlan:
     """One batch to be read.
 
-    `large` ranges are read in pieces of at most `piece_records` offsets, one task a piece;
+    `large` ranges are read in even pieces of at most `piece_records` offsets, one task a piece;
     `small` ranges, whole, by `shared_tasks` tasks together.
     """
 
@@ -187,8 +187,10 @@ def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
     wanted = parallelism * math.ceil(wanted / parallelism)
     tasks = min(math.ceil(plan.size / TASK_RECORDS_MIN), wanted)
     piece = math.ceil(plan.size / tasks)
-    large = tuple(each for each in plan.ranges if each.offsets.size > piece / 2)
-    small = tuple(each for each in plan.ranges if each.offsets.size <= piece / 2)
+    # A range of more than half a piece is a task of its own, unless one task is enough for all.
+    large_above = piece / 2 if tasks > 1 else piece
+    large = tuple(each for each in plan.ranges if each.offsets.size > large_above)
+    small = tuple(each for each in plan.ranges if each.offsets.size <= large_above)
     shared = math.ceil(sum(each.offsets.size for each in small) / piece)
     return BatchPlan(
         batch=plan.batch,

@@ -33,6 +33,14 @@ class DeleteFile:
     why: str
 
 
+def find_wanted(fold: Fold) -> tuple[set[str], int]:
+    """Return the `unique` of the files that the unclosed entry names, and the first open batch."""
+    unclosed = fold.unclosed
+    if unclosed and isinstance(unclosed.body, Prepare | Reland):
+        return {file.unique for file in unclosed.body.files}, unclosed.body.batch
+    return set(), fold.next_batch
+
+
 def plan_clean(
     fold: Fold, staged: Iterable[StagedFile], now_ms: int, ttl_ms: int
 ) -> tuple[DeleteFile, ...]:
@@ -41,12 +49,7 @@ def plan_clean(
     Requires: `fold` was read before `staged` was listed, or after; either is safe, since epochs
     and batches only grow.
     """
-    unclosed = fold.unclosed
-    wanted: set[str] = set()
-    closed_below = fold.next_batch
-    if unclosed and isinstance(unclosed.body, Prepare | Reland):
-        wanted = {file.unique for file in unclosed.body.files}
-        closed_below = unclosed.body.batch
+    wanted, closed_below = find_wanted(fold)
     steps = []
     for file in staged:
         if file.unique in wanted or now_ms - file.modified_ms < ttl_ms:

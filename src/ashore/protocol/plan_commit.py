@@ -13,7 +13,7 @@ from enum import StrEnum
 from ashore.errors import check
 from ashore.protocol import names
 from ashore.protocol.entries import Prepare, Reland
-from ashore.protocol.files import BatchPlace, FilePlace
+from ashore.protocol.files import BatchPlace, FilePlace, Target
 from ashore.protocol.fold import Fold, Unclosed
 from ashore.protocol.names import SliceName
 
@@ -117,12 +117,17 @@ def plan_commit(
         new = [
             (target.table, target.partition)
             for target in unclosed.body.targets
-            if not fold.partitions[target.table, target.partition].registered
+            if target.partition and not _is_registered(fold, target)
         ]
         if new:
             steps.append(RegisterPartitions(tuple(sorted(set(new)))))
     steps.append(CloseEntry(unclosed.number))
     return tuple(steps)
+
+
+def _is_registered(fold: Fold, target: Target) -> bool:
+    state = fold.partitions.get((target.table, target.partition))
+    return state is not None and state.registered
 
 
 def plan_recovery(name: SliceName, fold: Fold, *, registers: bool) -> tuple[CommitStep, ...]:

@@ -9,7 +9,7 @@ What it must not know: what the source is.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ashore.errors import check
+from ashore.errors import fail
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +35,8 @@ class OffsetRange:
     end: int
 
     def __post_init__(self) -> None:
-        check(0 <= self.start <= self.end, f"offset range {self.start} to {self.end}")
+        if not 0 <= self.start <= self.end:
+            fail(f"offset range {self.start} to {self.end}")
 
     @property
     def size(self) -> int:
