@@ -19,8 +19,8 @@ HEADER = """\
 
 # A root is (coordinate, whether what it needs comes with it). The connector's needs are named one
 # by one: Spark already brings the rest, and transitive resolution cannot work, because
-# spark-token-provider-kafka-0-10 4.2.0 is not to be had; 4.0.0 is the newest release that is, and
-# its classes are the ones that the connector of 4.2.0 calls.
+# spark-token-provider-kafka-0-10 was not to be had as 4.2.0, 4.1.1, 4.1.0 or 4.0.1. With 4.0.0 the
+# connector of 4.2.0 reads a topic; delegation tokens, which it is there for, were not tried.
 ROOTS: dict[str, tuple[tuple[str, bool], ...]] = {
     "kafka": (
         ("org.apache.kafka:kafka_2.13:4.1.0", True),
