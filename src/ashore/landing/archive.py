@@ -10,12 +10,13 @@ What it must not know: the fold.
 
 import contextlib
 import gzip
+import io
 
-from ashore.errors import LogDamaged, PathExists, PathMissing, check
+from ashore.errors import LogDamaged, PathExists, PathMissing
 from ashore.landing.log_reader import LogListing, list_log, read_archive
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, EntryInvalid, Open, read_entry
-from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
+from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage
 
 SNAPSHOTS_KEPT = 2
@@ -24,60 +25,81 @@ SNAPSHOTS_KEPT = 2
 def archive_log(storage: Storage, name: SliceName) -> int:
     """Pack what can be packed and remove what is packed. Returns the number of files removed.
 
+    Raises LogDamaged for entries or an archive that are not whole; nothing of them is removed.
     If interrupted: an archive more, some entries of it still there; the next call goes on.
     """
     listing = list_log(storage, name)
     removed = 0
-    whole = max(listing.snapshots, default=-1) // ARCHIVE_ENTRIES
-    for index in range(whole):
-        if index not in listing.archives and not _pack(storage, name, index):
-            break
+    for index in range(max(listing.snapshots, default=-1) // names.ARCHIVE_ENTRIES):
+        if index not in listing.archives:
+            _pack(storage, name, index)
         removed += _remove_packed(storage, name, index, listing)
     for number in listing.snapshots[:-SNAPSHOTS_KEPT]:
         removed += _remove(storage, names.snapshot_path(name, number))
     return removed
 
 
-def _pack(storage: Storage, name: SliceName, index: int) -> bool:
-    """Write archive `index`. False: its entries are not all there any more (another archiver)."""
-    lines: list[bytes] = []
+def stays(entry: Entry) -> bool:
+    """Tell whether an entry keeps its own file: the number that a frozen writer tries next."""
+    return isinstance(entry.body, Open)
+
+
+def _pack(storage: Storage, name: SliceName, index: int) -> None:
+    """Write archive `index`, unless another archiver is faster."""
+    packed = io.BytesIO()
     previous: str | None = None
-    first = index * ARCHIVE_ENTRIES
-    for number in range(first, first + ARCHIVE_ENTRIES):
-        path = names.entry_path(name, number)
-        try:
-            data = storage.read(path)
-            entry = read_entry(data)
-        except PathMissing:
-            return False
-        except EntryInvalid as error:
-            raise LogDamaged(f"{path}: {error}", hint="restore it", path=path) from None
-        if number > first and entry.previous != previous:
-            return False  # stray: written where an entry had been removed
-        previous = entry.checksum
-        lines.append(data)
+    first = index * names.ARCHIVE_ENTRIES
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as lines:
+        for number in range(first, first + names.ARCHIVE_ENTRIES):
+            path = names.entry_path(name, number)
+            try:
+                data = storage.read(path)
+                entry = read_entry(data)
+            except (PathMissing, EntryInvalid) as error:
+                return _require_archive(storage, name, index, f"{path}: {error}")
+            if number > first and entry.previous != previous:
+                reason = f"{path}: it names another predecessor"
+                return _require_archive(storage, name, index, reason)
+            previous = entry.checksum
+            lines.write(data)
     with contextlib.suppress(PathExists):  # another archiver packed the same entries
-        packed = gzip.compress(b"".join(lines), mtime=0)
-        storage.create(names.archive_path(name, index), packed)
-    return True
+        storage.create(names.archive_path(name, index), packed.getvalue())
+    return None
+
+
+def _require_archive(storage: Storage, name: SliceName, index: int, reason: str) -> None:
+    """Raise LogDamaged unless another archiver has packed these entries and is removing them."""
+    if storage.stat(names.archive_path(name, index)) is None:
+        raise LogDamaged(reason, hint="restore it from a backup; nothing was removed")
 
 
 def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogListing) -> int:
-    first = index * ARCHIVE_ENTRIES
-    there = [n for n in listing.entries if first <= n < first + ARCHIVE_ENTRIES]
-    if len(there) <= 1:
-        return 0
-    entries = read_archive(storage, name, index)
-    _check_whole(entries, first)
-    removable = [n for n in there if not isinstance(entries[n - first].body, Open)]
-    return sum(_remove(storage, names.entry_path(name, number)) for number in removable)
+    """Remove the files of entries that an archive holds, once it has been read back."""
+    first = index * names.ARCHIVE_ENTRIES
+    there = [n for n in listing.entries if first <= n < first + names.ARCHIVE_ENTRIES]
+    if all(_is_settled(storage, names.entry_path(name, number)) for number in there):
+        return 0  # the usual case, told without reading the archive
+    removable: set[int] = set()
+    previous: str | None = None
+    for entry in read_archive(storage, name, index):
+        if entry.number > first and entry.previous != previous:
+            path = names.archive_path(name, index)
+            raise LogDamaged(f"{path}: chain at entry {entry.number}", hint="restore it", path=path)
+        previous = entry.checksum
+        if not stays(entry):
+            removable.add(entry.number)
+    return sum(
+        _remove(storage, names.entry_path(name, each)) for each in there if each in removable
+    )
 
 
-def _check_whole(entries: list[Entry], first: int) -> None:
-    for offset, entry in enumerate(entries):
-        check(entry.number == first + offset, f"archive holds {entry.number} at {first + offset}")
-        if offset:
-            check(entry.previous == entries[offset - 1].checksum, f"chain at {entry.number}")
+def _is_settled(storage: Storage, path: str) -> bool:
+    try:
+        return stays(read_entry(storage.read(path)))
+    except PathMissing:
+        return True
+    except EntryInvalid:
+        return False
 
 
 def _remove(storage: Storage, path: str) -> int:

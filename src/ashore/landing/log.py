@@ -11,11 +11,21 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 from ashore import __version__
 from ashore.base.clock import Clock
 from ashore.base.unique import Entropy
-from ashore.errors import Fenced, LogDamaged, PathExists, StorageError, SyncFailed, check, fail
+from ashore.errors import (
+    AnswerUnknown,
+    Fenced,
+    LogDamaged,
+    PathExists,
+    StorageError,
+    SyncFailed,
+    check,
+    fail,
+)
 from ashore.landing.log_reader import list_log, read_log, read_number
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
@@ -41,14 +51,16 @@ class LogContext:
 class LandingLog:
     """One writer of one slice's log. Not thread-safe: a slice has one thread.
 
-    `open` comes before everything else. After any error of `append` other than Fenced the writer
-    goes on only through a new `open`.
+    `open` comes before everything else. After any error of `append` the writer goes on only
+    through a new `open`: what it tried to append may still appear. After Fenced it never does.
     """
 
     def __init__(self, context: LogContext, name: SliceName) -> None:
         self.name = name
         self._context = context
         self._fold: Fold | None = None
+        self._is_settled = False  # whether the number after the fold is this writer's to take
+        self._fenced: Fenced | None = None
 
     @property
     def fold(self) -> Fold:
@@ -59,20 +71,23 @@ class LandingLog:
     def open(self) -> Fold:
         """Take the slice over with the next epoch and return the fold.
 
-        Raises LogDamaged, StorageError.
+        Raises LogDamaged, StorageError; Fenced where this writer was fenced before.
         If interrupted: an `open` entry may stand in the log; it closes nothing.
         """
+        if self._fenced:
+            raise self._fenced
+        self._is_settled = False
         who = Open(socket.gethostname(), os.getpid(), __version__)
         while True:
             fold = read_log(self._context.storage, self.name)
             self._fold = fold
-            entry = self._try_append(fold, fold.epoch + 1, None, who)
-            if entry is None:
+            opened = self._try_append(fold, fold.epoch + 1, None, who)
+            if opened is None:
                 continue  # another writer took the number: fold again, take the next
-            if list_log(self._context.storage, self.name).horizon >= entry.number:
-                continue  # the number had been removed: this open is stray and means nothing
-            self._fold = extend(fold, entry)
-            return self._fold
+            if self.was_removed(opened.end):
+                continue  # this open stands where another entry had been: it means nothing
+            self._fold, self._is_settled = opened, True
+            return opened
 
     def append(self, body: Body, closing: Closing | None) -> Fold:
         """Append the next entry in the writer's epoch and return the fold with it.
@@ -81,12 +96,17 @@ class LandingLog:
         long that the writer gives up: the entry may still appear).
         """
         fold = self.fold
-        entry = self._try_append(fold, fold.epoch, closing, body)
-        if entry is None:
+        check(self._is_settled, "after an error a log is appended to only through a new open")
+        self._is_settled = False
+        extended = self._try_append(fold, fold.epoch, closing, body)
+        if extended is None:
             self._fenced_or_damaged()
-        else:
-            self._fold = extend(fold, entry)
-        return self.fold
+        self._fold, self._is_settled = extended, True
+        return extended
+
+    def was_removed(self, number: int) -> bool:
+        """Look whether entry `number` may have been archived and removed before now."""
+        return list_log(self._context.storage, self.name).horizon >= number
 
     def look(self) -> None:
         """Look at the next number. Raises Fenced where another writer has appended there."""
@@ -112,7 +132,7 @@ class LandingLog:
 
     def _try_append(
         self, fold: Fold, epoch: int, closing: Closing | None, body: Body
-    ) -> Entry | None:
+    ) -> Fold | None:
         """Append at the number after `fold`; None: another entry stands there."""
         context = self._context
         draft = Draft(
@@ -125,7 +145,7 @@ class LandingLog:
             body=body,
         )
         entry, data = write_entry(draft)
-        _check_follows(fold, entry)
+        extended = _extended(fold, entry)
         path = names.entry_path(self.name, draft.number)
         for attempt in range(context.settle_attempts):
             try:
@@ -135,37 +155,38 @@ class LandingLog:
             except StorageError as error:
                 failure = error
             else:
-                return entry
+                return extended
             if not isinstance(failure, PathExists):
                 context.on_wait(f"append of entry {draft.number}: {failure.message}")
                 context.clock.sleep(min(0.05 * 2**attempt, 5.0))
-            found, is_known = self._read_back(draft.number)
+            try:
+                found = read_number(context.storage, self.name, draft.number)
+            except StorageError as error:
+                failure = error
+                continue
             if found is not None:
-                return entry if found.id == entry.id else None
-            if is_known and isinstance(failure, PathExists):
+                return extended if found.id == entry.id else None
+            if isinstance(failure, PathExists):
                 return None  # was taken and has been archived since
-        raise failure
+        raise AnswerUnknown(
+            f"entry {draft.number} of {self.name} may or may not be in the log: {failure.message}",
+            hint="the next start settles it",
+            path=path,
+        ) from failure
 
-    def _read_back(self, number: int) -> tuple[Entry | None, bool]:
-        """Return what stands at `number`, and whether the answer can be trusted."""
-        try:
-            return read_number(self._context.storage, self.name, number), True
-        except LogDamaged:
-            raise
-        except StorageError:
-            return None, False
-
-    def _fenced_or_damaged(self) -> None:
+    def _fenced_or_damaged(self) -> NoReturn:
         """Another entry stands where this writer's should. Raises Fenced or LogDamaged."""
         known = self.fold
         fold = read_log(self._context.storage, self.name)
         if fold.epoch > known.epoch:
-            raise Fenced(
+            self._is_settled = False
+            self._fenced = Fenced(
                 f"slice {self.name} was taken over by epoch {fold.epoch}; this is {known.epoch}",
                 hint="do not restart this process: the job runs elsewhere",
                 epoch=known.epoch,
                 owner_epoch=fold.epoch,
             )
+            raise self._fenced
         raise LogDamaged(
             f"slice {self.name}: entry {known.end + 1} was written by another process in the "
             f"same epoch {known.epoch}",
@@ -174,9 +195,9 @@ class LandingLog:
         )
 
 
-def _check_follows(fold: Fold, entry: Entry) -> None:
-    """Raise InvariantBroken for an entry that would not fold: it is never written."""
+def _extended(fold: Fold, entry: Entry) -> Fold:
+    """Extend the fold. Raises InvariantBroken for an entry that would not: it is never written."""
     try:
-        extend(fold, entry)
+        return extend(fold, entry)
     except LogDamaged as error:
         fail(f"about to append what would not fold: {error.message}")

@@ -10,6 +10,7 @@ What it must not know: who appends.
 """
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from ashore.errors import LogDamaged, PathMissing
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, EntryInvalid, read_entry
 from ashore.protocol.fold import EMPTY, Fold, extend
-from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
+from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import read_snapshot
 from ashore.storage.base import Storage
 
@@ -35,8 +36,13 @@ class LogListing:
     @property
     def horizon(self) -> int:
         """The highest number up to which entries may have been removed; -1: none."""
-        archived = (max(self.archives) + 1) * ARCHIVE_ENTRIES - 1 if self.archives else -1
+        archived = (max(self.archives) + 1) * names.ARCHIVE_ENTRIES - 1 if self.archives else -1
         return max(archived, max(self.snapshots, default=-1))
+
+    @property
+    def latest(self) -> int:
+        """The highest number that was ever appended, as far as the listing shows."""
+        return max(self.horizon, max(self.entries, default=-1))
 
 
 def list_log(storage: Storage, name: SliceName) -> LogListing:
@@ -70,45 +76,58 @@ def read_log(storage: Storage, name: SliceName) -> Fold:
         except _Vanished:
             continue
         ended = list_log(storage, name)
-        if ended.horizon > began.horizon:
-            continue  # what was read may have been removed, or be stray
+        if must_begin_again(began, ended):
+            continue
         if damage:
             raise damage
-        if any(number > fold.end for number in ended.entries):
-            if _has_next(storage, name, fold.end + 1):
-                continue  # appended while this was reading
-            if list_log(storage, name).horizon == began.horizon:
-                path = names.entry_path(name, fold.end + 1)
-                _damaged(path, "the entry is missing, later ones are there", "restore it")
-            continue
-        return fold
+        if fold.end >= ended.latest:
+            return fold
+        if _has_next(storage, name, fold.end + 1):
+            continue  # appended while this was reading
+        if not must_begin_again(began, list_log(storage, name)):
+            path = names.entry_path(name, fold.end + 1)
+            _damaged(path, "the entry is missing, later ones are there", "restore it")
+
+
+def must_begin_again(began: LogListing, ended: LogListing) -> bool:
+    """Tell whether what was read between two listings may have been removed, or be stray.
+
+    Entries are removed only after an archive of them is there, and archives stay, so a listing
+    without a new one proves that every entry was there and true when it was read.
+    """
+    return ended.horizon > began.horizon
 
 
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
     """Yield every entry from `start` to the end, archives first. Each follows its predecessor.
 
-    Raises LogDamaged for an entry that is missing or damaged.
+    Keeps at most the entries of one archive in memory. Raises LogDamaged for an entry that is
+    missing or damaged.
     """
     number, previous = start, None
-    listing = list_log(storage, name)
     while True:
+        listing = list_log(storage, name)
+        if number // names.ARCHIVE_ENTRIES in listing.archives:
+            found = _archived_from(storage, name, number)
+        else:
+            found = iter(_unarchived_from(storage, name, number))
+        began = number
         try:
-            found = list(_entries_from(storage, name, listing, number))
+            for entry in found:
+                if entry.previous != previous and (entry.number != start or start == 0):
+                    path = names.entry_path(name, entry.number)
+                    _damaged(path, "it names another predecessor", "restore the log from a backup")
+                number, previous = entry.number + 1, entry.checksum
+                yield entry
         except _Vanished:
-            listing = list_log(storage, name)
             continue
-        for entry in found:
-            if entry.number > start and entry.previous != previous:
-                path = names.entry_path(name, entry.number)
-                _damaged(path, "it names another predecessor", "restore the log from a backup")
-            number, previous = entry.number + 1, entry.checksum
-            yield entry
+        if number > began:
+            continue
         now = list_log(storage, name)
-        if not found and now.horizon == listing.horizon:
-            if any(each > number for each in now.entries):
-                _damaged(names.entry_path(name, number), "the entry is missing", "restore it")
+        if now.latest < number:
             return
-        listing = now
+        if not must_begin_again(listing, now) and not _has_next(storage, name, number):
+            _damaged(names.entry_path(name, number), "the entry is missing", "restore it")
 
 
 def read_number(storage: Storage, name: SliceName, number: int) -> Entry | None:
@@ -121,18 +140,28 @@ def read_number(storage: Storage, name: SliceName, number: int) -> Entry | None:
     return _parse(path, data, number)
 
 
-def read_archive(storage: Storage, name: SliceName, index: int) -> list[Entry]:
-    """Return the entries of an archive. Raises LogDamaged, or PathMissing."""
+def read_archive(storage: Storage, name: SliceName, index: int) -> Iterator[Entry]:
+    """Yield the entries of an archive. Raises LogDamaged, or PathMissing.
+
+    One at a time: a thousand entries of a large job are too much to hold.
+    """
     path = names.archive_path(name, index)
-    data = storage.read(path)
+    number, end = index * names.ARCHIVE_ENTRIES, (index + 1) * names.ARCHIVE_ENTRIES
+    for line in _unpack(path, storage.read(path)):
+        if number == end:
+            _damaged(path, "it holds too many entries", "restore it from a backup")
+        yield _parse(path, line, number)
+        number += 1
+    if number < end:
+        _damaged(path, f"it ends before entry {number}", "restore it from a backup")
+
+
+def _unpack(path: str, data: bytes) -> Iterator[bytes]:
     try:
-        lines = gzip.decompress(data).splitlines(keepends=True)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as lines:
+            yield from lines
     except (OSError, EOFError, zlib.error):
         _damaged(path, "it is not a whole gzip file", "restore it from a backup")
-    first = index * ARCHIVE_ENTRIES
-    if len(lines) != ARCHIVE_ENTRIES:
-        _damaged(path, f"it holds {len(lines)} entries", "restore it from a backup")
-    return [_parse(path, line, first + offset) for offset, line in enumerate(lines)]
 
 
 class _Vanished(Exception):
@@ -143,8 +172,9 @@ def _read_from(
     storage: Storage, name: SliceName, listing: LogListing
 ) -> tuple[Fold, LogDamaged | None]:
     """Fold what `listing` shows and what follows; also return what stopped it, if not the end."""
-    fold = _newest_snapshot(storage, name, listing)
+    fold = EMPTY
     try:
+        fold = newest_snapshot(storage, name, listing)
         for entry in _entries_from(storage, name, listing, fold.end + 1):
             fold = extend(fold, entry)
     except LogDamaged as error:
@@ -152,7 +182,8 @@ def _read_from(
     return fold, None
 
 
-def _newest_snapshot(storage: Storage, name: SliceName, listing: LogListing) -> Fold:
+def newest_snapshot(storage: Storage, name: SliceName, listing: LogListing) -> Fold:
+    """Return the fold that the newest snapshot of a listing holds. Raises LogDamaged."""
     if not listing.snapshots:
         return EMPTY
     path = names.snapshot_path(name, listing.snapshots[-1])
@@ -173,20 +204,46 @@ def _entries_from(
     """Yield entries from `number` to the first that is missing."""
     archives = set(listing.archives)
     while True:
-        index, offset = divmod(number, ARCHIVE_ENTRIES)
+        index = number // names.ARCHIVE_ENTRIES
         if index in archives:
-            try:
-                entries = read_archive(storage, name, index)
-            except PathMissing:
-                raise _Vanished from None
-            yield from entries[offset:]
-            number = (index + 1) * ARCHIVE_ENTRIES
+            yield from _archived_from(storage, name, number)
+            number = (index + 1) * names.ARCHIVE_ENTRIES
             continue
         entry = read_number(storage, name, number)
         if entry is None:
             return
         yield entry
         number += 1
+
+
+def _archived_from(storage: Storage, name: SliceName, number: int) -> Iterator[Entry]:
+    """Yield the entries of the archive that holds `number`, from that on."""
+    try:
+        for entry in read_archive(storage, name, number // names.ARCHIVE_ENTRIES):
+            if entry.number >= number:
+                yield entry
+    except PathMissing:
+        raise _Vanished from None
+
+
+def _unarchived_from(storage: Storage, name: SliceName, number: int) -> list[Entry]:
+    """Return the entries from `number` on that one archive will hold; none if there is one now."""
+    entries: list[Entry] = []
+    index = number // names.ARCHIVE_ENTRIES
+    damage: LogDamaged | None = None
+    try:
+        for each in range(number, (index + 1) * names.ARCHIVE_ENTRIES):
+            entry = read_number(storage, name, each)
+            if entry is None:
+                break
+            entries.append(entry)
+    except LogDamaged as error:
+        damage = error
+    if index in list_log(storage, name).archives:
+        return []  # some may have been removed while this was reading, and be stray
+    if damage:
+        raise damage
+    return entries
 
 
 def _has_next(storage: Storage, name: SliceName, number: int) -> bool:

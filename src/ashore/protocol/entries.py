@@ -253,6 +253,8 @@ def open_bytes(data: bytes) -> dict[str, Json]:
         raise EntryInvalid("the bytes do not end in a checksum")
     if hashlib.sha256(head).hexdigest().encode() != rest[:64]:
         raise EntryInvalid("the checksum does not fit the bytes")
+    if b"\n" in head:
+        raise EntryInvalid("the bytes are more than one line, which an archive cannot hold")
     try:
         document = json.loads(data.decode(), object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
