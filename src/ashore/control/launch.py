@@ -2,7 +2,8 @@
 
 What it is: `JobLaunch`, one run of `python -m ashore.spark.main`.
 What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
-Its events come as dictionaries; what is not an event is passed on as talk.
+Its events come as dictionaries; what is not an event is passed on as talk. What Spark and the JVM
+say on stderr goes to a file, whose path is told when the process fails.
 What it must not know: how events are shown.
 """
 
@@ -11,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
@@ -21,11 +23,28 @@ from ashore.services.java import find_java
 Event = Mapping[str, object]
 
 
+def log_directory() -> Path:
+    """Return where logs of job processes go: $ASHORE_HOME/logs, else ~/.local/state/ashore/logs."""
+    own = os.environ.get("ASHORE_HOME")
+    return (Path(own) if own else Path.home() / ".local" / "state" / "ashore") / "logs"
+
+
 class JobLaunch:
     """A job process. As a context manager it is stopped and waited for at the end."""
 
-    def __init__(self, command: str, job_file: str | Path, *, available_now: bool = False) -> None:
-        self._arguments = [command, str(job_file)]
+    def __init__(
+        self,
+        command: str,
+        job_file: str | Path,
+        *,
+        available_now: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self._arguments = [command, str(job_file)] + (["--debug"] if debug else [])
+        self._debug = debug
+        self.log_path = (
+            log_directory() / f"{Path(job_file).stem}-{time.strftime('%Y%m%dT%H%M%S')}.log"
+        )
         if available_now:
             self._arguments.append("--available-now")
         self._process: subprocess.Popen[bytes] | None = None
@@ -37,13 +56,16 @@ class JobLaunch:
         environment = dict(os.environ)
         environment["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
         environment["PYTHONUNBUFFERED"] = "1"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ashore.spark.main", *self._arguments, *jars],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
-        )
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ashore.spark.main", *self._arguments, *jars],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=None if self._debug else log,
+                env=environment,
+                start_new_session=True,
+            )
 
     def events(self) -> Iterator[Event]:
         """Yield what the process tells, until it ends."""

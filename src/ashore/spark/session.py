@@ -29,6 +29,8 @@ DEFAULTS = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
 }
+# A local master talks to itself only; without this Spark warns about the host's name.
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def start_session(
@@ -49,7 +51,8 @@ def start_session(
     builder = SparkSession.builder.appName(f"ashore {name}").master(master)
     given = conf.get("spark.jars")
     all_jars = [str(jar) for jar in jars] + ([given] if given else [])
-    settings = {**DEFAULTS, **conf, **OURS, "spark.jars": ",".join(all_jars)}
+    local = LOOPBACK if master.startswith("local") else {}
+    settings = {**DEFAULTS, **local, **conf, **OURS, "spark.jars": ",".join(all_jars)}
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

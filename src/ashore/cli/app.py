@@ -1,0 +1,247 @@
+"""The commands.
+
+What it promises: each command reads its arguments, calls one use case and shows its answer.
+What it must not know: how an answer comes about.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore import __version__
+from ashore.base.units import format_size
+from ashore.cli import demo_view, output, run_view, status_view, verify_view
+from ashore.cli.output import print_json, print_table, shown_progress, talk, told
+from ashore.control import jobs
+from ashore.control.demo import Demo
+from ashore.control.launch import JobLaunch
+from ashore.control.preflight import check_job
+from ashore.control.status import read_status
+from ashore.control.verify import verify_job
+from ashore.errors import EXIT_CODES
+from ashore.protocol.plan_commit import explain as explain_step
+from ashore.services import registry
+
+EPILOG = "Exit codes: " + "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
+
+app = typer.Typer(
+    name="ashore",
+    help="Lands Kafka topics in lake tables, each record exactly once.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog=EPILOG,
+)
+services = typer.Typer(help="Development servers from jars.", no_args_is_help=True)
+app.add_typer(services, name="services")
+
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show what would be done, do nothing.")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
+]
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        output.out.print(f"ashore {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    job_file: JobFile,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="End when everything there has landed.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
+    with told(as_json=as_json, debug=debug):
+        with jobs.open_job(job_file) as opened:
+            check_job(opened.job, opened.storage, opened.source)
+            name = opened.job.job
+        launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
+        raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
+
+
+@app.command()
+def status(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show lag, rates, last entries and warnings. Needs no Spark."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        found = read_status(opened)
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            status_view.show(found)
+
+
+@app.command()
+def verify(
+    job_file: JobFile,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Check contents only of what was written since: 2h, 3d, ISO 8601."),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        with shown_progress(quiet=as_json) as progress:
+            verdict = verify_job(opened, since=since, progress=progress)
+        if as_json:
+            print_json(verdict.to_dict())
+        else:
+            verify_view.show(verdict)
+        raise typer.Exit(verdict.exit_code)
+
+
+@app.command()
+def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    explain: Explain = False,
+    reland: Annotated[
+        bool, typer.Option("--reland", help="Read lost files again from Kafka. Takes over.")
+    ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Give lost files up for ever. Takes over.")
+    ] = False,
+    why: Annotated[
+        str, typer.Option(help="With --accept-loss: the reason, kept in the log.")
+    ] = "ashore recover --accept-loss",
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Finish a dead job's moves, from its log alone."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        if reland and accept_loss:
+            raise typer.BadParameter("--reland and --accept-loss exclude each other")
+        steps = jobs.plan_recover(opened)
+        if explain:
+            lines = [explain_step(step) for step in steps]
+            _say(lines or ["nothing to do"], {"steps": lines}, as_json=as_json)
+            return
+        if (reland or accept_loss) and not take_over:
+            jobs.watch_quiet(opened)
+        if reland:
+            launch = JobLaunch("reland", job_file, debug=debug)
+            raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
+        if accept_loss:
+            given = jobs.accept_losses(opened, why)
+            line = f"gave up {given.rows:,} rows of {given.files} files"
+            _say([line], {"files": given.files, "rows": given.rows}, as_json=as_json)
+            return
+        moved = jobs.recover_dead(opened, steps)
+        line = f"moved {moved.moved}, already moved {moved.already_moved}"
+        counts = {"moved": moved.moved, "already_moved": moved.already_moved}
+        _say([line], counts, as_json=as_json)
+
+
+@app.command()
+def rejoin(
+    job_file: JobFile,
+    topic: Annotated[str, typer.Argument(help="The topic that was created again.")],
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a topic that was deleted and created again, from its beginning."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        if not take_over:
+            jobs.watch_quiet(opened)
+        joined = jobs.rejoin_topic(opened, topic)
+        line = f"{topic}: {joined} partitions joined" if joined else f"{topic}: nothing to rejoin"
+        _say([line], {"topic": topic, "partitions": joined}, as_json=as_json)
+
+
+@app.command()
+def clean(
+    job_file: JobFile, explain: Explain = False, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Delete in-progress files that nothing can want any more."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        steps = jobs.plan_clean_job(opened)
+        if explain:
+            lines = [f"delete {step.file.path}: {step.why}" for step in steps]
+            _say(lines or ["nothing to delete"], {"steps": lines}, as_json=as_json)
+            return
+        size = jobs.clean_job(opened, steps)
+        line = f"deleted {len(steps)} files, {format_size(size)}"
+        _say([line], {"files": len(steps), "bytes": size}, as_json=as_json)
+
+
+@app.command()
+def demo(
+    records: Annotated[int, typer.Option(help="Records to produce.")] = 1_200_000,
+    directory: Annotated[
+        Path | None, typer.Option(help="Where it all goes; kept afterwards.")
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Land two topics, kill the job half-way, go on, and prove that nothing is lost or doubled."""
+    with told(as_json=as_json, debug=debug):
+        raise typer.Exit(demo_view.show_demo(Demo(directory, records), as_json=as_json))
+
+
+@services.command("up")
+def services_up(
+    names: Annotated[list[str] | None, typer.Argument(help="kafka, spark; default: kafka")] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Start servers and print their addresses. They stay up until `down`."""
+    with told(as_json=as_json, debug=debug):
+        endpoints = registry.up(names or ["kafka"], progress=None if as_json else talk.print)
+        print_json(endpoints)
+
+
+@services.command("down")
+def services_down(
+    names: Annotated[list[str] | None, typer.Argument(help="Default: all.")] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Stop servers."""
+    with told(as_json=as_json, debug=debug):
+        stopped = registry.down(names or (), progress=None if as_json else talk.print)
+        _say([f"stopped {', '.join(stopped) or 'nothing'}"], {"stopped": stopped}, as_json=as_json)
+
+
+@services.command("status")
+def services_status(as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show which servers are up."""
+    with told(as_json=as_json, debug=debug):
+        found = registry.status()
+        if as_json:
+            print_json({name: each.to_dict() for name, each in found.items()})
+            return
+        rows = [[name, str(each.state), str(each.endpoint or "")] for name, each in found.items()]
+        print_table("", {"service": "left", "state": "left", "endpoint": "left"}, rows)
+
+
+def _say(lines: list[str], document: Mapping[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        for line in lines:
+            output.out.print(output.escape(line))
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

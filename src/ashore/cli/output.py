@@ -1,0 +1,80 @@
+"""Printing: data to stdout, talk to stderr.
+
+What it promises: `--json` output is one JSON document on stdout and nothing else there.
+What it must not know: commands.
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ashore.errors import AshoreError
+
+out = Console(highlight=False, soft_wrap=True)
+talk = Console(stderr=True, highlight=False)
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Print one JSON document to stdout."""
+    sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
+
+
+def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> None:
+    """Print a table to stdout. `columns`: name to `left` or `right`."""
+    table = Table(title=title or None, title_justify="left", header_style="bold")
+    for name, justify in columns.items():
+        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def print_error(error: AshoreError) -> None:
+    """Print an error as a person reads it: what happened, its code, what to do next."""
+    talk.print(f"[bold red]error[/] {escape(error.message)}  [dim]({error.code})[/]")
+    if error.hint:
+        talk.print(f"[bold]next[/]  {escape(error.hint)}")
+
+
+def escape(text: str) -> str:
+    """Return text in which rich finds no markup."""
+    return text.replace("[", r"\[")
+
+
+@contextmanager
+def told(*, as_json: bool, debug: bool) -> Iterator[None]:
+    """Turn an AshoreError into a message and its exit code; with `debug`, a traceback first."""
+    try:
+        yield
+    except AshoreError as error:
+        if debug:
+            traceback.print_exc()
+        if as_json:
+            print_json({"error": error.to_dict(), "exit_code": error.exit_code})
+        else:
+            print_error(error)
+        raise typer.Exit(error.exit_code) from None
+
+
+@contextmanager
+def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar on stderr. Yields `(what, done, total)`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=talk, transient=True, disable=quiet
+    ) as progress:
+        bars: dict[str, object] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=total)
+            progress.update(bars[what], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield show

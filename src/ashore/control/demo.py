@@ -1,0 +1,187 @@
+"""The demo: the main job on an embedded default, killed half-way, proven afterwards.
+
+What it is: a real broker from jars, a producer of clickstream records, a job in a process of its
+own that is killed with SIGKILL, started again and drained, and a verification.
+What it promises: nothing is faked: what the demo shows is what `ashore run` and `ashore verify`
+do. Everything stays in one directory; the broker is stopped at the end.
+What it must not know: how it is shown.
+"""
+
+import json
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.control.jobs import open_job
+from ashore.control.launch import Event, JobLaunch
+from ashore.control.verify import Verdict, verify_job
+from ashore.errors import ServiceError
+from ashore.services.kafka import Kafka
+from ashore.sources.producer import Producer, create_topics
+
+TOPICS = ("clicks", "orders")
+PARTITIONS = 4
+COUNTRIES = ("CN", "DE", "US", "IN", "BR", "FR", "JP", "NG")
+
+JOB = """\
+job: demo
+lake: file://{lake}
+source:
+  kafka:
+    bootstrap_servers: {servers}
+  first_start: {{default: earliest}}
+tables:
+  - topic: clicks
+    table: demo.clicks
+    schema: "id BIGINT, user STRING, ts BIGINT, country STRING, amount DOUBLE, text STRING"
+    event_time: {{column: ts, unit: ms}}
+    partition_by: [date, hour]
+  - topic: orders
+    table: demo.orders
+    schema: "id BIGINT, user STRING, ts BIGINT, country STRING, amount DOUBLE, text STRING"
+    event_time: {{column: ts, unit: ms}}
+    partition_by: [date, hour]
+catalog: none
+batch: {{interval: 1s, max_records: {max_records}}}
+spark: {{master: "local[2]", conf: {{spark.driver.memory: 1g}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo ends with."""
+
+    verdict: Verdict
+    directory: Path
+    job_file: Path
+    killed_at: int  # records landed when the job was killed
+
+
+class Demo:
+    """One demo in one directory. Give `directory=None` for a fresh temporary one."""
+
+    def __init__(self, directory: Path | None, records: int) -> None:
+        if directory is not None and directory.exists() and any(directory.iterdir()):
+            raise ServiceError(
+                f"{directory} is not empty", hint="give the demo a directory of its own"
+            )
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="ashore-demo-"))
+        self.records = records
+        self.produced = 0
+        self._kafka = Kafka(self.directory / "kafka")
+
+    @property
+    def lake(self) -> Path:
+        """Where the tables are."""
+        return self.directory / "lake"
+
+    @property
+    def job_file(self) -> Path:
+        """The job file that the demo writes."""
+        return self.directory / "job.yaml"
+
+    def run(
+        self, on_event: Callable[[Event], object], progress: Callable[[str, int, int], None]
+    ) -> DemoResult:
+        """Run the whole demo. `on_event` gets the job's events and our own, named `demo`."""
+        on_event({"event": "demo", "step": "starting a Kafka broker from jars"})
+        with self._kafka:
+            self._prepare()
+            producer = threading.Thread(target=self._produce, name="producer", daemon=True)
+            producer.start()
+            killed_at = self._run_and_kill(on_event)
+            on_event({"event": "demo", "step": "starting the job again", "killed_at": killed_at})
+            producer.join()
+            self._run_to_the_end(on_event)
+            on_event({"event": "demo", "step": "verifying: log against files against Kafka"})
+            with open_job(self.job_file) as opened:
+                verdict = verify_job(opened, progress=progress)
+        self._tidy()
+        return DemoResult(verdict, self.directory, self.job_file, killed_at)
+
+    def _prepare(self) -> None:
+        self.lake.mkdir(parents=True, exist_ok=True)
+        servers = self._kafka.bootstrap_servers
+        create_topics(servers, dict.fromkeys(TOPICS, PARTITIONS))
+        max_records = max(1_000, self.records // 10)
+        text = JOB.format(lake=self.lake, servers=servers, max_records=max_records)
+        self.job_file.write_text(text, "utf-8")
+
+    def _produce(self) -> None:
+        """Send clickstream records to both topics, a few of them not valid JSON."""
+        templates = _templates()
+        with Producer(self._kafka.bootstrap_servers) as producer:
+            for number in range(self.records):
+                head, tail = templates[number % len(templates)]
+                value = b"%b%d%b" % (head, number, tail)
+                if number % 100_003 == 7:
+                    value = b'{"id": not json'
+                producer.send(TOPICS[number & 1], number // 2 % PARTITIONS, value)
+                self.produced = number + 1
+
+    def _run_and_kill(self, on_event: Callable[[Event], object]) -> int:
+        """Run the job until half of the records have landed, then kill it in mid-work."""
+        landed = 0
+        launch = JobLaunch("run", self.job_file)
+        launch.start()
+        for event in launch.events():
+            on_event(event)
+            if event.get("event") == "landed":
+                landed += _int(event.get("rows"))
+            is_moving = event.get("event") == "step" and event.get("step") in ("prepare", "move")
+            if landed >= self.records // 2 and is_moving:
+                launch.kill()
+                break
+        code = launch.wait()
+        if code != -9:
+            raise ServiceError(f"the job ended with {code} before it could be killed")
+        return landed
+
+    def _run_to_the_end(self, on_event: Callable[[Event], object]) -> None:
+        with JobLaunch("run", self.job_file, available_now=True) as launch:
+            for event in launch.events():
+                on_event(event)
+            code = launch.wait()
+        if code != 0:
+            raise ServiceError(
+                f"the job ended with {code}", hint=f"ashore run {self.job_file} --debug"
+            )
+
+    def _tidy(self) -> None:
+        """Remove the broker's data: the lake and the job file are what is worth keeping."""
+        shutil.rmtree(self.directory / "kafka", ignore_errors=True)
+
+
+def _templates() -> list[tuple[bytes, bytes]]:
+    """Return heads and tails of records, made once: the demo is about landing, not producing."""
+    dice = random.Random(20261121)  # noqa: S311 - the same records each time
+    start_ms = 1_795_000_000_000
+    templates = []
+    for index in range(1_000):
+        record = {
+            "user": f"user-{dice.randrange(50_000)}",
+            "ts": start_ms + index * 11_000,
+            "country": dice.choice(COUNTRIES),
+            "amount": round(dice.uniform(0, 200), 2),
+            "text": f"page/{dice.randrange(1_000)}",
+        }
+        templates.append((b'{"id": ', b", " + json.dumps(record).encode()[1:]))
+    return templates
+
+
+def queries(result: DemoResult) -> Iterator[str]:
+    """Yield what to look at next: a query that reads a table."""
+    table = result.directory / "lake" / "demo.db" / "clicks"
+    yield (
+        'python -c "import pyarrow.dataset as ds; print(ds.dataset('
+        f"'{table}', partitioning='hive', exclude_invalid_files=True)"
+        ".to_table().group_by('country').aggregate([('id', 'count')]).to_pylist())\""
+    )
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,140 @@
+"""What commands do with a job file and no Spark: open its lake and its source, recover, clean.
+
+What it is: the use cases behind `recover`, `rejoin` and `clean`; `verify` and `status` have
+modules of their own.
+What it promises: plans are values: what `--explain` shows is what is applied.
+What it must not know: terminals.
+"""
+
+import contextlib
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.unique import unique
+from ashore.config import Job, match_topics, select_topics
+from ashore.errors import JobFileInvalid, SourceError
+from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.landing.job import MAIN, load_job_file, tables_of
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.landing.mover import Moved
+from ashore.landing.recovery import (
+    accept_loss,
+    help_dead,
+    open_and_find_lost,
+    plan_help,
+    rejoin,
+    require_quiet,
+)
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_clean import DeleteFile
+from ashore.protocol.plan_commit import CommitStep
+from ashore.sources.base import Source
+from ashore.sources.kafka import KafkaSource
+from ashore.storage.base import Storage
+from ashore.storage.open import open_storage
+
+SOURCE_TIMEOUT_S = 10.0
+DEADLINE_S = 30.0
+WATCH_S_MAX = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJob:
+    """A job with its lake and its source."""
+
+    job: Job
+    storage: Storage
+    source: Source
+    clock: Clock
+
+    @property
+    def name(self) -> SliceName:
+        """The job's slice."""
+        return SliceName(self.job.job, MAIN)
+
+    def log(self) -> LandingLog:
+        """Return a writer of the job's log, not opened yet."""
+        return LandingLog(LogContext(self.storage, self.clock, unique), self.name)
+
+    def known_tables(self) -> list[str]:
+        """Return the tables that the job fills: by its file, its topics and its log."""
+        streams = {key.stream for key in read_log(self.storage, self.name).shards}
+        with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
+            streams |= set(self.source.list_streams())
+        topics = select_topics(self.job, streams)
+        return tables_of(match_topics(self.job, topics).values())
+
+
+@contextmanager
+def open_job(path: str | Path) -> Iterator[OpenJob]:
+    """Read a job file and open what it names; nothing is connected yet. Raises JobFileInvalid."""
+    job = load_job_file(path)
+    clock = SystemClock()
+    kafka = job.source.kafka
+    source = KafkaSource(kafka.bootstrap_servers, dict(kafka.options), timeout_s=SOURCE_TIMEOUT_S)
+    try:
+        yield OpenJob(
+            job, open_storage(job.lake.reveal(), deadline_s=DEADLINE_S, clock=clock), source, clock
+        )
+    finally:
+        source.close()
+
+
+def plan_recover(opened: OpenJob) -> tuple[CommitStep, ...]:
+    """Return what `recover_dead` would do."""
+    return plan_help(opened.storage, opened.name)
+
+
+def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
+    """Finish a dead job's moves. Appends nothing."""
+    return help_dead(opened.storage, opened.name, opened.clock, steps)
+
+
+def watch_quiet(opened: OpenJob) -> None:
+    """Raise LogGrows where the job's log grows within two intervals, at most 15 s."""
+    watch_s = min(2 * opened.job.batch.interval_ms / 1000, WATCH_S_MAX)
+    require_quiet(opened.storage, opened.name, opened.clock, watch_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What `accept_losses` gave up for ever."""
+
+    files: int
+    rows: int
+
+
+def accept_losses(opened: OpenJob, why: str) -> GivenUp:
+    """Take the slice over and give its lost files up, with a `skip` that says who and why."""
+    log = opened.log()
+    lost = open_and_find_lost(log, opened.storage, opened.clock)
+    if lost is None:
+        return GivenUp(0, 0)
+    return GivenUp(len(lost.files), accept_loss(log, lost, getpass.getuser(), why))
+
+
+def rejoin_topic(opened: OpenJob, topic: str) -> int:
+    """Go on with a topic that was created again; return the number of partitions that joined."""
+    if not any(item.matches(topic) for item in opened.job.tables):
+        raise JobFileInvalid(
+            f"no table of {opened.job.path} is fed from topic {topic}",
+            hint="name a topic of the job file",
+        )
+    return rejoin(opened.log(), opened.source, opened.storage, opened.clock, topic)
+
+
+def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:
+    """Return the files that may be deleted now."""
+    fold = read_log(opened.storage, opened.name)
+    now_and_ttl = (opened.clock.now_ms(), opened.job.clean.ttl_ms)
+    return plan_cleaning(opened.storage, opened.name, fold, opened.known_tables(), now_and_ttl)
+
+
+def clean_job(opened: OpenJob, steps: tuple[DeleteFile, ...]) -> int:
+    """Delete planned files and return the bytes."""
+    return apply_cleaning(opened.storage, steps)

@@ -1,0 +1,83 @@
+"""What can be found wrong with a job before Spark starts.
+
+What it promises: an unreachable broker, a missing topic, a lake that cannot be written, a topic
+that two items claim: each is an error with a hint, in seconds.
+What it must not know: Spark.
+"""
+
+import contextlib
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ashore.base.unique import unique
+from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.errors import JobFileInvalid, PathMissing, StorageError
+from ashore.landing.job import slow_columns
+from ashore.protocol import names
+from ashore.sources.base import Source
+from ashore.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What a job will do, as far as it is known before it starts."""
+
+    tables: tuple[ResolvedTable, ...]
+    slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why Spark must decode its topic
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what `--json` prints."""
+        return {
+            "tables": {each.topic: str(each.table) for each in self.tables},
+            "decoded_by_spark": {table: list(reasons) for table, reasons in self.slow},
+        }
+
+
+def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
+    """Try everything that a start needs. Raises JobFileInvalid, SourceError, StorageError."""
+    check_lake(job, storage)
+    existing = source.list_streams()
+    check_topics(job, existing)
+    resolved = match_topics(job, select_topics(job, existing))
+    slow = {
+        str(each.table): tuple(reasons)
+        for each in resolved.values()
+        if (reasons := slow_columns(each))
+    }
+    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))
+
+
+def check_lake(job: Job, storage: Storage) -> None:
+    """Write a file to the lake and remove it again. Raises StorageError with a hint."""
+    path = names.join(names.job_directory(job.job), f"_probe-{unique()}")
+    try:
+        storage.create(path, b"probe")
+    except StorageError as error:
+        line = job.line_of("lake")
+        raise StorageError(
+            f"{job.path}:{line}: lake: {job.lake} cannot be written: {error.message}",
+            hint="create the directory, or correct `lake`, or give this user the right to write",
+            file=job.path,
+            line=line,
+            key="lake",
+        ) from error
+    with contextlib.suppress(PathMissing):
+        storage.delete(path)
+
+
+def check_topics(job: Job, existing: Sequence[str]) -> None:
+    """Raise JobFileInvalid where the job names a topic that does not exist."""
+    for index, item in enumerate(job.tables):
+        if item.is_pattern or item.topic in existing:
+            continue
+        near = difflib.get_close_matches(item.topic, existing, 1)
+        instead = f"write {near[0]}, or create the topic" if near else "create the topic first"
+        line = job.line_of("tables", index, "topic")
+        raise JobFileInvalid(
+            f"{job.path}:{line}: tables[{index}].topic: topic {item.topic} does not exist",
+            hint=instead,
+            file=job.path,
+            line=line,
+            key=f"tables[{index}].topic",
+        )
