@@ -1,0 +1,140 @@
+"""The Kafka client: how it is set up, and how it is asked.
+
+What it is: the settings that every connection has, and one way to ask with a deadline.
+What it promises: a passing error (a leader that moves, a connection that breaks) is asked again
+until the deadline; this is the one place that repeats, and it only repeats questions. The library
+writes nothing to the terminal: what it says goes to logging, at DEBUG.
+What it must not know: offsets, ranges, what the answers are used for.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.errors import JobFileInvalid
+from ashore.sources.failures import PASSING, TIMED_OUT, Complaints, tell
+from ashore.sources.options import OptionProblem, options_invalid, translate_options
+
+T = TypeVar("T")
+
+PAUSE_S = 0.1  # between two attempts
+# The first attempt is short, so that a refused login is told soon; each later one is twice as long,
+# so that a slow cluster gets the time it needs.
+ATTEMPT_S = 3.0
+ATTEMPT_S_MIN = 0.2  # what an attempt gets close to the deadline
+
+_log = logging.getLogger(__name__)
+
+
+class _QuietLog:
+    """Where librdkafka logs to: its complaints are causes of errors, not news for a terminal."""
+
+    def log(self, _level: int, text: str, *arguments: object) -> None:
+        _log.debug(text, *arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Kafka cluster and how to talk to it.
+
+    Arguments:
+        bootstrap_servers: brokers to begin with.
+        settings: of librdkafka, translated from the job file; some are secret.
+        timeout_s: how long a call may take, passing errors included.
+        clock: for deadlines.
+
+    """
+
+    bootstrap_servers: str
+    settings: Mapping[str, str] = field(repr=False)
+    timeout_s: float
+    clock: Clock = field(default_factory=SystemClock)
+
+    @classmethod
+    def of(cls, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float) -> "Cluster":
+        """Return the cluster that a job file describes. Raises JobFileInvalid."""
+        return cls(bootstrap_servers, translate_options(options), timeout_s)
+
+    def open_admin(self) -> "Admin":
+        """Open a client for questions. Raises JobFileInvalid if the settings do not hold."""
+        complaints = Complaints()
+        settings = self._settings(complaints)
+        return Admin(self, _open(lambda: AdminClient(settings, logger=_QuietLog())), complaints)
+
+    def open_consumer(self, complaints: Complaints, settings: Mapping[str, object]) -> Consumer:
+        """Open a consumer. It joins no group; the library wants a group's name all the same."""
+        settings = {
+            **self._settings(complaints),
+            "group.id": "ashore",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            **settings,
+        }
+        return _open(lambda: Consumer(settings, logger=_QuietLog()))
+
+    def _settings(self, complaints: Complaints) -> dict[str, object]:
+        return {
+            "client.id": "ashore",
+            **self.settings,
+            "bootstrap.servers": self.bootstrap_servers,
+            "allow.auto.create.topics": False,
+            "error_cb": complaints.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """An open client for questions. Several threads may ask."""
+
+    cluster: Cluster
+    client: AdminClient
+    complaints: Complaints
+
+    def ask(self, call: Callable[[AdminClient, float], T]) -> T:
+        """Return what `call` answers; it is given the client and the seconds that it may take.
+
+        Repeats passing errors until the cluster's timeout. Raises SourceError.
+        """
+        clock, timeout_s = self.cluster.clock, self.cluster.timeout_s
+        deadline_s = clock.monotonic_s() + timeout_s
+        attempt_s = ATTEMPT_S
+        self.client.poll(0)  # takes what the library has logged since the last call
+        self.complaints.clear()
+        while True:
+            left_s = deadline_s - clock.monotonic_s()
+            try:
+                return call(self.client, max(min(left_s, attempt_s), ATTEMPT_S_MIN))
+            except KafkaException as failure:
+                error = failure.args[0]
+            except TimeoutError:
+                error = KafkaError(TIMED_OUT)
+            self.client.poll(0)  # hands what the connection complained of to the complaints
+            is_late = clock.monotonic_s() + PAUSE_S >= deadline_s
+            if is_late or error.code() not in PASSING or self.complaints.is_final:
+                raise tell(error, self.complaints, self.cluster.bootstrap_servers, timeout_s)
+            attempt_s *= 2
+            clock.sleep(PAUSE_S)
+
+
+def wait_for(answer: "Future[T]", timeout_s: float) -> T:
+    """Return the library's answer. Its own deadline is `timeout_s`; this one is behind it."""
+    return answer.result(timeout_s + 1)
+
+
+def _open(client: Callable[[], T]) -> T:
+    try:
+        return client()
+    except KafkaException as error:
+        raise _setting_invalid(error.args[0]) from None
+
+
+def _setting_invalid(error: KafkaError) -> JobFileInvalid:
+    problem = OptionProblem("", error.str(), "correct the option that is meant")
+    return options_invalid([problem])

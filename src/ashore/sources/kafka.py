@@ -1,0 +1,205 @@
+"""Kafka as a source.
+
+What it is: the driver's questions to a Kafka cluster: topics and their ids, offsets, open
+transactions, ranges to read again.
+What it promises: an end is the last stable offset, so that no transaction that is open can add or
+drop a record below it. Asked by several threads at once. Nothing is written to Kafka, not even a
+group's offsets.
+What it must not know: tables, batches, the log.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+    Uuid,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from ashore.config.values import nearest
+from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check
+from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.positions import OffsetRange
+from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
+from ashore.sources.client import Cluster, wait_for
+from ashore.sources.failures import ABSENT, MAYBE_ABSENT
+from ashore.sources.reading import read_range
+
+COMMITTED = IsolationLevel.READ_COMMITTED
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+NO_ID = str(Uuid(0, 0))
+URL_SAFE = str.maketrans("+/", "-_")  # the library shows an id in the other base64 alphabet
+NO_OFFSET = -1  # no record at or after the time that was asked for
+
+
+class KafkaSource:
+    """A Kafka cluster. See `Source` for the contract of the calls.
+
+    Arguments:
+        bootstrap_servers: brokers to begin with, `host:port` with commas between.
+        options: of the Kafka client, under their Java names.
+        timeout_s: how long one call may take.
+
+    Raises JobFileInvalid if an option cannot be used. Connects with the first call.
+
+    """
+
+    name = "kafka"
+
+    def __init__(
+        self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float = 30.0
+    ) -> None:
+        self._cluster = Cluster.of(bootstrap_servers, options, timeout_s)
+        self._admin = self._cluster.open_admin()
+
+    def list_streams(self) -> list[str]:
+        """Return the names of all topics that the job's user may see, internal ones left out."""
+        topics = self._admin.ask(lambda client, wait_s: client.list_topics(timeout=wait_s).topics)
+        return sorted(name for name in topics if not name.startswith("__"))
+
+    def describe_streams(self, streams: Sequence[str]) -> dict[str, StreamInfo]:
+        """Return topic id and partitions of these topics. One that does not exist is left out."""
+        return self._admin.ask(lambda client, wait_s: _describe(client, streams, wait_s))
+
+    def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
+        """Return the earliest offset and the last stable offset of each partition."""
+        # In this order: between the calls retention may raise the earliest, never lower the end.
+        earliest = self._list_offsets(shards, OffsetSpec.earliest(), COMMITTED)
+        ends = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
+        return {shard: ShardOffsets(earliest[shard], ends[shard]) for shard in shards}
+
+    def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:
+        """Return the offset that a policy means now. Nothing that young yet: the stable end."""
+        if first.policy == "earliest":
+            return self._list_offsets([shard], OffsetSpec.earliest(), COMMITTED)[shard]
+        end = self._list_offsets([shard], OffsetSpec.latest(), COMMITTED)[shard]
+        if first.policy == "latest":
+            return end
+        check(first.policy == "timestamp", f"first start {first.policy!r}")
+        check(first.timestamp_ms is not None, "first start at a timestamp without one")
+        spec = OffsetSpec.for_timestamp(first.timestamp_ms)
+        found = self._list_offsets([shard], spec, COMMITTED)[shard]
+        return end if found == NO_OFFSET else min(found, end)
+
+    def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
+        """Return the partitions whose last stable offset an open transaction holds up.
+
+        The Kafka client cannot name the producer; it is told where its transaction begins.
+        """
+        # In this order: what is produced between the calls does not look like a transaction.
+        newest = self._list_offsets(shards, OffsetSpec.latest(), UNCOMMITTED)
+        stable = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
+        return [
+            HeldUp(shard, stable[shard], newest[shard], f"open since offset {stable[shard]}")
+            for shard in shards
+            if stable[shard] < newest[shard]
+        ]
+
+    def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range, in order.
+
+        Raises OffsetsGone if Kafka no longer has the range, OffsetsWentBack if it does not reach
+        so far, SourceError if it sends nothing for `timeout_s`. A new connection for each call.
+        """
+        there = self.read_offsets([shard])[shard]
+        if offsets.size == 0:
+            return iter(())
+        if there.earliest > offsets.start:
+            gone = OffsetRange(offsets.start, min(there.earliest, offsets.end))
+            raise OffsetsGone(
+                f"Kafka no longer has {shard.stream}/{shard.shard} {gone}:"
+                f" it begins at {there.earliest}",
+                hint="retention has removed these records, they cannot be read again",
+                stream=shard.stream,
+                shard=shard.shard,
+                start=gone.start,
+                end=gone.end,
+            )
+        if there.end < offsets.end:
+            raise OffsetsWentBack(
+                f"{shard.stream}/{shard.shard} is stable up to {there.end} only,"
+                f" {offsets} was asked for",
+                hint="look whether the topic was created again or lost records in a failover",
+                stream=shard.stream,
+                shard=shard.shard,
+            )
+        return read_range(self._cluster, shard, offsets)
+
+    def close(self) -> None:
+        """Let go of connections. No call may follow."""
+        del self._admin
+
+    def _list_offsets(
+        self, shards: Sequence[StreamShard], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[StreamShard, int]:
+        """Ask all partitions in one call."""
+
+        def attempt(client: AdminClient, wait_s: float) -> dict[StreamShard, int]:
+            asked = {TopicPartition(each.stream, int(each.shard)): spec for each in shards}
+            answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=wait_s)
+            try:
+                return {
+                    StreamShard(each.topic, str(each.partition)): wait_for(answer, wait_s).offset
+                    for each, answer in answers.items()
+                }
+            except KafkaException as error:
+                if error.args[0].code() in MAYBE_ABSENT:
+                    _check_there(client, shards, wait_s)
+                raise
+
+        return self._admin.ask(attempt)
+
+
+def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:
+    found = {}
+    asked = TopicCollection(list(dict.fromkeys(streams)))
+    for name, answer in client.describe_topics(asked, request_timeout=wait_s).items():
+        try:
+            topic = wait_for(answer, wait_s)
+        except KafkaException as error:
+            if error.args[0].code() not in ABSENT:
+                raise
+        else:
+            shards = tuple(str(each.id) for each in topic.partitions)
+            found[name] = StreamInfo(name, stream_id_of(name, topic.topic_id), shards)
+    return found
+
+
+def _check_there(client: AdminClient, shards: Sequence[StreamShard], wait_s: float) -> None:
+    """Raise StreamMissing if a topic or a partition does not exist."""
+    found = _describe(client, [each.stream for each in shards], wait_s)
+    for stream, shard in shards:
+        if stream not in found:
+            raise stream_missing(stream, list(client.list_topics(timeout=wait_s).topics))
+        if shard not in found[stream].shards:
+            raise StreamMissing(
+                f"topic {stream} has no partition {shard}, it has {len(found[stream].shards)}",
+                hint="look whether the topic was deleted and created again",
+                stream=stream,
+                shard=shard,
+            )
+
+
+def stream_missing(stream: str, existing: Sequence[str]) -> StreamMissing:
+    """Return the error for a topic that does not exist, with the nearest name as a hint."""
+    near = nearest(stream, [each for each in existing if not each.startswith("__")])
+    there = f"write {near}, or create {stream}" if near else f"create {stream}"
+    return StreamMissing(
+        f"there is no topic {stream}",
+        hint=f"{there}; a topic that the job's user may not Describe looks the same",
+        stream=stream,
+    )
+
+
+def stream_id_of(stream: str, topic_id: Uuid) -> str:
+    """Return the topic id as Kafka's tools show it. Raises SourceError if the brokers have none."""
+    if str(topic_id) == NO_ID:  # two Uuid of the library are never equal
+        raise SourceError(
+            f"Kafka tells no topic id of {stream}",
+            hint="topic ids came with Kafka 2.8; without them a topic that was created again"
+            " cannot be told from the one that was landed",
+        )
+    return str(topic_id).translate(URL_SAFE)
