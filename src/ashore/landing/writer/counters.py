@@ -1,0 +1,31 @@
+"""What a task counts besides the ledger.
+
+What it is: the names, and what each says. They are summed over tasks and kept in `prepare` entries.
+What it promises: every counter that a writer reports is in this table; one that is zero is left
+out. A task that lands lost files again reports none: they were counted the first time.
+What it must not know: who shows them.
+"""
+
+from collections.abc import Mapping
+
+from ashore.errors import check
+
+COUNTERS: dict[str, str] = {
+    "far_future": "rows whose event time is beyond the batch's time plus `future_max`",
+    "late": "rows whose event time is more than `after` behind the watermark",
+    "no_event_time": "rows without an event time that a calendar holds",
+    "overlapping_spans": "spans that hold offsets of another file of their task and target: "
+    "such a file, if lost, cannot be landed again",
+    "rehomed": "rows in the bucket of the batch's time, and not in that of their event time",
+    "sided": "rows in the late table",
+    "tombstones": "records without a value, which are no row",
+    "unknown_fields": "rows with a field that the schema does not name; an estimate by samples",
+    "unnameable": "records that are no row because a partition value is too long for a directory",
+}
+
+
+def sort_counters(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Return the counters that are not zero, by name."""
+    unknown = sorted(counts.keys() - COUNTERS.keys())
+    check(not unknown, f"counters without a meaning: {unknown}")
+    return tuple(sorted((name, count) for name, count in counts.items() if count))

@@ -1,0 +1,69 @@
+"""The bytes of a data file on their way to the storage.
+
+What it is: a binary file object that counts and hashes what an encoder writes.
+What it promises: size and checksum are those of exactly the bytes that the storage was given, in
+few large pieces.
+What it must not know: formats.
+"""
+
+import hashlib
+
+from ashore.storage.base import FileWriter
+
+PIECE_BYTES = 1 << 20  # a call to a storage has its price: a thread, a packet, a system call
+
+
+class DigestWriter:
+    """Wraps a FileWriter. Used by one thread at a time."""
+
+    def __init__(self, inner: FileWriter) -> None:
+        self._inner = inner
+        self._hash = hashlib.blake2b(digest_size=8)
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+        self._size_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes taken so far."""
+        return self._size_bytes
+
+    @property
+    def checksum(self) -> str:
+        """BLAKE2b-64 of the bytes taken so far, hexadecimal."""
+        return self._hash.hexdigest()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` or `abandon` was called."""
+        return self._inner.closed
+
+    def write(self, data: bytes) -> int:
+        """Take `data`, any buffer, and return its length. It may reach the storage later."""
+        piece = bytes(data)
+        self._hash.update(piece)
+        self._size_bytes += len(piece)
+        self._pieces.append(piece)
+        self._held_bytes += len(piece)
+        if self._held_bytes >= PIECE_BYTES:
+            self._pass_on()
+        return len(piece)
+
+    def flush(self) -> None:
+        """Do nothing: encoders flush often, and only a close makes anything durable."""
+
+    def close(self) -> None:
+        """Hand over what is held and finish the file: its content is durable then."""
+        self._pass_on()
+        self._inner.close()
+
+    def abandon(self) -> None:
+        """Let go of the file. Never fails."""
+        self._pieces.clear()
+        self._inner.abandon()
+
+    def _pass_on(self) -> None:
+        if self._pieces:
+            self._inner.write(b"".join(self._pieces))
+            self._pieces.clear()
+            self._held_bytes = 0

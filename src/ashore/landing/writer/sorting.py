@@ -1,0 +1,292 @@
+"""Runs to pieces: where each record of a topic goes.
+
+What it is: decoding, the late policy, buckets and dead letters of one topic, put together.
+What it promises: a record is in exactly one piece, or counted as filtered or as dropped. The same
+run under the same order is sorted the same way, on any machine and at any time.
+What it must not know: files, storage.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ashore.errors import BadRecord
+from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
+from ashore.formats.ddl import Schema
+from ashore.landing.batch import BatchOrder, TableSpec
+from ashore.landing.writer.data_file import Piece, Stretch
+from ashore.landing.writer.dead import DEAD_DDL, DEAD_SCHEMA, build_dead_rows
+from ashore.landing.writer.keep import KeepFilter
+from ashore.landing.writer.runs import Run
+from ashore.landing.writer.values import DecodingReader, RowReader, Rows, SparkReader
+from ashore.protocol.files import Role, Target
+from ashore.protocol.positions import OffsetRange
+from ashore.routing import (
+    DEFAULT_PARTITION,
+    Bucketer,
+    Buckets,
+    Lateness,
+    Placement,
+    event_millis,
+    partition_path,
+    place,
+    split_rows,
+)
+
+PROVENANCE_DDL = (
+    "kafka_topic STRING, kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP"
+)
+_PROVENANCE = parse_ddl(PROVENANCE_DDL)
+_FETCHED_NAMES = ("topic", "partition", "offset", "timestamp")  # in the order of `_PROVENANCE`
+UNNAMEABLE = "a partition value is too long for the name of a directory"
+
+
+@dataclass(slots=True)
+class Sorted:
+    """What became of a run."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    landed: int = 0
+    dead: int = 0
+    filtered: int = 0
+    dropped: int = 0
+    event_max_ms: int | None = None
+    counters: Counter[str] = field(default_factory=Counter)
+
+    def add(self, piece: Piece) -> None:
+        """Take up rows that are to be written."""
+        self.pieces.append(piece)
+        if piece.target.role is Role.DEAD:
+            self.dead += piece.rows.num_rows
+        else:
+            self.landed += piece.rows.num_rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """The rows of a run with what says where they go."""
+
+    table: pa.Table  # the columns of the files
+    offsets: pa.Int64Array
+    event_ms: pa.Int64Array
+
+
+class TopicSorter:
+    """Sorts the runs of one topic, for one batch."""
+
+    def __init__(self, order: BatchOrder, spec: TableSpec) -> None:
+        own = parse_ddl(spec.schema)
+        self._spec = spec
+        self._keep = KeepFilter(order.keep)
+        self._reader: RowReader = (
+            SparkReader(spec.schema)
+            if spec.is_decoded_by_spark
+            else DecodingReader(make_decoder(spec.decode, own))
+        )
+        self._bucketer = Bucketer(spec.partition_by, spec.timezone, to_arrow(own))
+        extra = _PROVENANCE.fields if spec.provenance else ()
+        self._file_schema = pa.schema(
+            [*self._bucketer.file_schema, *to_arrow(Schema(extra))],
+        )
+        self._ddl = to_ddl(Schema((*own.fields, *extra)))
+        self._lateness = Lateness(
+            spec.late.policy,
+            spec.late.after_ms,
+            spec.late.future_max_ms,
+            order.now_ms,
+            dict(order.watermarks).get(spec.table),
+        )
+        self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
+        self._dead_target = self._make_dead_target(order)
+
+    def sort(self, run: Run, stretch: Stretch) -> Sorted:
+        """Return the pieces and counts of a run. Raises BadRecord where the table says so."""
+        if not self._keep.touches(stretch.key, OffsetRange(run.first, run.last + 1)):
+            return Sorted()
+        rows = self._reader.read(run.records)
+        event_ms = self._read_event_times(run, rows)
+        placement = place(event_ms, self._lateness)
+        buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
+        result = Sorted(filtered=rows.filtered, event_max_ms=self._find_event_max(event_ms))
+        self._count(result.counters, rows, placement)
+        bad = list(rows.bad)
+        placed = self._build_placed(run, rows, event_ms, is_split=len(buckets.values) > 1)
+        for role, bucket, chosen in _split(buckets, placement.side):
+            if bucket in buckets.unnameable:
+                bad += self._refuse(rows, chosen, result.counters)
+            else:
+                target = self._find_target(role, buckets.values[bucket])
+                self._add(result, target, placed, chosen, stretch)
+        bad.sort(key=lambda each: each.index)
+        self._bury(result, run, bad, stretch)
+        if self._keep.is_active:
+            result.filtered = result.dropped = 0
+            result.counters.clear()
+        return result
+
+    def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
+        """Return the event time of each row: of its column, or Kafka's timestamp."""
+        if self._spec.event_column is not None:
+            return event_millis(rows.table.column(self._spec.event_column), self._spec.event_unit)
+        return event_millis(_take(run.records.column("timestamp"), rows.records), "us")
+
+    def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:
+        """Return the highest event time that is plausible: it may become a watermark."""
+        limit = self._lateness.now_ms + self._lateness.future_max_ms
+        highest: int | None = pc.max(event_ms).as_py()
+        if highest is not None and highest > limit:
+            highest = pc.max(event_ms.filter(pc.less_equal(event_ms, limit))).as_py()
+        return highest
+
+    def _count(self, counters: Counter[str], rows: Rows, placement: Placement) -> None:
+        counters["unknown_fields"] += rows.unknown_fields
+        counters["late"] += placement.late
+        counters["far_future"] += placement.future
+        counters["no_event_time"] += placement.untimed
+        match self._spec.late.policy:
+            case "rehome":
+                rehomed = placement.late + placement.future + placement.untimed
+            case "keep":
+                rehomed = placement.future + placement.untimed
+            case _:
+                rehomed = placement.untimed
+        counters["rehomed"] += rehomed
+        counters["sided"] += 0 if placement.side is None else placement.side.true_count
+
+    def _build_placed(
+        self, run: Run, rows: Rows, event_ms: pa.Int64Array, *, is_split: bool
+    ) -> _Placed:
+        columns = [rows.table.column(name) for name in self._bucketer.file_schema.names]
+        if self._spec.provenance:
+            columns += [
+                _take(run.records.column(name), rows.records).cast(column.type)
+                for name, column in zip(_FETCHED_NAMES, to_arrow(_PROVENANCE), strict=True)
+            ]
+        table = pa.Table.from_arrays(columns, schema=self._file_schema)
+        offsets = _take(run.records.column("offset"), rows.records)
+        # Taking rows from many chunks, once for each bucket, is slow.
+        return _Placed(table.combine_chunks() if is_split else table, offsets, event_ms)
+
+    def _add(
+        self,
+        result: Sorted,
+        target: Target,
+        placed: _Placed,
+        chosen: pa.Array | None,
+        stretch: Stretch,
+    ) -> None:
+        offsets = _take(placed.offsets, chosen)
+        kept = self._keep.select(target, stretch.key, offsets)
+        if kept is not None:
+            chosen = kept if chosen is None else chosen.take(kept)
+            offsets = offsets.take(kept)
+        if not len(offsets):
+            return
+        times = pc.min_max(_take(placed.event_ms, chosen))
+        result.add(
+            Piece(
+                target,
+                self._spec.roll_bytes,
+                placed.table if chosen is None else placed.table.take(chosen),
+                stretch,
+                offsets[0].as_py(),
+                offsets[-1].as_py() + 1,
+                times["min"].as_py(),
+                times["max"].as_py(),
+            )
+        )
+
+    def _refuse(self, rows: Rows, chosen: pa.Array | None, counters: Counter[str]) -> list[BadRow]:
+        """Return the records of rows that no directory can be named for."""
+        refused = pa.array(range(rows.table.num_rows), pa.int64()) if chosen is None else chosen
+        records = refused if rows.records is None else rows.records.take(refused)
+        counters["unnameable"] += len(records)
+        return [BadRow(record, UNNAMEABLE) for record in records.to_pylist()]
+
+    def _bury(self, result: Sorted, run: Run, bad: list[BadRow], stretch: Stretch) -> None:
+        """Do with bad records what the table says."""
+        if not bad:
+            return
+        values, offsets = run.records.column("value"), run.records.column("offset")
+        indices = pa.array([row.index for row in bad], pa.int64())
+        result.counters["tombstones"] += values.take(indices).null_count
+        match self._spec.on_invalid:
+            case "dead_letter":
+                table = build_dead_rows(run, bad)
+                placed = _Placed(table, offsets.take(indices), pa.nulls(len(bad), pa.int64()))
+                self._add(result, self._dead_target, placed, None, stretch)
+            case "fail" if not self._keep.is_active:
+                raise _bad_record(run, bad[0])
+            case _:
+                result.dropped += len(bad)
+
+    def _find_target(self, role: Role, values: tuple[str, ...]) -> Target:
+        found = self._targets.get((role, values))
+        if found is None:
+            suffix = "__late" if role is Role.LATE else ""
+            columns = self._bucketer.partition_by
+            found = self._targets[role, values] = Target(
+                self._spec.table + suffix,
+                role,
+                partition_path(columns, values),
+                _partition_values(columns, values),
+                self._ddl,
+                self._spec.format,
+            )
+        return found
+
+    def _make_dead_target(self, order: BatchOrder) -> Target:
+        """Return the partition of bad records: they have no event time, so the batch's counts."""
+        bucketer = Bucketer(("date",), self._spec.timezone, DEAD_SCHEMA)
+        values = bucketer.assign_one(order.now_ms)
+        return Target(
+            f"{self._spec.table}__dead",
+            Role.DEAD,
+            partition_path(bucketer.partition_by, values),
+            _partition_values(bucketer.partition_by, values),
+            DEAD_DDL,
+            self._spec.format,
+        )
+
+
+def _split(
+    buckets: Buckets, side: pa.BooleanArray | None
+) -> Iterator[tuple[Role, int, pa.Array | None]]:
+    """Yield role, bucket and rows (None: all) of each piece; every row is in one of them."""
+    for bucket, rows in split_rows(buckets):
+        if side is None:
+            yield Role.MAIN, bucket, rows
+            continue
+        is_side = _take(side, rows)
+        for role, mask in ((Role.MAIN, pc.invert(is_side)), (Role.LATE, is_side)):
+            chosen = pc.indices_nonzero(mask)
+            if len(chosen):
+                yield role, bucket, chosen if rows is None else rows.take(chosen)
+
+
+def _take(column: pa.Array, rows: pa.Array | None) -> pa.Array:
+    return column if rows is None else column.take(rows)
+
+
+def _partition_values(
+    columns: tuple[str, ...], values: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    return tuple(
+        (column, None if value == DEFAULT_PARTITION else value)
+        for column, value in zip(columns, values, strict=True)
+    )
+
+
+def _bad_record(run: Run, bad: BadRow) -> BadRecord:
+    offset = run.records.column("offset")[bad.index].as_py()
+    return BadRecord(
+        f"{run.topic}/{run.partition}, offset {offset}: {bad.reason}",
+        hint="mend the record's schema, or set `on_invalid: dead_letter` for its table",
+        topic=run.topic,
+        partition=run.partition,
+        offset=offset,
+        reason=bad.reason,
+    )

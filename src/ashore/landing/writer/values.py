@@ -1,0 +1,90 @@
+"""Values to rows, whoever has decoded them.
+
+What it is: one answer for the two ways: a decoder of ours, or columns that Spark has added.
+What it promises: every record of a run is a row, or bad, or filtered: exactly one of them.
+What it must not know: where rows go.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ashore.formats import BadRow, Decoder, parse_ddl, to_arrow
+from ashore.formats.wire import find_missing
+from ashore.landing.writer.runs import DECODED, KEEP
+
+NOT_DECODED = "Spark could not decode the value"
+NO_VALUE = "no value"
+NULL_IN_NOT_NULL = "null or no value in a NOT NULL column"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a run holds.
+
+    Arguments:
+        table: the rows, in the order of their records.
+        records: for each row the index of its record, ascending; None: every record is a row.
+        bad: the records that are no row, ascending.
+        filtered: how many records the table's filter has refused.
+        unknown_fields: about how many rows have fields that the schema does not name.
+
+    """
+
+    table: pa.Table
+    records: pa.Int64Array | None
+    bad: tuple[BadRow, ...]
+    filtered: int = 0
+    unknown_fields: int = 0
+
+
+class RowReader(Protocol):
+    """Turns the records of a run into rows of one schema."""
+
+    def read(self, records: pa.RecordBatch) -> Rows:
+        """Return the rows of a run. Never raises because of what values hold."""
+        ...
+
+
+class DecodingReader:
+    """Reads rows with a decoder of `ashore.formats`."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def read(self, records: pa.RecordBatch) -> Rows:
+        """See RowReader."""
+        decoded = self._decoder.decode(records.column("value"))
+        return Rows(
+            decoded.table, decoded.good, decoded.bad, unknown_fields=decoded.unknown_records
+        )
+
+
+class SparkReader:
+    """Takes rows that Spark has decoded and filtered."""
+
+    def __init__(self, ddl: str) -> None:
+        self._ddl = parse_ddl(ddl)
+        self._schema = to_arrow(self._ddl)
+
+    def read(self, records: pa.RecordBatch) -> Rows:
+        """See RowReader. A value that could not be decoded is bad, whatever the filter says."""
+        decoded = records.column(DECODED)
+        is_kept = pc.and_(pc.fill_null(records.column(KEEP), False), decoded.is_valid())
+        rows = pc.indices_nonzero(is_kept).cast(pa.int64())
+        bad = [_why(records, row) for row in pc.indices_nonzero(decoded.is_null()).to_pylist()]
+        filtered = records.num_rows - len(rows) - len(bad)
+        table = pa.Table.from_struct_array(decoded.take(rows)).select(self._schema.names)
+        missing = find_missing(table, self._ddl)
+        if missing is not None and missing.true_count:
+            bad += [BadRow(row, NULL_IN_NOT_NULL) for row in rows.filter(missing).to_pylist()]
+            bad.sort(key=lambda each: each.index)
+            is_whole = pc.invert(missing)
+            table, rows = table.filter(is_whole), rows.filter(is_whole)
+        return Rows(table.cast(self._schema), rows, tuple(bad), filtered)
+
+
+def _why(records: pa.RecordBatch, row: int) -> BadRow:
+    return BadRow(row, NOT_DECODED if records.column("value")[row].is_valid else NO_VALUE)

@@ -1,0 +1,62 @@
+import pyarrow as pa
+import pytest
+
+from ashore.errors import CountsDisagree, InvariantBroken
+from ashore.landing.writer.runs import FETCHED, split_runs
+
+
+def fetched(*records):
+    rows = [
+        {"topic": topic, "partition": partition, "offset": offset, "key": b"k", "value": b"value"}
+        for topic, partition, offset in records
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=FETCHED)
+
+
+def cut(*records):
+    runs = split_runs(fetched(*records))
+    return [(run.topic, run.partition, run.first, run.last, run.records.num_rows) for run in runs]
+
+
+def test_no_records_are_no_run():
+    assert cut() == []
+
+
+def test_one_record_is_a_run():
+    assert cut(("a", 0, 7)) == [("a", 0, 7, 7, 1)]
+
+
+def test_holes_in_offsets_do_not_end_a_run():
+    assert cut(("a", 0, 1), ("a", 0, 5), ("a", 0, 6)) == [("a", 0, 1, 6, 3)]
+
+
+def test_another_topic_or_partition_begins_a_run_also_where_the_offset_is_the_same():
+    assert cut(("a", 0, 1), ("b", 0, 1), ("b", 1, 1)) == [
+        ("a", 0, 1, 1, 1),
+        ("b", 0, 1, 1, 1),
+        ("b", 1, 1, 1, 1),
+    ]
+
+
+def test_an_offset_that_goes_back_begins_a_run():
+    assert cut(("a", 0, 5), ("a", 0, 6), ("a", 0, 2)) == [("a", 0, 5, 6, 2), ("a", 0, 2, 2, 1)]
+
+
+def test_a_record_read_twice_is_refused_by_name():
+    with pytest.raises(CountsDisagree, match="a/0: offset 5"):
+        cut(("a", 0, 4), ("a", 0, 5), ("a", 0, 5))
+
+
+def test_a_record_without_its_offset_is_a_bug_of_the_reader():
+    with pytest.raises(InvariantBroken):
+        cut(("a", 0, 5), ("a", 0, None))
+
+
+def test_size_counts_keys_and_values_and_nulls_as_nothing():
+    rows = [
+        {"topic": "a", "partition": 0, "offset": 0, "key": None, "value": b"12345"},
+        {"topic": "a", "partition": 0, "offset": 1, "key": b"12", "value": None},
+        {"topic": "a", "partition": 1, "offset": 0, "key": None, "value": None},
+    ]
+    runs = split_runs(pa.RecordBatch.from_pylist(rows, schema=FETCHED))
+    assert [run.size_bytes for run in runs] == [7, 0]
