@@ -1,4 +1,4 @@
-"""Fakes for tests, part of the public surface: faults as data, a disk that forgets, a clock."""
+"""Fakes for tests, part of the public surface: faults as data, a disk that forgets, a source."""
 
 from ashore.testing.clock import FakeClock
 from ashore.testing.disk import DiskFault, PowerCutPolicy, SimulatedDisk
@@ -15,6 +15,8 @@ from ashore.testing.faults import (
     ProcessStopped,
     StopProcess,
 )
+from ashore.testing.runner import RecordedRow, RecordedRunner, read_rows
+from ashore.testing.source import RecordedSource
 
 __all__ = [
     "Call",
@@ -30,6 +32,10 @@ __all__ = [
     "PowerCut",
     "PowerCutPolicy",
     "ProcessStopped",
+    "RecordedRow",
+    "RecordedRunner",
+    "RecordedSource",
     "SimulatedDisk",
     "StopProcess",
+    "read_rows",
 ]
