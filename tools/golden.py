@@ -1,0 +1,186 @@
+"""The golden files of the landing log: `python -m tools.golden` writes those that are missing.
+
+What it is: one small log that holds an entry of every kind, a snapshot of it, an archive.
+What it promises: the same bytes on every machine. A file that is there is never written again: the
+bytes of a format version do not change; another form is another format version.
+What it must not know: tests; they compare.
+"""
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+from ashore.protocol.entries import (
+    Body,
+    Closing,
+    Commit,
+    Draft,
+    Join,
+    Joined,
+    Open,
+    Owed,
+    Prepare,
+    Reland,
+    Retire,
+    RetiredPartition,
+    Seal,
+    SealedPartition,
+    ShardRead,
+    Skip,
+    write_entry,
+)
+from ashore.protocol.files import DataFile, FileSpan, Role, Target
+from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.names import ARCHIVE_ENTRIES
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.snapshot import write_snapshot
+
+DIRECTORY = Path(__file__).parent.parent / "tests" / "golden"
+START_MS = 1_795_248_000_000  # 2026-11-21 08:00 UTC
+
+KEY = ShardKey("kafka", "clicks", 1, "0")
+OTHER = ShardKey("kafka", "clicks", 1, "1")
+TARGET = Target(
+    table="ods.clicks",
+    role=Role.MAIN,
+    partition="date=2026-11-21/hour=16",
+    values=(("date", "2026-11-21"), ("hour", "16")),
+    schema="id BIGINT, ts BIGINT",
+    extension="parquet",
+)
+DEAD = Target("ods.clicks__dead", Role.DEAD, "", (), "topic STRING, value BINARY", "parquet")
+REGISTER = Owed(
+    "register:ods.clicks:date=2026-11-21/hour=16", "register", TARGET.table, TARGET.partition
+)
+WATERMARKS = (("ods.clicks", START_MS - 30_000),)
+
+
+def build_golden() -> dict[str, bytes]:
+    """Return the golden files by their names."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    log.add(
+        Join((Joined(KEY, _STREAM, 100, "latest"), Joined(OTHER, _STREAM, 0, "earliest"))), None
+    )
+    log.add(_prepare(), None)
+    log.add(Commit("idle"), Closing(2, 1, 1, registered=False, owed=(REGISTER,), done=()))
+    log.add(
+        Seal((SealedPartition("ods.clicks", TARGET.partition, 1, 5, 5, START_MS),), (("main", 3),)),
+        Closing(None, 0, 0, registered=False, owed=(), done=(REGISTER.id,)),
+    )
+    log.add(Commit("idle"), Closing(4, 0, 0, registered=False, owed=(), done=()))
+    snapshot = write_snapshot(log.fold)
+    log.add(
+        Skip((ShardRange(KEY, OffsetRange(106, 110)),), None, (), (), "josé", "expired in Kafka"),
+        None,
+    )
+    log.add(_second(), None)
+    log.add(_reland(), Closing(7, 0, 0, registered=True, owed=(), done=()))
+    log.add(
+        Retire((RetiredPartition("ods.clicks", TARGET.partition),), "ana", "older than a year"),
+        Closing(8, 1, 0, registered=True, owed=(), done=()),
+    )
+    files = {"snapshot.json": snapshot, "archive.gz": _archive()}
+    for number in (0, 1, 2, 3, 4, 6, 8, 9):
+        kind, data = log.entries[number]
+        files[f"entry-{kind}.json"] = data
+    files["log.jsonl"] = b"".join(data for _, data in log.entries)
+    return files
+
+
+_STREAM = "Vf3l8Qm2TJeXvI0n8y1c2A"
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.fold: Fold = EMPTY
+        self.entries: list[tuple[str, bytes]] = []
+
+    def add(self, body: Body, closing: Closing | None = None) -> None:
+        number = self.fold.end + 1
+        epoch = max(self.fold.epoch, 1)
+        written_ms = START_MS + 1000 * number
+        draft = Draft(number, f"{number:032x}", epoch, written_ms, self.fold.last, closing, body)
+        entry, data = write_entry(draft)
+        self.fold = extend(self.fold, entry)
+        self.entries.append((entry.kind, data))
+
+
+def _file(task: int, target: int, span: FileSpan) -> DataFile:
+    return DataFile(
+        target=target,
+        task=task,
+        unique=f"{0xC0FFEE00 + task:016x}",
+        rows=span.rows,
+        size_bytes=1000 + task,
+        checksum="9f86d081884c7d65",
+        spans=(span,),
+        event_min_ms=START_MS - 9_000 if target == 0 else None,
+        event_max_ms=START_MS - 1_000 if target == 0 else None,
+    )
+
+
+def _prepare() -> Prepare:
+    read = ShardRead(KEY, OffsetRange(100, 106), "ods.clicks", 6, 5, 1, 0, 0, 750, START_MS - 1_000)
+    return Prepare(
+        batch=0,
+        now_ms=START_MS + 2_000,
+        watermarks=WATERMARKS,
+        shards=(read, ShardRead(OTHER, OffsetRange(0, 0), "ods.clicks", 0, 0, 0, 0, 0, 0, None)),
+        targets=(TARGET, DEAD),
+        files=(_file(0, 0, FileSpan(0, 100, 106, 5)), _file(1, 1, FileSpan(0, 103, 104, 1))),
+        counters=(("unknown_fields", 2),),
+        query=None,
+    )
+
+
+def _second() -> Prepare:
+    read = ShardRead(KEY, OffsetRange(110, 113), "ods.clicks", 3, 3, 0, 0, 0, 375, START_MS)
+    files = (_file(2, 0, FileSpan(0, 110, 113, 3)),)
+    now_ms = START_MS + 7_000
+    return Prepare(1, now_ms, WATERMARKS, (read,), (TARGET,), files, (), None)
+
+
+def _reland() -> Reland:
+    second = _second()
+    return Reland(
+        entry=7,
+        batch=second.batch,
+        now_ms=second.now_ms,
+        watermarks=second.watermarks,
+        lost=tuple(file.unique for file in second.files),
+        shards=(KEY,),
+        targets=second.targets,
+        files=(_file(3, 0, FileSpan(0, 110, 113, 3)),),
+    )
+
+
+def _archive() -> bytes:
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    while log.fold.end < ARCHIVE_ENTRIES - 1:
+        log.add(Commit("idle"), Closing(None, 0, 0, registered=False, owed=(), done=()))
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as lines:
+        lines.write(b"".join(data for _, data in log.entries))
+    return packed.getvalue()
+
+
+def main() -> int:
+    """Write the golden files that are missing; say which of the others would differ."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    differing = 0
+    for name, data in build_golden().items():
+        path = DIRECTORY / name
+        if not path.exists():
+            path.write_bytes(data)
+            print(f"wrote {path}")
+        elif path.read_bytes() != data:
+            differing += 1
+            print(f"{path} differs: a changed form needs a new format version", file=sys.stderr)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
