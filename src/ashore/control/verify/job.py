@@ -1,0 +1,184 @@
+"""`verify`: log against files against Kafka.
+
+What it is: the order of things: list the tables, then read the logs to their end, then look at
+the files, then ask the source about what is missing.
+What it promises: a running job raises no false alarm: a file that was listed before the log was
+read stands in the log. Reads only.
+What it must not know: terminals, Spark.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ashore.base.units import parse_duration_ms
+from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.control.jobs import OpenJob
+from ashore.control.verify.again import read_again
+from ashore.control.verify.evidence import Evidence
+from ashore.control.verify.files import list_visible, look_at_files
+from ashore.control.verify.ledger import Ledger, LedgerBuilder
+from ashore.control.verify.result import (
+    CheckedBy,
+    Findings,
+    Progress,
+    SliceRead,
+    TableVerdict,
+    VerifyResult,
+)
+from ashore.control.verify.verdict import Judge, find_strangers, plan_again, total
+from ashore.errors import JobFileInvalid, LogDamaged, SourceError
+from ashore.landing.log_reader import read_history
+from ashore.protocol import names
+from ashore.protocol.names import SliceName
+from ashore.sources.base import Source
+from ashore.storage.base import Storage
+
+
+def _quiet(_step: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+def parse_since(text: str, now_ms: int) -> int:
+    """Return the time that `2h` (ago), ISO 8601 (without a zone: UTC) or milliseconds mean.
+
+    Raises JobFileInvalid.
+    """
+    if text.isdigit():
+        return int(text)
+    with contextlib.suppress(ValueError):
+        return now_ms - parse_duration_ms(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise JobFileInvalid(
+            f"--since {text!r} is no time",
+            hint="write 2h, 3d, 2026-11-21T08:00:00Z or milliseconds",
+        ) from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return int(time.timestamp() * 1000)
+
+
+def verify_job(
+    opened: OpenJob, *, since: str | None = None, progress: Progress = _quiet
+) -> VerifyResult:
+    """Prove that each record of the job's topics is in its tables exactly once.
+
+    Arguments:
+        opened: the job, its lake and its source. A source that does not answer is no error: what
+            only it can tell is unprovable then.
+        since: see `parse_since`. Contents (checksums, rows, offsets) of entries before are not
+            read; counts, existence and sizes are checked for all.
+        progress: told what is being done.
+
+    Raises LogDamaged, StorageError, JobFileInvalid.
+
+    """
+    job, storage, source = opened.job, opened.storage, opened.source
+    since_ms = None if since is None else parse_since(since, opened.clock.now_ms())
+    notes: list[str] = []
+    resolved = _resolve(job, source, notes)
+    reading = _Reading(storage, job.job, progress)
+    reading.read_on()  # only to know the tables that the log fills
+    table_of = _table_of(resolved) | reading.builder.tables()
+    # The order matters: tables first, then the log to its end, then files.
+    visible = list_visible(storage, table_of, progress)
+    reading.read_on()
+    ledger = reading.builder.finish()
+    findings = Findings()
+    for problem in (*ledger.problems, *find_strangers(ledger, visible, table_of)):
+        findings.add(problem)
+    evidence = Evidence(ledger)
+    for file, look in look_at_files(storage, ledger, visible, since_ms, progress):
+        for problem in evidence.take(file, look):
+            findings.add(problem)
+    answers = read_again(
+        source, plan_again(ledger, evidence, since_ms), ledger.generations, progress
+    )
+    judge = Judge(ledger, since_ms, findings)
+    tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
+    return VerifyResult(
+        job=job.job,
+        slices=reading.slices(ledger),
+        since_ms=since_ms,
+        tables=tables,
+        totals=total(tables),
+        problems=findings.named(),
+        problem_counts=findings.counts,
+        notes=(*notes, *answers.notes, *_notes(tables, since_ms)),
+    )
+
+
+def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTable]:
+    existing: list[str] = []
+    if any(item.is_pattern for item in job.tables):
+        try:
+            existing = source.list_streams()
+        except SourceError as error:
+            notes.append(f"the topics could not be listed: {error.message}")
+    return match_topics(job, select_topics(job, existing))
+
+
+def _table_of(resolved: dict[str, ResolvedTable]) -> dict[str, str]:
+    """Return each table of the job file, side tables too, with its main table."""
+    found = {}
+    for each in resolved.values():
+        for table in (each.table, *(side.table for side in (each.dead, each.late) if side)):
+            found[str(table)] = str(each.table)
+    return found
+
+
+def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
+    notes = [
+        f"{table.table} carries no offsets: only counts were checked"
+        for table in tables
+        if table.checked_by is CheckedBy.COUNTS
+    ]
+    if since_ms is not None:
+        notes.append(
+            "files of entries before `since` were not read: "
+            "of these only counts, existence and size were checked"
+        )
+    return notes
+
+
+class _Reading:
+    """The logs of all slices, read further and further."""
+
+    def __init__(self, storage: Storage, job: str, progress: Progress) -> None:
+        self.builder = LedgerBuilder()
+        self._storage = storage
+        self._job = job
+        self._progress = progress
+        self._next: dict[str, int] = {}
+        self._last: dict[str, str] = {}
+
+    def read_on(self) -> None:
+        """Read every slice's log to its present end. Raises LogDamaged."""
+        for found in self._storage.list(names.job_directory(self._job)):
+            slice_name = names.leaf(found.path)
+            if found.is_directory and names.SLICE.fullmatch(slice_name):
+                self._read_slice(SliceName(self._job, slice_name))
+
+    def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
+        """Return how far each log was read."""
+        return tuple(
+            SliceRead(name, end, end - 1, ledger.unclosed.get(name))
+            for name, end in sorted(self._next.items())
+        )
+
+    def _read_slice(self, name: SliceName) -> None:
+        start = self._next.setdefault(name.slice, 0)
+        for entry in read_history(self._storage, name, start):
+            if entry.number == start and start and entry.previous != self._last[name.slice]:
+                path = names.entry_path(name, entry.number)
+                raise LogDamaged(
+                    f"{path}: it names another predecessor",
+                    hint="restore the log from a backup",
+                    path=path,
+                )
+            self.builder.take(name, entry)
+            self._next[name.slice] = entry.number + 1
+            self._last[name.slice] = entry.checksum
+            self._progress("log", self._next[name.slice], 0)

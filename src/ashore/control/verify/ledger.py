@@ -1,0 +1,364 @@
+"""What a job's logs claim: ranges, counts, files. The log's own contradictions are found here.
+
+What it is: `LedgerBuilder` takes the entries of all slices, oldest first, and gives a `Ledger`.
+What it promises: pure. It computes by itself and does not lean on the fold, so that a mistake
+there does not hide itself. Memory grows with the number of files ever listed.
+What it must not know: which files exist.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from ashore.control.verify.result import Problem, ProblemKind
+from ashore.protocol.entries import Entry, Join, Prepare, Reland, Retire, Seal, ShardRead, Skip
+from ashore.protocol.files import BatchPlace, DataFile, Role, Target
+from ashore.protocol.names import SliceName
+from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
+
+
+class Excuse(StrEnum):
+    """Why a file of the log need not be there."""
+
+    RELANDED = "relanded"  # other files hold its rows
+    GIVEN_UP = "given_up"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """A file that an entry lists."""
+
+    slice: str
+    entry: int  # the `prepare` whose records it holds
+    listed: int  # the entry that lists it: a later one after a reland
+    written_ms: int
+    table: str  # the main table that it counts for
+    place: BatchPlace
+    target: Target
+    file: DataFile
+    shards: tuple[ShardKey, ...]
+
+    @property
+    def pending(self) -> str:
+        """Where the file lies until it is moved."""
+        return self.place.place(self.file, self.target).pending
+
+    @property
+    def final(self) -> str:
+        """Where readers find the file."""
+        return self.place.place(self.file, self.target).final
+
+
+@dataclass(frozen=True, slots=True)
+class PartKey:
+    """One shard's part of one `prepare`."""
+
+    slice: str
+    entry: int
+    shard: ShardKey
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an entry says of one shard's range."""
+
+    key: PartKey
+    written_ms: int
+    read: ShardRead
+    is_query: bool  # of streaming SQL: its rows have no offsets
+    given_up: int = 0
+    retired: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows that should be in files now."""
+        return self.read.landed + self.read.dead - self.given_up - self.retired
+
+    @property
+    def allowance(self) -> int:
+        """Records of the range that are in no file, for a reason that the log knows."""
+        return self.read.filtered + self.read.dropped + self.given_up + self.retired
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All that the logs claim, with the contradictions in it."""
+
+    parts: tuple[Part, ...]
+    files: tuple[LoggedFile, ...]  # that are asked for
+    excused: frozenset[str]  # final paths that may be there and need not
+    skipped: tuple[tuple[ShardKey, int], ...]  # offsets given up
+    batches: tuple[tuple[str, str, int], ...]  # slice, table, number of `prepare` entries
+    generations: dict[tuple[str, str], tuple[int, str]]  # (source, stream): the newest, its id
+    table_of_shard: dict[ShardKey, str]  # as the last entry that read it says
+    table_of: dict[str, str]  # each table, late and dead ones too, to its main table
+    unclosed: dict[str, int]  # slice: number of the entry whose effects may not have happened
+    problems: tuple[Problem, ...]
+
+    def is_in_flight(self, file: LoggedFile) -> bool:
+        """Tell whether a file may not have been moved yet."""
+        return self.unclosed.get(file.slice) == file.listed
+
+
+class LedgerBuilder:
+    """Takes entries in their order, slice by slice or mixed."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._files: list[LoggedFile] = []
+        self._excuses: dict[tuple[str, str], Excuse] = {}  # (slice, unique)
+        self._firsts: dict[ShardKey, int] = {}
+        self._ranges: dict[ShardKey, list[OffsetRange]] = defaultdict(list)
+        self._slices_of: dict[ShardKey, set[str]] = defaultdict(set)
+        self._skipped: list[tuple[ShardKey, int]] = []
+        self._batches: dict[tuple[str, str], int] = defaultdict(int)
+        self._generations: dict[tuple[str, str], tuple[int, str]] = {}
+        self._tables: dict[str, str] = {}
+        self._listed_by: dict[str, dict[int, list[LoggedFile]]] = defaultdict(dict)
+        self._table_of_shard: dict[ShardKey, str] = {}
+        self._unclosed: dict[str, int] = {}
+        self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
+        self._problems: list[Problem] = []
+
+    def take(self, name: SliceName, entry: Entry) -> None:
+        """Take the next entry of a slice."""
+        if entry.closing is not None and entry.closing.entry == self._unclosed.get(name.slice):
+            del self._unclosed[name.slice]
+        match entry.body:
+            case Join() as join:
+                self._take_join(join)
+            case Prepare() as prepare:
+                self._take_prepare(name, entry, prepare)
+            case Reland() as reland:
+                self._take_reland(name, entry, reland)
+            case Skip() as skip:
+                for skipped in skip.ranges:
+                    self._add_range(name, skipped.key, skipped.offsets)
+                    self._skipped.append((skipped.key, skipped.offsets.size))
+                self._excuse(name, skip.entry, skip.lost, Excuse.GIVEN_UP)
+            case Retire() as retire:
+                for gone in retire.partitions:
+                    self._retired[gone.table, gone.partition].append((name.slice, entry))
+            case _:
+                pass
+        if isinstance(entry.body, Prepare | Reland | Seal):
+            self._unclosed[name.slice] = entry.number
+
+    def tables(self) -> dict[str, str]:
+        """Return every table that the logs name so far, with its main table."""
+        return dict(self._tables)
+
+    def finish(self) -> Ledger:
+        """Return the ledger of all entries taken."""
+        for file in self._files:
+            if self._is_retired(file):
+                self._excuses.setdefault((file.slice, file.file.unique), Excuse.RETIRED)
+        rows = self._excused_rows()
+        none: dict[Excuse, int] = {}
+        parts = [
+            Part(
+                part.key,
+                part.written_ms,
+                part.read,
+                part.is_query,
+                rows.get(part.key, none).get(Excuse.GIVEN_UP, 0),
+                rows.get(part.key, none).get(Excuse.RETIRED, 0),
+            )
+            for part in self._parts
+        ]
+        asked = [file for file in self._files if self._excuse_of(file) is None]
+        return Ledger(
+            parts=tuple(parts),
+            files=tuple(asked),
+            excused=frozenset(file.final for file in self._files if self._excuse_of(file)),
+            skipped=tuple(self._skipped),
+            batches=tuple((*key, count) for key, count in self._batches.items()),
+            generations=self._generations,
+            table_of_shard=self._table_of_shard,
+            table_of=self._tables,
+            unclosed=self._unclosed,
+            problems=(*self._problems, *self._find_seams()),
+        )
+
+    # ---- entries
+
+    def _take_join(self, body: Join) -> None:
+        for each in body.shards:
+            self._firsts.setdefault(each.key, each.first_offset)
+            stream = (each.key.source, each.key.stream)
+            known = self._generations.get(stream, (0, ""))
+            self._generations[stream] = max(known, (each.key.generation, each.stream_id))
+
+    def _take_prepare(self, name: SliceName, entry: Entry, body: Prepare) -> None:
+        keys = tuple(read.key for read in body.shards)
+        for read in body.shards:
+            self._add_range(name, read.key, read.offsets)
+            self._table_of_shard[read.key] = read.table
+            key = PartKey(name.slice, entry.number, read.key)
+            self._parts.append(Part(key, entry.written_ms, read, body.query is not None))
+        for table in {read.table for read in body.shards}:
+            self._batches[name.slice, table] += 1
+        tables = tuple(read.table for read in body.shards)
+        origin = _Origin(name, entry, entry.number, keys, tables)
+        self._list(origin, body)
+        if body.query is None:
+            self._problems += find_miscounts(name, entry, body)
+        self._problems += find_span_overlaps(name, entry, body)
+
+    def _take_reland(self, name: SliceName, entry: Entry, body: Reland) -> None:
+        before = self._listed_by[name.slice].get(body.entry, [])
+        lost = self._excuse(name, body.entry, body.lost, Excuse.RELANDED)
+        tables = tuple(self._table_of_shard.get(key, "") for key in body.shards)
+        # What it lists holds records of the entry that first read them, maybe relands ago.
+        number = before[0].entry if before else entry.number
+        self._list(_Origin(name, entry, number, body.shards, tables), body)
+        rows, wanted = sum(file.rows for file in body.files), sum(each.file.rows for each in lost)
+        if rows != wanted:
+            text = f"entry {entry.number}: {rows} rows landed again, {wanted} were lost"
+            self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
+        self._problems += find_span_overlaps(name, entry, body)
+
+    def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
+        place = BatchPlace(origin.name, origin.entry.epoch, body.batch)
+        listed = []
+        for file in body.files:
+            target = body.targets[file.target]
+            table = origin.tables[file.spans[0].shard] if file.spans else target.table
+            self._tables.setdefault(target.table, table)
+            listed.append(
+                LoggedFile(
+                    slice=origin.name.slice,
+                    entry=origin.number,
+                    listed=origin.entry.number,
+                    written_ms=origin.entry.written_ms,
+                    table=table,
+                    place=place,
+                    target=target,
+                    file=file,
+                    shards=origin.shards,
+                )
+            )
+        for table in origin.tables:
+            self._tables.setdefault(table, table)
+        # Only files of the unclosed entry can be given up: older lists are of no more use.
+        self._listed_by[origin.name.slice] = {origin.entry.number: listed}
+        self._files += listed
+
+    def _excuse(
+        self, name: SliceName, number: int | None, lost: Sequence[str], excuse: Excuse
+    ) -> list[LoggedFile]:
+        wanted = set(lost)
+        listed = self._listed_by[name.slice].get(number if number is not None else -1, [])
+        found = [file for file in listed if file.file.unique in wanted]
+        for file in found:
+            self._excuses[file.slice, file.file.unique] = excuse
+        if len(found) != len(wanted):
+            text = f"{len(wanted) - len(found)} lost files are not of entry {number}"
+            self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
+        return found
+
+    def _add_range(self, name: SliceName, key: ShardKey, offsets: OffsetRange) -> None:
+        self._ranges[key].append(offsets)
+        self._slices_of[key].add(name.slice)
+
+    # ---- at the end
+
+    def _excuse_of(self, file: LoggedFile) -> Excuse | None:
+        return self._excuses.get((file.slice, file.file.unique))
+
+    def _is_retired(self, file: LoggedFile) -> bool:
+        """Tell whether the partition was retired after the file was listed, not before."""
+        return any(
+            entry.number > file.listed
+            if slice_name == file.slice
+            else entry.written_ms >= file.written_ms
+            for slice_name, entry in self._retired.get(
+                (file.target.table, file.target.partition), ()
+            )
+        )
+
+    def _excused_rows(self) -> dict[PartKey, dict[Excuse, int]]:
+        rows: dict[PartKey, dict[Excuse, int]] = {}
+        for file in self._files:
+            excuse = self._excuse_of(file)
+            if excuse is None:
+                continue
+            for span in file.file.spans:
+                key = PartKey(file.slice, file.entry, file.shards[span.shard])
+                of_part = rows.setdefault(key, {})
+                of_part[excuse] = of_part.get(excuse, 0) + span.rows
+        return rows
+
+    def _find_seams(self) -> Iterator[Problem]:
+        for key, ranges in sorted(self._ranges.items()):
+            table = self._table_of_shard.get(key, "")
+            if key not in self._firsts:
+                yield Problem(ProblemKind.RANGES, table, str(key), f"{key} was never joined")
+                continue
+            # A shard that has moved between slices is in order by its offsets alone.
+            ordered = sorted(ranges) if len(self._slices_of[key]) > 1 else ranges
+            for seam in find_seams(key, self._firsts[key], ordered):
+                at = (min(seam.expected, seam.found),)
+                yield Problem(ProblemKind.RANGES, table, str(key), str(seam), at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where files are listed, and which shards and tables their spans mean."""
+
+    name: SliceName
+    entry: Entry
+    number: int
+    shards: tuple[ShardKey, ...]
+    tables: tuple[str, ...]
+
+
+def find_miscounts(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Problem]:
+    """Yield where the counts of an entry, its shards and its files do not add up."""
+    rows = [[0, 0] for _ in body.shards]
+    for file in body.files:
+        is_dead = body.targets[file.target].role is Role.DEAD
+        table = body.shards[file.spans[0].shard].table if file.spans else ""
+        for span in file.spans:
+            rows[span.shard][is_dead] += span.rows
+            offsets = body.shards[span.shard].offsets
+            if not offsets.start <= span.start < span.end <= offsets.end:
+                text = f"entry {entry.number}: file {file.unique} spans [{span.start}, {span.end})"
+                text += f" outside of {offsets}"
+                yield Problem(ProblemKind.SPANS, table, str(body.shards[span.shard].key), text)
+        if sum(span.rows for span in file.spans) != file.rows:
+            text = f"entry {entry.number}: file {file.unique} has {file.rows} rows, its spans not"
+            yield Problem(ProblemKind.COUNTS, table, str(name), text)
+    for read, (landed, dead) in zip(body.shards, rows, strict=True):
+        accounted = read.landed + read.dead + read.filtered + read.dropped
+        is_even = read.fetched == accounted and (landed, dead) == (read.landed, read.dead)
+        if not is_even or read.fetched > read.offsets.size:
+            text = (
+                f"entry {entry.number}, {read.offsets}: {read.fetched} fetched; {read.landed} "
+                f"landed, {read.dead} dead, {read.filtered} filtered, {read.dropped} dropped; "
+                f"{landed} rows and {dead} dead rows in files"
+            )
+            yield Problem(ProblemKind.COUNTS, read.table, str(read.key), text)
+
+
+def find_span_overlaps(name: SliceName, entry: Entry, body: Prepare | Reland) -> Iterator[Problem]:
+    """Yield spans of one shard that overlap in two files of one task and target."""
+    spans: dict[tuple[int, int, int], list[tuple[int, int, DataFile]]] = defaultdict(list)
+    for file in body.files:
+        for span in file.spans:
+            spans[file.task, file.target, span.shard].append((span.start, span.end, file))
+    for (_, target, shard), found in spans.items():
+        found.sort(key=lambda each: each[:2])
+        for (_, end, left), (start, _, right) in pairwise(found):
+            if start < end and left is not right:
+                each = body.shards[shard]
+                key = each.key if isinstance(each, ShardRead) else each
+                text = (
+                    f"{name} entry {entry.number}: files {left.unique} and {right.unique} both "
+                    f"span [{start}, {end})"
+                )
+                table = body.targets[target].table
+                yield Problem(ProblemKind.SPANS, table, str(key), text, (start,))

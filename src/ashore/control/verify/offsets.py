@@ -1,0 +1,179 @@
+"""Reading back from data files: how many rows, and which offsets they came from.
+
+What it is: the provenance columns of Parquet, ORC and JSON lines, a shard at a time.
+What it promises: only the footer and the provenance columns are read (of JSON lines, which have
+neither, everything). Memory is bounded by one file's offsets.
+What it must not know: logs, Kafka.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+
+from ashore.control.verify.runs import Runs, runs_of
+from ashore.protocol.files import Role
+from ashore.storage.base import Storage
+
+_MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
+_DEAD_COLUMNS = ("topic", "partition", "offset")
+_JSON_BLOCK_BYTES = 16 << 20
+_PIECE_BYTES = 8 << 20
+
+
+class Unreadable(Exception):
+    """A file's bytes are not what its format says."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardOffsets:
+    """What a file holds of one topic partition."""
+
+    stream: str
+    shard: str
+    rows: int
+    offsets: Runs
+    repeated: Runs  # offsets that come more than once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileOffsets:
+    """What a file holds."""
+
+    rows: int
+    shards: tuple[ShardOffsets, ...] | None  # None: the file has no provenance
+
+
+class StoredFile(io.RawIOBase):
+    """A file of a storage as a seekable file object. Used by one thread."""
+
+    def __init__(self, storage: Storage, path: str, size_bytes: int) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        """See io."""
+        return True
+
+    def seekable(self) -> bool:
+        """See io."""
+        return True
+
+    def tell(self) -> int:
+        """See io."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """See io."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
+        self._position = base[whence] + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        """See io."""
+        left = max(0, self._size_bytes - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._storage.read(self._path, self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+
+def read_file(storage: Storage, path: str, size_bytes: int, kind: tuple[str, Role]) -> FileOffsets:
+    """Return the rows and offsets of a file. `kind` is its extension and its table's role.
+
+    Raises Unreadable, or StorageError.
+    """
+    extension, role = kind
+    columns = _DEAD_COLUMNS if role is Role.DEAD else _MAIN_COLUMNS
+    file = StoredFile(storage, path, size_bytes)
+    try:
+        match extension:
+            case "parquet":
+                rows, table = _read_parquet(file, columns)
+            case "orc":
+                rows, table = _read_orc(file, columns)
+            case "jsonl":
+                rows, table = _read_json(storage, file, path, columns)
+            case _:
+                raise Unreadable(f"{extension} is not a format that can be read back")
+    except (pa.ArrowException, OSError) as error:
+        raise Unreadable(str(error).splitlines()[0]) from error
+    return FileOffsets(rows, None if table is None else _split(table))
+
+
+def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
+    parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), read_dictionary=[columns[0]])
+    if not set(columns) <= set(parquet.schema_arrow.names):
+        return int(parquet.metadata.num_rows), None
+    return int(parquet.metadata.num_rows), parquet.read(list(columns), use_threads=False)
+
+
+def _read_orc(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
+    orc = po.ORCFile(pa.PythonFile(file, mode="r"))
+    if not set(columns) <= set(orc.schema.names):
+        return int(orc.nrows), None
+    return int(orc.nrows), orc.read(list(columns))
+
+
+def _read_json(
+    storage: Storage, file: StoredFile, path: str, columns: tuple[str, ...]
+) -> tuple[int, pa.Table | None]:
+    rows = sum(piece.count(b"\n") for piece in read_pieces(storage, path))
+    if not rows:
+        return 0, None
+    types = (pa.string(), pa.int32(), pa.int64())
+    table = pj.read_json(
+        pa.PythonFile(file, mode="r"),
+        pj.ReadOptions(use_threads=False, block_size=_JSON_BLOCK_BYTES),
+        pj.ParseOptions(
+            explicit_schema=pa.schema(list(zip(columns, types, strict=True))),
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    return rows, None if table.column(columns[2]).null_count == rows else table
+
+
+def read_pieces(storage: Storage, path: str) -> Iterator[bytes]:
+    """Yield the content of a file, in order, a piece at a time. Raises StorageError."""
+    position = 0
+    while piece := storage.read(path, position, _PIECE_BYTES):
+        position += len(piece)
+        yield piece
+
+
+def _split(table: pa.Table) -> tuple[ShardOffsets, ...]:
+    """Return the offsets of each topic partition in a file."""
+    if not table.num_rows:
+        return ()
+    if any(column.null_count for column in table.columns):
+        raise Unreadable("rows have no topic, partition or offset")
+    topics = table.column(0).combine_chunks()
+    if not pa.types.is_dictionary(topics.type):
+        topics = topics.dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    indices = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    partitions = table.column(1).to_numpy().astype(np.int64)
+    offsets = table.column(2).to_numpy().astype(np.int64, copy=False)
+    codes = (indices << 32) | partitions
+    if (codes[0] == codes).all():
+        bounds = [0, len(codes)]
+    else:
+        order = np.argsort(codes, kind="stable")  # nearly sorted: files hold runs of shards
+        codes, offsets = codes[order], offsets[order]
+        bounds = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    found = []
+    for start, end in pairwise(bounds):
+        code = int(codes[start])
+        runs, repeated = runs_of(offsets[start:end])
+        shard = str(code & 0xFFFFFFFF)
+        found.append(ShardOffsets(names[code >> 32], shard, end - start, runs, repeated))
+    return tuple(found)

@@ -1,0 +1,198 @@
+"""What verification says: values for a terminal, for `--json`, for an exit code.
+
+What it promises: frozen; `to_dict` gives what `--json` prints.
+What it must not know: how anything was found out.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+NAMED_MAX = 20  # offenders of a kind that are named; all are counted
+
+Progress = Callable[[str, int, int], None]
+"""Told `(step, done, total)`; the steps are `list`, `log`, `files`, `kafka`; total 0: not known.
+
+Called by one thread. Must not raise and not block.
+"""
+
+
+class ProblemKind(StrEnum):
+    """What can be wrong."""
+
+    RANGES = "ranges"  # offset ranges of a topic partition do not meet
+    COUNTS = "counts"  # an entry's counts do not add up
+    SPANS = "spans"  # offset spans of files contradict each other or their entry
+    FILE_MISSING = "file_missing"
+    FILE_SIZE = "file_size"
+    FILE_CHECKSUM = "file_checksum"
+    FILE_ROWS = "file_rows"
+    FILE_UNREADABLE = "file_unreadable"
+    FILE_UNLISTED = "file_unlisted"  # named as ours are, and in no entry
+    FILE_FOREIGN = "file_foreign"  # not named as ours are
+    PROVENANCE = "provenance"  # a file holds other offsets than its entry says
+    LOST = "lost"
+    DUPLICATED = "duplicated"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One offender."""
+
+    kind: ProblemKind
+    table: str  # empty where none is meant
+    place: str  # a path, or a topic partition
+    text: str
+    offsets: tuple[int, ...] = ()  # the first of them
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the problem as `--json` prints it."""
+        return asdict(self)
+
+
+class CheckedBy(StrEnum):
+    """What the statement about a table rests on."""
+
+    PROVENANCE = "provenance"  # every record's offset
+    COUNTS = "counts"  # some files carry no offsets: only rows were counted
+    EXISTENCE = "existence"  # nothing is newer than `since`: names and sizes only
+
+
+class Status(StrEnum):
+    """The verdict in a word."""
+
+    OK = "ok"
+    UNPROVABLE = "unprovable"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Records and files, counted."""
+
+    batches: int = 0
+    fetched: int = 0
+    landed: int = 0
+    dead: int = 0
+    filtered: int = 0
+    dropped: int = 0
+    skipped: int = 0  # offsets that a `skip` entry gave up
+    given_up: int = 0  # rows of lost files that a `skip` entry gave up
+    retired: int = 0  # rows of partitions that a `retire` entry dropped
+    files: int = 0  # that should be there
+    files_in_flight: int = 0  # of these: of an entry that is not closed yet
+    size_bytes: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    unprovable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableVerdict:
+    """One main table with its late and dead tables."""
+
+    table: str
+    topics: tuple[str, ...]
+    partitions: int  # topic partitions
+    tally: Tally
+    problems: int
+    checked_by: CheckedBy
+    status: Status
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the row as `--json` prints it."""
+        return {
+            "table": self.table,
+            "topics": list(self.topics),
+            "partitions": self.partitions,
+            **asdict(self.tally),
+            "problems": self.problems,
+            "checked_by": self.checked_by.value,
+            "status": self.status.value,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRead:
+    """How far a slice's log was read."""
+
+    slice: str
+    entries: int
+    end: int  # number of the last entry
+    unclosed: int | None  # its files may still be on their way
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """The outcome of a verification."""
+
+    job: str
+    slices: tuple[SliceRead, ...]
+    since_ms: int | None
+    tables: tuple[TableVerdict, ...]
+    totals: Tally
+    problems: tuple[Problem, ...]  # the first of each kind
+    problem_counts: dict[ProblemKind, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what could not be checked, and why
+
+    @property
+    def status(self) -> Status:
+        """The verdict in a word."""
+        if self.problem_counts or self.totals.lost or self.totals.duplicated:
+            return Status.WRONG
+        return Status.UNPROVABLE if self.totals.unprovable else Status.OK
+
+    @property
+    def exit_code(self) -> int:
+        """0: all is well; 5: something is wrong; 6: nothing wrong, not everything provable."""
+        return {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6}[self.status]
+
+    @property
+    def summary(self) -> str:
+        """The last line for people: `lost 0, duplicated 0`, and what cannot be proved if any."""
+        line = f"lost {self.totals.lost}, duplicated {self.totals.duplicated}"
+        if self.totals.unprovable:
+            line += f", unprovable {self.totals.unprovable}"
+        others = sum(
+            count
+            for kind, count in self.problem_counts.items()
+            if kind not in (ProblemKind.LOST, ProblemKind.DUPLICATED)
+        )
+        return f"{line}, other problems {others}" if others else line
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the result as `--json` prints it."""
+        return {
+            "job": self.job,
+            "status": self.status.value,
+            "exit_code": self.exit_code,
+            "slices": [asdict(each) for each in self.slices],
+            "since_ms": self.since_ms,
+            "tables": [table.to_dict() for table in self.tables],
+            "totals": asdict(self.totals),
+            "problems": [problem.to_dict() for problem in self.problems],
+            "problem_counts": {kind.value: n for kind, n in self.problem_counts.items()},
+            "notes": list(self.notes),
+        }
+
+
+class Findings:
+    """Collects problems: counts all, keeps the first of each kind. Used by one thread."""
+
+    def __init__(self) -> None:
+        self.counts: dict[ProblemKind, int] = {}
+        self.by_table: dict[str, int] = {}
+        self._named: list[Problem] = []
+
+    def add(self, problem: Problem) -> None:
+        """Take one problem."""
+        count = self.counts.get(problem.kind, 0) + 1
+        self.counts[problem.kind] = count
+        self.by_table[problem.table] = self.by_table.get(problem.table, 0) + 1
+        if count <= NAMED_MAX:
+            self._named.append(problem)
+
+    def named(self) -> tuple[Problem, ...]:
+        """Return the problems that are named, a kind after the other."""
+        order = list(ProblemKind)
+        return tuple(sorted(self._named, key=lambda problem: order.index(problem.kind)))
