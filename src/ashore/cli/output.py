@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ashore.errors import AshoreError
 
-out = Console(highlight=False, soft_wrap=True)
+# A file or a pipe has no width; a table that is folded there helps nobody.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
 talk = Console(stderr=True, highlight=False)
 
 
@@ -28,7 +30,7 @@ def print_json(document: Mapping[str, object]) -> None:
 
 def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> None:
     """Print a table to stdout. `columns`: name to `left` or `right`."""
-    table = Table(title=title or None, title_justify="left", header_style="bold")
+    table = Table(title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for name, justify in columns.items():
         table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
     for row in rows:

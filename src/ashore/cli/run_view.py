@@ -31,6 +31,7 @@ class SliceState:
 
     step: str = "starting"
     since_s: float = 0.0
+    batch_began_s: float = 0.0
     rows: int = 0
     files: int = 0
     batches: int = 0
@@ -61,6 +62,8 @@ class RunState:
         if kind == "step":
             if state.step != event["step"]:
                 state.step, state.since_s = str(event["step"]), now_s
+            if event["step"] == "plan":
+                state.batch_began_s = now_s
             return None
         if kind == "landed":
             return self._landed(state, event, now_s)
@@ -78,12 +81,13 @@ class RunState:
             return self.talk[-1]
         if kind == "started":
             state.step, state.since_s = "started", now_s
+            state.recent.clear()  # a restarted job: its rate is its own
         return {"starting": "starting Spark", "started": "started", "ended": "ended"}.get(str(kind))
 
     def _landed(self, state: SliceState, event: Mapping[str, object], now_s: float) -> str:
         rows, files = _int(event, "rows"), _int(event, "files")
         if not state.recent:
-            state.recent.append((state.since_s or now_s, 0))
+            state.recent.append((state.batch_began_s or now_s, 0))
         state.recent.append((now_s, rows))
         state.rows += rows
         state.files += files

@@ -16,15 +16,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ashore.base.clock import SystemClock
 from ashore.control.jobs import open_job
 from ashore.control.launch import Event, JobLaunch
-from ashore.control.verify import Verdict, verify_job
+from ashore.control.verify import VerifyOptions, VerifyResult, verify_job
 from ashore.errors import ServiceError
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
 
 TOPICS = ("clicks", "orders")
 PARTITIONS = 4
+HOURS_MS = 3 * 3_600_000
 COUNTRIES = ("CN", "DE", "US", "IN", "BR", "FR", "JP", "NG")
 
 JOB = """\
@@ -55,7 +57,7 @@ spark: {{master: "local[2]", conf: {{spark.driver.memory: 1g}}}}
 class DemoResult:
     """What the demo ends with."""
 
-    verdict: Verdict
+    verdict: VerifyResult
     directory: Path
     job_file: Path
     killed_at: int  # records landed when the job was killed
@@ -99,7 +101,8 @@ class Demo:
             self._run_to_the_end(on_event)
             on_event({"event": "demo", "step": "verifying: log against files against Kafka"})
             with open_job(self.job_file) as opened:
-                verdict = verify_job(opened, progress=progress)
+                options = VerifyOptions(progress=progress)
+                verdict = verify_job(opened.job, opened.storage, opened.source, options)
         self._tidy()
         return DemoResult(verdict, self.directory, self.job_file, killed_at)
 
@@ -112,12 +115,13 @@ class Demo:
         self.job_file.write_text(text, "utf-8")
 
     def _produce(self) -> None:
-        """Send clickstream records to both topics, a few of them not valid JSON."""
-        templates = _templates()
+        """Send clickstream records of the last three hours, a few of them not valid JSON."""
+        tails = _tails()
+        start_ms, step_ms = SystemClock().now_ms() - HOURS_MS, HOURS_MS / self.records
         with Producer(self._kafka.bootstrap_servers) as producer:
             for number in range(self.records):
-                head, tail = templates[number % len(templates)]
-                value = b"%b%d%b" % (head, number, tail)
+                ts_ms = start_ms + int(number * step_ms)
+                value = b'{"id": %d, "ts": %d, %b' % (number, ts_ms, tails[number % len(tails)])
                 if number % 100_003 == 7:
                     value = b'{"id": not json'
                 producer.send(TOPICS[number & 1], number // 2 % PARTITIONS, value)
@@ -156,21 +160,19 @@ class Demo:
         shutil.rmtree(self.directory / "kafka", ignore_errors=True)
 
 
-def _templates() -> list[tuple[bytes, bytes]]:
-    """Return heads and tails of records, made once: the demo is about landing, not producing."""
+def _tails() -> list[bytes]:
+    """Return the ends of records, made once: the demo is about landing, not producing."""
     dice = random.Random(20261121)  # noqa: S311 - the same records each time
-    start_ms = 1_795_000_000_000
-    templates = []
-    for index in range(1_000):
+    tails = []
+    for _ in range(1_000):
         record = {
             "user": f"user-{dice.randrange(50_000)}",
-            "ts": start_ms + index * 11_000,
             "country": dice.choice(COUNTRIES),
             "amount": round(dice.uniform(0, 200), 2),
             "text": f"page/{dice.randrange(1_000)}",
         }
-        templates.append((b'{"id": ', b", " + json.dumps(record).encode()[1:]))
-    return templates
+        tails.append(json.dumps(record).encode()[1:])
+    return tails
 
 
 def queries(result: DemoResult) -> Iterator[str]:

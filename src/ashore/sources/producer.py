@@ -34,6 +34,7 @@ class Producer:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "compression.type": "lz4",
+                "log_level": 0,  # what fails is told by the delivery report
                 "linger.ms": 20,
                 "batch.num.messages": 20_000,
                 "queue.buffering.max.messages": 200_000,

@@ -1,0 +1,55 @@
+"""What a verification looks like: a table per table, what is wrong, one last line.
+
+What it must not know: how it was found.
+"""
+
+from ashore.base.units import format_size
+from ashore.cli.output import escape, out, print_table
+from ashore.control.verify import ProblemKind, TableVerdict, VerifyResult
+
+# Columns that are left out where they hold nothing but zeros.
+RARE = ("dead", "filtered", "dropped", "unprovable")
+
+
+def show(result: VerifyResult) -> None:
+    """Print a result to stdout. The last line is `lost N, duplicated N`."""
+    rows = [_row(table) for table in result.tables]
+    empty = {name for name in RARE if all(row[name] == "0" for row in rows)}
+    names = [name for name in (rows[0] if rows else {}) if name not in empty]
+    columns = {name: "left" if name in ("table", "status") else "right" for name in names}
+    print_table(f"job {result.job}", columns, [[row[name] for name in names] for row in rows])
+    for problem in result.problems:
+        where = f"{problem.place}: " if problem.place else ""
+        out.print(f"[bold]{problem.kind}[/] {escape(where + problem.text)}")
+    for kind, count in sorted(result.problem_counts.items()):
+        named = sum(1 for problem in result.problems if problem.kind is kind)
+        if count > named:
+            out.print(f"[bold]{ProblemKind(kind)}[/] and {count - named:,} more")
+    for note in result.notes:
+        out.print(f"note: {escape(note)}")
+    totals = result.totals
+    given_up = totals.skipped + totals.given_up
+    if given_up:
+        out.print(f"given up on purpose: {given_up:,} (see `skip` in the landing log)")
+    if totals.unprovable:
+        out.print(f"not provable any more: {totals.unprovable:,}")
+    out.print(f"lost {totals.lost:,}, duplicated {totals.duplicated:,}")
+
+
+def _row(table: TableVerdict) -> dict[str, str]:
+    tally = table.tally
+    return {
+        "table": table.table,
+        "batches": f"{tally.batches:,}",
+        "fetched": f"{tally.fetched:,}",
+        "landed": f"{tally.landed:,}",
+        "dead": f"{tally.dead:,}",
+        "filtered": f"{tally.filtered:,}",
+        "dropped": f"{tally.dropped:,}",
+        "files": f"{tally.files:,}",
+        "bytes": format_size(tally.size_bytes),
+        "lost": f"{tally.lost:,}",
+        "duplicated": f"{tally.duplicated:,}",
+        "unprovable": f"{tally.unprovable:,}",
+        "status": str(table.status),
+    }
