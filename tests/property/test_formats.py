@@ -132,11 +132,11 @@ def test_a_batch_decodes_as_its_records_do(schema, values):
 @settings(deadline=None, max_examples=60)
 @given(values=batches, split_ways=st.integers(2, 5), rows_max=st.integers(1, 7))
 def test_how_a_batch_is_taken_apart_changes_nothing(values, split_ways, rows_max):
-    decoder = JsonDecoder(parse_ddl(SCHEMAS[0]))
-    usual = decoder.decode(pa.array(values, pa.binary()))
+    usual = JsonDecoder(parse_ddl(SCHEMAS[0])).decode(pa.array(values, pa.binary()))
     before = json_module.SPLIT, json_module.BLOCK_ROWS
     json_module.SPLIT, json_module.BLOCK_ROWS = split_ways, rows_max
     try:
+        decoder = JsonDecoder(parse_ddl(SCHEMAS[0]))
         other = decoder.decode(pa.array(values, pa.large_binary()))
     finally:
         json_module.SPLIT, json_module.BLOCK_ROWS = before

@@ -25,7 +25,8 @@ from ashore.formats.decode import BadRow, Decoded, Values, rows_without
 from ashore.formats.json_maps import has_map, has_text_keys, rewrite_maps
 from ashore.formats.wire import Refused, convert, find_missing, wire_schema
 
-BLOCK_ROWS = 32_768
+BLOCK_ROWS = 65_536
+BLOCK_ROWS_CAREFUL = 8_192  # after a batch with bad records: less is parsed twice
 BLOCK_BYTES = 16 << 20
 SPLIT = 16
 SAMPLE_ROWS = 64
@@ -86,6 +87,7 @@ class JsonDecoder:
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
         self._slow_wire = wire_schema(self._slow)
+        self._block_rows = BLOCK_ROWS
 
     @property
     def schema(self) -> pa.Schema:
@@ -99,8 +101,9 @@ class JsonDecoder:
         batch = _Batch([_Source(texts, self._fast_wire)])
         if self._slow:
             rows = self._add_rewritten(batch, rows, outside)
-        for start, count in _cut(batch.sources[0].texts):
+        for start, count in _cut(batch.sources[0].texts, self._block_rows):
             self._decode_block(batch, start, count)
+        self._block_rows = BLOCK_ROWS_CAREFUL if batch.bad else BLOCK_ROWS
         bad = outside + [
             BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
             for row in batch.bad
@@ -227,13 +230,13 @@ def _all_objects(values: Values) -> bool:
     return bool(pc.all(pc.and_(starts, ends), min_count=0).as_py())
 
 
-def _cut(texts: Values) -> list[tuple[int, int]]:
+def _cut(texts: Values, rows_max: int) -> list[tuple[int, int]]:
     """Return (start, count) of blocks that are bounded in rows and, where possible, in bytes."""
     blocks: list[tuple[int, int]] = []
     stack = [(0, len(texts))] if len(texts) else []
     while stack:
         start, count = stack.pop()
-        if count > BLOCK_ROWS or (count > 1 and texts.slice(start, count).nbytes > BLOCK_BYTES):
+        if count > rows_max or (count > 1 and texts.slice(start, count).nbytes > BLOCK_BYTES):
             half = count // 2
             stack += [(start + half, count - half), (start, half)]
         else:

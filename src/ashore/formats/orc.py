@@ -1,8 +1,9 @@
 """ORC files, zstd.
 
 What it is: the encoder for ORC.
-What it promises: instants are ORC's `timestamp with local time zone`. The footer of Arrow's writer
-takes no metadata of its users: what is given at close is dropped.
+What it promises: Spark and Hive read the files: an instant is ORC's `timestamp with local time
+zone`, and a TIMESTAMP_NTZ is refused, because Spark would not read it back. Arrow's writer takes no
+metadata for the footer: what is given at close is dropped.
 What it must not know: where the file is, when it is large enough.
 """
 
@@ -18,9 +19,12 @@ RATIO_GUESS = 0.25
 
 
 class OrcEncoder:
-    """Writes one ORC file."""
+    """Writes one ORC file. Raises ValueError for a schema with a TIMESTAMP_NTZ."""
 
     def __init__(self, output: Output, schema: pa.Schema) -> None:
+        for field in schema:
+            if _has_wall_time(field.type):
+                raise ValueError(f"{field.name}: Spark cannot read TIMESTAMP_NTZ from ORC")
         self._schema = schema
         self._sink = Sink(output)
         self._writer = po.ORCWriter(
@@ -61,3 +65,9 @@ class OrcEncoder:
         """Let go of everything without writing another byte."""
         self._sink.cut()
         self._writer.close()
+
+
+def _has_wall_time(data_type: pa.DataType) -> bool:
+    if pa.types.is_timestamp(data_type):
+        return data_type.tz is None
+    return any(_has_wall_time(data_type.field(i).type) for i in range(data_type.num_fields))

@@ -218,14 +218,24 @@ def test_bad_records_among_many_cost_few_native_calls():
     assert decoded.table["a"].to_pylist() == [i for i in range(rows) if i not in bad]
     assert decoded.good.to_pylist() == decoded.table["a"].to_pylist()
     assert decoder.calls < 5 * 4 * subject.SPLIT + 2
+    before = decoder.calls
+    assert decoder.decode(pa.array(values)).bad == decoded.bad
+    assert before < decoder.calls < 2 * before + 8
 
 
 def test_blocks_are_bounded_by_bytes(monkeypatch):
     monkeypatch.setattr(subject, "BLOCK_BYTES", 100)
     texts = pa.array([b"x" * size for size in (10, 500, 10, 10, 60, 60)], pa.binary())
-    blocks = subject._cut(texts)
+    blocks = subject._cut(texts, 100)
     assert [row for start, count in blocks for row in range(start, start + count)] == list(range(6))
     assert all(count == 1 or texts.slice(start, count).nbytes <= 100 for start, count in blocks)
+
+
+def test_no_block_of_the_parser_begins_within_a_value():
+    """Arrow cuts its input at newlines near 1 MiB, and a block that begins with null kills it."""
+    value = b'{"a":"' + b"x" * ((1 << 20) - 100) + b'"}\nnull{"b":"' + b"y" * 200 + b'"}'
+    decoded = decode("a STRING", value, b'{"a":"z"}')
+    assert decoded.table["a"].to_pylist() == ["z"]
 
 
 def test_unknown_fields_are_ignored_and_counted():
