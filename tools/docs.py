@@ -1,0 +1,299 @@
+"""Write docs/reference from the code: what `make docs` runs.
+
+What it is: one page each for the job file, the command line, errors, events and counters.
+What it promises: the same text for the same code; `--check` writes nothing and fails when a page
+is not what the code says. An event, a counter or an error that nobody explained stops it.
+What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
+"""
+
+import ast
+import inspect
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from ashore import errors
+from ashore.config import render_reference
+from ashore.errors import EXIT_CODES, AshoreError
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "ashore"
+TARGET = ROOT / "docs" / "reference"
+MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
+
+# What each event of a job process means. The events themselves are found in the code.
+EVENTS = {
+    "starting": "The job file is read; Spark is being started.",
+    "started": "Spark runs; the log is about to be opened.",
+    "slow_decode": "Spark decodes this table's topic, which is slower: it has `select`, `where`, "
+    "or a type that the columnar decoder does not take.",
+    "step": "A slice begins a step: `open`, `plan`, `write`, `prepare`, `move` or `idle`.",
+    "landed": "A batch is readable: rows in main and late tables, files in all. `lag` is how many "
+    "offsets are still to be read, 0 where the batch took all there was.",
+    "trouble": "Something failed and the job goes on; or a slice stopped, and `error` follows.",
+    "relanded": "`recover --reland` is done: rows and lost files that were read again.",
+    "error": "The last event of a job that failed: the error as in [errors](errors.md), and the "
+    "exit code.",
+    "ended": "The last event of a job that ended in order.",
+}
+TALK = (
+    "`talk` (`message`) is added by the command itself: a line of the job process's stdout that is "
+    "no event."
+)
+# Of EventWriter: the event's name and its fields come as arguments.
+FIELDS_OF_ERROR = ["exit_code", "code", "message", "hint", "more, by code"]
+
+
+# --- the command line --------------------------------------------------------------------------
+
+
+def render_command_line() -> str:
+    """Return every command with its arguments and options."""
+    import typer  # noqa: PLC0415 - only this page needs the whole command line
+    from typer.core import TyperGroup  # noqa: PLC0415
+
+    from ashore.cli.app import app  # noqa: PLC0415
+
+    root = typer.main.get_command(app)
+    parts = [
+        "# The command line\n",
+        f"{root.help}\n",
+        "stdout is data, stderr is talk. With `--json` stdout is one JSON document, or for `run` "
+        "and `demo` [one event a line](events.md). An [error](errors.md) ends a command with its "
+        "exit code. Where a topic, a file or a reason may be many words, quote it.\n",
+    ]
+    if isinstance(root, TyperGroup):
+        parts += _own_options(root)
+        parts += _commands(root, "ashore")
+    parts.append(_exit_codes())
+    return "\n".join(parts)
+
+
+def _own_options(root: object) -> Iterator[str]:
+    rows = [row for row in _rows(root) if "-completion" not in row]
+    yield "## `ashore`\n"
+    yield _table(("Option", "Default", "Meaning"), rows)
+
+
+def _commands(group: object, path: str) -> Iterator[str]:
+    for name, command in vars(group)["commands"].items():
+        if "commands" in vars(command):
+            yield from _commands(command, f"{path} {name}")
+            continue
+        parameters = vars(command)["params"]
+        arguments = " ".join(_argument(each) for each in parameters if _is_argument(each))
+        yield f"## `{path} {name}`\n"
+        yield f"    {path} {name} {arguments}".rstrip() + " [OPTIONS]\n"
+        yield f"{inspect.cleandoc(command.help or '')}\n"
+        yield _table(("Argument or option", "Default", "Meaning"), list(_rows(command)))
+
+
+def _rows(command: object) -> Iterator[str]:
+    for each in vars(command)["params"]:
+        names = [_argument(each)] if _is_argument(each) else each.opts
+        default = "required" if each.required else _default(each.default)
+        yield f"| {', '.join(f'`{name}`' for name in names)} | {default} | {each.help} |"
+
+
+def _is_argument(parameter: object) -> bool:
+    return type(parameter).__name__ == "TyperArgument"
+
+
+def _argument(parameter: object) -> str:
+    found = vars(parameter)
+    name = found["metavar"] or found["name"].upper()
+    if found["nargs"] == -1:
+        name += "..."
+    return str(name) if found["required"] else f"[{name}]"
+
+
+def _default(value: object) -> str:
+    return "" if value is None or value is False or callable(value) else f"`{value}`"
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def render_errors() -> str:
+    """Return the tree, and for each error its code, exit code, meaning and hints."""
+    tree = inspect.cleandoc(errors.__doc__ or "").split("\n\n", 1)[1]
+    hints = find_hints()
+    parts = [
+        "# Errors\n",
+        "An error has a stable `code`, a message that names the things involved, and mostly a hint: "
+        "what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code. The "
+        "exit code is the class's. Nothing is retried by a command that prints an error.\n",
+        _exit_codes(),
+        "## The tree\n",
+        f"```text\n{tree}\n```\n",
+        "## Each error\n",
+        "Hints as they stand in the code; `<...>` is filled in.\n",
+    ]
+    for kind in error_classes():
+        parts.append(f"### `{kind.code}`\n")
+        meaning = " ".join((kind.__doc__ or "").split("\n\n", maxsplit=1)[0].split())
+        if kind is AshoreError:
+            meaning = "An error that has no code of its own."
+        parts.append(f"{meaning} `{kind.__name__}`, exit code {kind.exit_code}.\n")
+        if hints[kind.__name__]:
+            parts.append("\n".join(f"- {hint}" for hint in sorted(hints[kind.__name__])) + "\n")
+    return "\n".join(parts)
+
+
+def error_classes(kind: type[AshoreError] = AshoreError) -> list[type[AshoreError]]:
+    """Return a class and all below it, in the order of the tree."""
+    below = [found for each in kind.__subclasses__() for found in error_classes(each)]
+    return [kind, *(each for each in below if each.__module__ == "ashore.errors")]
+
+
+def find_hints() -> dict[str, set[str]]:
+    """Return the hints that the code gives where it makes an error, by class."""
+    hints: dict[str, set[str]] = defaultdict(set)
+    for tree in modules(SOURCE):
+        for call in calls(tree):
+            name = call.func.id if isinstance(call.func, ast.Name) else ""
+            for keyword in call.keywords:
+                if keyword.arg == "hint" and (text := _text(keyword.value)):
+                    hints[name].add(text)
+    return hints
+
+
+def _exit_codes() -> str:
+    rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    return "## Exit codes\n\n" + _table(("Code", "Meaning"), rows)
+
+
+# --- events ------------------------------------------------------------------------------------
+
+
+def render_events() -> str:
+    """Return the events of a job process with their fields."""
+    found = find_events()
+    if found.keys() != EVENTS.keys():
+        odd = ", ".join(sorted(found.keys() ^ EVENTS.keys()))
+        raise SystemExit(f"events without a meaning, or meanings without an event: {odd}")
+    rows = [
+        f"| `{name}` | {', '.join(_field(each) for each in found[name])} | {meaning} |"
+        for name, meaning in EVENTS.items()
+    ]
+    return "\n".join(
+        [
+            "# Events\n",
+            "`ashore run --json` prints one JSON object a line, as things happen. `event` names "
+            "the kind. New events and new fields may appear in any release; those here stay.\n",
+            _table(("Event", "Fields", "Meaning"), rows),
+            f"{TALK}\n",
+            "`ashore demo --json` prints the events of the jobs that it runs, its own steps "
+            "(`demo`: `step`, `killed_at`), and at the end `verdict` with what "
+            "[`verify --json`](command-line.md) prints.\n",
+        ]
+    )
+
+
+def _field(name: str) -> str:
+    return name if " " in name else f"`{name}`"
+
+
+def find_events() -> dict[str, list[str]]:
+    """Return the fields of each event that a job process sends."""
+    found: dict[str, list[str]] = {}
+    for tree in modules(SOURCE / "spark"):
+        for call in calls(tree):
+            is_send = isinstance(call.func, ast.Attribute) and call.func.attr == "send"
+            if not (is_send and call.args and isinstance(call.args[0], ast.Constant)):
+                continue
+            name = str(call.args[0].value)
+            fields = [each.arg for each in call.keywords if each.arg]
+            found[name] = FIELDS_OF_ERROR if name == "error" else fields
+    return found
+
+
+# --- shared ------------------------------------------------------------------------------------
+
+
+def modules(folder: Path) -> Iterator[ast.Module]:
+    """Yield the syntax trees of all modules below `folder`."""
+    for path in sorted(folder.rglob("*.py")):
+        yield ast.parse(path.read_text("utf-8"))
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    """Yield all calls of a module."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _text(node: ast.expr) -> str:
+    """Return a text of the code; what is filled in becomes `<...>`. Empty: it is no text."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_text(each) or "<...>" for each in values)
+        case _:
+            return ""
+
+
+def _table(titles: tuple[str, ...], rows: list[str]) -> str:
+    head = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def render_counters() -> str:
+    """Return the counters of the log, and what `verify` counts and finds."""
+    from ashore.landing.writer.counters import COUNTERS  # noqa: PLC0415 - loads Arrow
+
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(COUNTERS.items())]
+    return "\n".join(
+        [
+            "# Counters\n",
+            "## In the landing log\n",
+            "Each `prepare` entry has the counters of its batch; the fold sums them up, and "
+            "`ashore status --json` shows the sums. One that is zero is left out.\n",
+            _table(("Counter", "Counts"), rows),
+        ]
+    )
+
+
+PAGES = {
+    "job-file.md": render_reference,
+    "command-line.md": render_command_line,
+    "errors.md": render_errors,
+    "events.md": render_events,
+    "counters.md": render_counters,
+}
+
+
+def render_pages() -> dict[str, str]:
+    """Return the text of every page of the reference."""
+    return {name: MARK + render().rstrip() + "\n" for name, render in PAGES.items()}
+
+
+def find_stale(target: Path) -> list[str]:
+    """Return the pages in `target` that are not what the code says, or should not be there."""
+    pages = render_pages()
+    there = {path.name: path.read_text("utf-8") for path in target.glob("*.md")}
+    return sorted(
+        name for name in pages.keys() | there.keys() if pages.get(name) != there.get(name)
+    )
+
+
+def main() -> int:
+    """Write the pages; with `--check` only tell which are stale."""
+    stale = find_stale(TARGET)
+    if "--check" in sys.argv[1:]:
+        for name in stale:
+            print(f"docs/reference/{name} is stale; run: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    pages = render_pages()
+    for name in stale:
+        if name in pages:
+            (TARGET / name).write_text(pages[name], "utf-8")
+            print(f"wrote docs/reference/{name}")
+        else:
+            print(f"docs/reference/{name} is not made from the code; remove it", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
