@@ -1,0 +1,580 @@
+"""Executable specification of the landing protocol: an explicit-state model checker, standard library only.
+
+Explores every interleaving of writers, archivers, a recovery helper and a janitor over one landing log, with calls
+whose answer is lost or that take effect late, and checks the invariants in every state. Then does the same for
+mutations of the protocol, each of which must yield a counterexample. Exit status 0: it holds, and all are caught.
+
+It knows nothing of the package, and the package nothing of it: that they say the same is checked by people, and by
+tests/unit/landing/test_log_mutations.py, which plays the same mutations in the code.
+"""
+
+# ruff: noqa: ANN001, ANN003, ANN201, C901, D101, D102, D103, E501, INP001, PLR0912, RUF005, RUF021, T201, UP045
+
+import sys
+import time
+from collections import deque
+from typing import NamedTuple, Optional
+
+
+class File(NamedTuple):
+    """A data file of one batch (a batch is one offset). Its name is used once: owner and copy make it unique."""
+
+    offset: int
+    epoch: int
+    owner: str
+    copy: int = 1
+
+
+class Entry(NamedTuple):
+    kind: str  # open | prepare | commit
+    epoch: int
+    owner: str  # process and life: with the number, the entry's id
+    file: Optional[File]
+    before: Optional[tuple]  # the predecessor's checksum
+
+    @property
+    def checksum(self):
+        return self[:4]
+
+
+class Point(NamedTuple):
+    """A place in the log up to which every entry is closed: what a snapshot holds."""
+
+    end: int  # last number
+    epoch: int
+    next: int  # next offset
+    last: Optional[tuple]  # checksum of the last entry
+
+
+class Fold(NamedTuple):
+    end: int
+    epoch: int
+    next: int
+    last: Optional[tuple]
+    unclosed: Optional[File]
+    closed: Point  # the newest point that a snapshot may be made of
+    base: int  # number of the snapshot that the fold began with
+
+
+class Process(NamedTuple):
+    name: str  # W*: writers, R: recovery helper, J: janitor
+    step: str = "off"
+    life: int = 1
+    fold: Optional[Fold] = None
+    job: object = None  # what the step works on
+
+    def at(self, step, **changes):
+        return self._replace(step=step, **changes)
+
+    @property
+    def owner(self):
+        return f"{self.name}.{self.life}"
+
+
+class State(NamedTuple):
+    log: tuple  # what lies at each number now, or None
+    history: tuple  # ghost: what was created first at each number: the true log
+    snapshot: Point  # the newest
+    removable: int  # ghost: the highest snapshot ever written; archivers remove up to here
+    files: frozenset  # (file, "source" | "target")
+    late: frozenset  # calls whose answer never came and that may still take effect
+    faults: int  # how many more calls may go unanswered
+    processes: tuple
+
+
+class Setting(NamedTuple):
+    """Bounds of one exploration. W0 owns the slice at the start."""
+
+    name: str
+    others: tuple
+    batches: int
+    numbers: int
+    faults: int = 0
+    lives: int = 1
+    archive: bool = False
+
+
+EMPTY = Point(-1, 0, 0, None)
+WORDING = (
+    "look only at the end",
+    "look only at the end, keep the snapshot's entry",
+    "look only at the end, go past stops",
+)
+
+
+# ---- folding
+
+
+def begin(point):
+    return Fold(*point, None, point, point.end)
+
+
+def extend(fold, entry):
+    """The fold with one more entry; None is what the protocol calls damage."""
+    end, last = fold.end + 1, entry.checksum
+    if entry.before != fold.last or (
+        entry.epoch <= fold.epoch if entry.kind == "open" else entry.epoch != fold.epoch
+    ):
+        return None
+    here = Point(end, entry.epoch, fold.next, last)
+    if entry.kind == "open":
+        return fold._replace(
+            end=end, epoch=entry.epoch, last=last, closed=fold.closed if fold.unclosed else here
+        )
+    if entry.kind == "commit":
+        return fold._replace(end=end, last=last, unclosed=None, closed=here)
+    if entry.file.offset != fold.next:
+        return None
+    closed = Point(fold.end, fold.epoch, fold.next, fold.last)  # this entry closes all before it
+    return fold._replace(end=end, last=last, next=fold.next + 1, unclosed=entry.file, closed=closed)
+
+
+def read_number(state, fold, mutation=None):
+    """One more number read: the longer fold, "end" or "damage"."""
+    entry = state.log[fold.end + 1] if fold.end + 1 < len(state.log) else None
+    if (
+        entry is None
+        and mutation == "read at or below the snapshot"
+        and fold.end < state.snapshot.end
+    ):
+        return begin(state.snapshot)  # files first, the snapshot only for the holes
+    return (extend(fold, entry) or "damage") if entry else "end"
+
+
+# ---- storage
+
+
+def put(state, number, entry):
+    """Exclusive creation takes effect. The first creation at a number is the true one."""
+    history = state.history + (entry,) if number == len(state.history) else state.history
+    return state._replace(
+        log=state.log[:number] + (entry,) + state.log[number + 1 :], history=history
+    )
+
+
+def can_link(state, file):
+    return (file, "source") in state.files and (file, "target") not in state.files
+
+
+def unanswered(state, call):
+    return state._replace(late=state.late | {call}, faults=state.faults - 1)
+
+
+def late_effects(state):
+    for call in state.late:
+        rest = state._replace(late=state.late - {call})
+        if call[0] == "append" and state.log[call[1]] is None:
+            yield f"late: {show(call[2])} takes effect as {call[1]}", put(rest, *call[1:])
+        if call[0] == "link" and can_link(state, call[1]):
+            yield (
+                f"late: the link of {show(call[1])} takes effect",
+                rest._replace(files=state.files | {(call[1], "target")}),
+            )
+
+
+def removals(state, mutation):
+    """Archivers, current or frozen long ago: any number at or below a snapshot, in any order, at any time."""
+    for number in range(state.removable + (mutation != WORDING[1])):
+        if state.log[number] and (
+            state.history[number].kind != "open" or mutation == "remove old open entries"
+        ):
+            yield (
+                f"archiver: removes {number}, {show(state.log[number])}",
+                state._replace(log=state.log[:number] + (None,) + state.log[number + 1 :]),
+            )
+
+
+# ---- processes: each function yields (what happened, the state after, the process after)
+
+
+def reading_steps(state, process, mutation):
+    """Folding, for writers, helper and janitor: one number a step, then the look at the end or at what seems damage."""
+    fold, step = process.fold, process.step
+    if step == "off":
+        start = EMPTY if mutation == "read at or below the snapshot" else state.snapshot
+        yield f"begins with snapshot {start.end}", state, process.at("read", fold=begin(start))
+    elif step == "read":
+        result = read_number(state, fold, mutation)
+        if isinstance(result, Fold):
+            yield (
+                f"reads {fold.end + 1}, {show(state.log[fold.end + 1])}",
+                state,
+                process.at("read", fold=result),
+            )
+        else:
+            yield f"reads {fold.end + 1}: {result}", state, process.at(result)
+    elif looks_again(state, process, mutation):
+        yield (
+            f"sees snapshot {state.snapshot.end}, starts again",
+            state,
+            process.at("off", fold=None),
+        )
+    elif step == "damage":
+        yield "calls it damage and stops", state, process.at("damaged")
+    elif process.name[0] == "J":
+        seen = state.log[: fold.end + 1]  # everything listed, stray entries too
+        opens = [entry.epoch for entry in seen if entry and entry.kind == "open"]
+        epoch = max(opens) if mutation == "epoch from the highest open" else fold.epoch
+        yield (
+            f"takes {fold.end} as the end, {epoch} as the epoch",
+            state,
+            process.at("clean", job=epoch),
+        )
+    elif process.name[0] == "R":
+        yield f"takes {fold.end} as the end", state, process.at("move" if fold.unclosed else "done")
+    elif mutation == "recover before open" and fold.unclosed and process.job != "recovered":
+        yield f"takes {fold.end} as the end", state, process.at("move", job="before open")
+    else:
+        yield f"takes {fold.end} as the end", state, opening(process, process.job == "recovered")
+
+
+def looks_again(state, process, mutation):
+    """Whether a snapshot tells that what was read may have been removed, or be stray, when it was read."""
+    if mutation == "skip the look":
+        return False
+    if mutation == "read at or below the snapshot":
+        return state.snapshot.end > process.fold.end
+    if mutation in WORDING:  # a reader at the end; a writer only after its open
+        return (
+            process.step == "end"
+            and process.name[0] != "W"
+            and state.snapshot.end > process.fold.end
+        )
+    return state.snapshot.end > process.fold.base
+
+
+def opening(process, recovered):
+    fold = process.fold
+    entry = Entry("open", fold.epoch + 1, process.owner, None, fold.last)
+    return process.at("append", job=(fold.end + 1, entry, recovered))
+
+
+def append_steps(state, process, mutation):
+    number, entry, _ = process.job
+    if number < len(state.log) and state.log[number]:
+        yield f"appends {number}, {show(entry)}: taken", state, process.at("settle")
+    elif number < len(state.log):  # else: bound of the model
+        yield f"appends {number}, {show(entry)}", put(state, number, entry), accepted(process)
+        if state.faults:
+            hasty = mutation == "move before prepare is settled" and entry.kind == "prepare"
+            yield (
+                f"appends {number}, {show(entry)}: no answer",
+                unanswered(state, ("append", number, entry)),
+                accepted(process) if hasty else process.at("settle"),
+            )
+
+
+def accepted(process):
+    entry = process.job[1]
+    fold = extend(process.fold, entry)
+    if fold is None:
+        return process.at("damaged")
+    if entry.kind == "open":
+        return process.at("opened", fold=fold)
+    return process.at("move" if entry.kind == "prepare" else "own", fold=fold, job=None)
+
+
+def settle_steps(state, process, mutation):
+    """An unclear append is settled by reading the number."""
+    number, entry, recovered = process.job
+    found = state.log[number]
+    if (
+        mutation == "retry with other content"
+        and entry.kind == "prepare"
+        and entry.file.copy == 1
+        and found in (None, entry)
+    ):
+        other = entry._replace(
+            file=entry.file._replace(copy=2), before=found.checksum if found else entry.before
+        )
+        number += found is not None
+        yield (
+            f"tries other content as {number}",
+            state._replace(files=state.files | {(other.file, "source")}),
+            process.at("append", job=(number, other, False)),
+        )
+    elif found is None:
+        yield f"reads {number}: nothing there, the same again", state, process.at("append")
+    elif found == entry:
+        yield f"reads {number}: its own", state, accepted(process)
+    elif entry.kind == "open":
+        yield (
+            f"reads {number}, {show(found)}: folds again",
+            state,
+            process.at("off", fold=None, job="recovered" if recovered else None),
+        )
+    else:
+        yield (
+            f"reads {number}, {show(found)}",
+            state,
+            process.at("fenced" if found.epoch > entry.epoch else "damaged", fold=None, job=None),
+        )
+
+
+def opened_steps(state, process, mutation):
+    number, _, recovered = process.job
+    if state.snapshot.end >= number and mutation != "skip the look":
+        yield (
+            f"sees snapshot {state.snapshot.end}: {number} had been removed",
+            state,
+            process.at("off", fold=None, job=None),
+        )
+    else:
+        yield (
+            "owns the slice",
+            state,
+            process.at("move" if process.fold.unclosed and not recovered else "own", job=None),
+        )
+
+
+def owning_steps(state, process, setting, mutation):
+    fold, number = process.fold, process.fold.end + 1
+    if fold.next < setting.batches:
+        file = File(fold.next, fold.epoch, process.owner)
+        entry = Entry("prepare", fold.epoch, process.owner, file, fold.last)
+        yield (
+            f"plans and writes {show(file)}",
+            state._replace(files=state.files | {(file, "source")}),
+            process.at("append", job=(number, entry, False)),
+        )
+    if fold.unclosed:
+        entry = Entry("commit", fold.epoch, process.owner, None, fold.last)
+        yield "is idle", state, process.at("append", job=(number, entry, False))
+    if setting.archive and fold.closed.end > fold.base:  # perhaps long after the slice was lost
+        point = fold.closed
+        newest = (
+            point
+            if mutation == "one snapshot name"
+            else max(point, state.snapshot, key=lambda each: each.end)
+        )
+        yield (
+            f"writes snapshot {point.end}",
+            state._replace(snapshot=newest, removable=max(state.removable, point.end)),
+            process.at("own", fold=fold._replace(base=point.end)),
+        )
+
+
+def moving_steps(state, process):
+    """Link without overwrite, then unlink; on an error look at the source, then at the target."""
+    file, step = process.fold.unclosed, process.step
+    source, target = (file, "source"), (file, "target")
+    if step == "move" and can_link(state, file):
+        yield (
+            f"links {show(file)}",
+            state._replace(files=state.files | {target}),
+            process.at("unlink"),
+        )
+        if state.faults:
+            yield (
+                f"links {show(file)}: no answer",
+                unanswered(state, ("link", file)),
+                process.at("probe"),
+            )
+    elif step == "move":
+        yield f"links {show(file)}: error", state, process.at("probe")
+    elif step == "unlink":
+        yield f"unlinks {show(file)}", state._replace(files=state.files - {source}), moved(process)
+    elif step == "probe":
+        yield (
+            f"looks at the source of {show(file)}",
+            state,
+            process.at("source there" if source in state.files else "source gone"),
+        )
+    elif target in state.files:
+        yield f"finds {show(file)} already moved", state, moved(process)
+    else:
+        yield (
+            f"finds no target of {show(file)}",
+            state,
+            process.at("move" if step == "source there" else "lost"),
+        )
+
+
+def moved(process):
+    if process.job == "before open":  # mutation only
+        return opening(process, True)
+    return process.at("done", fold=None) if process.name[0] == "R" else process.at("own", job=None)
+
+
+def cleaning_steps(state, process, mutation):
+    """The janitor goes by what it read, however long ago that was."""
+    fold, epoch = process.fold, process.job
+    closed = fold.next - (fold.unclosed is not None)
+    for file in sorted(file for file, place in state.files if place == "source"):
+        wrongly = (
+            mutation == "clean the unclosed batch" and file == fold.unclosed and file.epoch == epoch
+        )
+        if wrongly or file != fold.unclosed and (file.epoch < epoch or file.offset < closed):
+            yield (
+                f"deletes {show(file)}",
+                state._replace(files=state.files - {(file, "source")}),
+                process,
+            )
+
+
+def process_steps(state, process, setting, mutation):
+    step = process.step
+    if step in ("off", "read", "end", "damage"):
+        yield from reading_steps(state, process, mutation)
+    elif step == "append":
+        yield from append_steps(state, process, mutation)
+    elif step == "settle":
+        yield from settle_steps(state, process, mutation)
+    elif step == "opened":
+        yield from opened_steps(state, process, mutation)
+    elif step == "own":
+        yield from owning_steps(state, process, setting, mutation)
+    elif step == "clean":
+        yield from cleaning_steps(state, process, mutation)
+    elif step in ("move", "unlink", "probe", "source there", "source gone"):
+        yield from moving_steps(state, process)
+    if process.name[0] == "W" and process.life < setting.lives and step not in ("off", "fenced"):
+        yield "crashes", state, Process(process.name, life=process.life + 1)
+
+
+def steps(state, setting, mutation):
+    yield from late_effects(state)
+    if setting.archive:
+        yield from removals(state, mutation)
+    for index, process in enumerate(state.processes):
+        for label, after, changed in process_steps(state, process, setting, mutation):
+            processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
+            yield f"{process.name}: {label}", after._replace(processes=processes)
+
+
+# ---- invariants
+
+
+def violation(state):
+    """What is wrong with the storage, or None. Includes a recovery by a fresh process that nothing disturbs (I5)."""
+    prepared = [entry.file for entry in state.history if entry.file]
+    final = [file for file, place in state.files if place == "target"]
+    if [file.offset for file in prepared] != list(range(len(prepared))):
+        return "I1: the offsets of the prepares are " + ", ".join(
+            str(file.offset) for file in prepared
+        )
+    if len({file.offset for file in final}) < len(final):
+        return "I1: an offset is in two final files"
+    for file in final:
+        if file not in prepared:
+            return f"I3: {show(file)} is final and no prepare names it"
+    for number, entry in enumerate(state.log):
+        if entry and entry.kind == "prepare" and entry != state.history[number]:
+            return f"I4: {show(entry)} was created again as {number}"
+    for file in prepared:
+        if (file, "source") not in state.files and file not in final:
+            return f"I5: {show(file)} was prepared and is gone: offset {file.offset} is lost"
+    for file in [entry.file for entry in state.history if entry.kind != "open"][:-1]:
+        if file and file not in final:
+            return f"I5: {show(file)} is closed and not final: offset {file.offset} is lost"
+    truth = begin(EMPTY)
+    for number, entry in enumerate(state.history):
+        truth = extend(truth, entry)
+        if truth is None:
+            return f"I6: {number}, {show(entry)} does not follow the entry before it: the log never folds again"
+    fresh = begin(state.snapshot)
+    while isinstance(fresh, Fold):
+        known, fresh = fresh, read_number(state, fresh)
+    if fresh == "damage" or known[:5] != truth[:5]:
+        return f"I5: recovery folds to {known.end}, next offset {known.next}; the truth is {truth.end}, {truth.next}"
+    recovered = {file.offset for file in final} | (
+        {known.unclosed.offset} if known.unclosed else set()
+    )
+    if recovered != set(range(known.next)):
+        return f"I5: recovery yields the offsets {sorted(recovered)} of {known.next}"
+    return None
+
+
+def show(thing):
+    if isinstance(thing, File):
+        return f"file {thing.offset} of {thing.owner}" + ("'" if thing.copy > 1 else "")
+    if thing is None:
+        return "missing: goes on from the snapshot"
+    return f"{thing.kind} by {thing.owner}, epoch {thing.epoch}" + (
+        f", {show(thing.file)}" if thing.file else ""
+    )
+
+
+def explore(setting, mutation=None):
+    """Breadth first, so that a counterexample is a shortest one. Returns (states, what is wrong, trace)."""
+    first = Entry("open", 1, "W0.1", None, None)
+    owner = Process("W0", "own", 1, extend(begin(EMPTY), first))
+    state = State(
+        (first,) + (None,) * (setting.numbers - 1),
+        (first,),
+        EMPTY,
+        -1,
+        frozenset(),
+        frozenset(),
+        setting.faults,
+        (owner,) + tuple(Process(name) for name in setting.others),
+    )
+    reached, queue, verdicts = {state: None}, deque([state]), {}
+    while queue:
+        state = queue.popleft()
+        storage = state[:5]
+        if storage not in verdicts:
+            verdicts[storage] = violation(state)
+        wrong = verdicts[storage]
+        for process in state.processes:
+            if process.step in ("damaged", "lost") and mutation != WORDING[2]:
+                wrong = (
+                    wrong or f"I6: {process.name} stops, {process.step}, and no storage was damaged"
+                )
+        if wrong:
+            states, trace = len(reached), []
+            while reached[state]:
+                label, state = reached[state]
+                trace.append(label)
+            return states, wrong, trace[::-1]
+        for label, after in steps(state, setting, mutation):
+            if after not in reached:
+                reached[after] = (label, state)
+                queue.append(after)
+    return len(reached), None, []
+
+
+# ---- what is explored
+
+LATE = Setting("two writers, archiver, an unanswered call", ("W1",), 3, 5, faults=1, archive=True)
+RESTART = Setting("two writers that restart, an unanswered call", ("W1",), 2, 5, faults=1, lives=2)
+THREE = Setting("three writers, archiver", ("W1", "W2"), 2, 4, archive=True)
+CLEAN = Setting("two writers, archiver, janitor", ("W1", "J"), 2, 4, archive=True)
+HELP = Setting("two writers, recovery helper, an unanswered call", ("W1", "R"), 2, 5, faults=1)
+LATE_CLEAN = Setting("two writers, janitor, an unanswered call", ("W1", "J"), 2, 4, faults=1)
+SETTINGS = (LATE, RESTART, THREE, CLEAN, HELP, LATE_CLEAN)
+MUTATIONS = (
+    ("remove old open entries", LATE),
+    ("skip the look", LATE),
+    ("one snapshot name", LATE),
+    ("retry with other content", RESTART),
+    ("move before prepare is settled", RESTART),
+    ("recover before open", RESTART),
+    ("epoch from the highest open", CLEAN),
+    ("clean the unclosed batch", CLEAN),
+    ("read at or below the snapshot", CLEAN),
+    *((wording, CLEAN) for wording in WORDING),
+)
+
+
+def main():
+    good = True
+    for mutation, setting in [(None, setting) for setting in SETTINGS] + list(MUTATIONS):
+        if sys.argv[1:] and mutation not in sys.argv[1:]:
+            continue
+        started = time.monotonic()
+        states, wrong, trace = explore(setting, mutation)
+        good &= (wrong is None) == (mutation is None)
+        verdict = f"found: {wrong}" if wrong else "holds" if mutation is None else "NOT CAUGHT"
+        took = time.monotonic() - started
+        print(
+            f"{mutation or 'protocol'} [{setting.name}] {states:,} states, {took:.1f} s: {verdict}",
+            *trace,
+            sep="\n    ",
+            flush=True,
+        )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The executable model, in its larger settings: a minute, so not in `make check`."""
+
+import pytest
+from model.landing_log import LATE_CLEAN, MUTATIONS, SETTINGS, Setting, explore
+
+SLOW = {
+    "recover before open": "I5",
+    "epoch from the highest open": "I5",
+    "look only at the end, go past stops": "I5",
+}
+
+
+@pytest.mark.parametrize(
+    "setting", [each for each in SETTINGS if each is not LATE_CLEAN], ids=lambda each: each.name
+)
+def test_the_protocol_holds(setting: Setting):
+    _, wrong, trace = explore(setting)
+    assert wrong is None, trace
+
+
+@pytest.mark.parametrize(("mutation", "invariant"), SLOW.items())
+def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
+    _, wrong, _ = explore(dict(MUTATIONS)[mutation], mutation)
+    assert wrong is not None
+    assert wrong.startswith(f"{invariant}: ")
+
+
+def test_every_mutation_is_played_here_or_with_the_smaller_settings():
+    from tests.property.test_model import FAST  # noqa: PLC0415
+
+    assert {*FAST, *SLOW} == set(dict(MUTATIONS))
