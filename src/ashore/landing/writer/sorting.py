@@ -17,7 +17,7 @@ from ashore.errors import BadRecord
 from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
 from ashore.formats.ddl import Schema
 from ashore.landing.batch import BatchOrder, TableSpec
-from ashore.landing.writer.data_file import Piece, Stretch
+from ashore.landing.writer.data_file import Piece, Stretch, highest
 from ashore.landing.writer.dead import DEAD_DDL, DEAD_SCHEMA, build_dead_rows
 from ashore.landing.writer.keep import KeepFilter
 from ashore.landing.writer.runs import Run
@@ -110,7 +110,7 @@ class TopicSorter:
         event_ms = self._read_event_times(run, rows)
         placement = place(event_ms, self._lateness)
         buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
-        result = Sorted(filtered=rows.filtered, event_max_ms=self._find_event_max(event_ms))
+        result = Sorted(filtered=rows.filtered)
         self._count(result.counters, rows, placement)
         bad = list(rows.bad)
         placed = self._build_placed(run, rows, event_ms, is_split=len(buckets.values) > 1)
@@ -136,10 +136,10 @@ class TopicSorter:
     def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:
         """Return the highest event time that is plausible: it may become a watermark."""
         limit = self._lateness.now_ms + self._lateness.future_max_ms
-        highest: int | None = pc.max(event_ms).as_py()
-        if highest is not None and highest > limit:
-            highest = pc.max(event_ms.filter(pc.less_equal(event_ms, limit))).as_py()
-        return highest
+        found: int | None = pc.max(event_ms).as_py()
+        if found is not None and found > limit:
+            found = pc.max(event_ms.filter(pc.less_equal(event_ms, limit))).as_py()
+        return found
 
     def _count(self, counters: Counter[str], rows: Rows, placement: Placement) -> None:
         counters["unknown_fields"] += rows.unknown_fields
@@ -185,7 +185,9 @@ class TopicSorter:
             offsets = offsets.take(kept)
         if not len(offsets):
             return
-        times = pc.min_max(_take(placed.event_ms, chosen))
+        event_ms = _take(placed.event_ms, chosen)
+        times = pc.min_max(event_ms)
+        result.event_max_ms = highest(result.event_max_ms, self._find_event_max(event_ms))
         result.add(
             Piece(
                 target,

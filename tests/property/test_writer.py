@@ -1,0 +1,313 @@
+"""A record is in exactly one place, and what a task reports is what the storage holds."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.writer.orders import (
+    HOUR_MS,
+    NOW_MS,
+    Counting,
+    a_batch,
+    a_record,
+    all_files,
+    an_order,
+    read_back,
+    spec,
+)
+
+from ashore.errors import StorageError
+from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
+from ashore.landing.writer import write_task
+from ashore.landing.writer.pool import Limits
+from ashore.landing.writer.runs import FETCHED
+from ashore.protocol.files import Role
+from ashore.protocol.positions import OffsetRange
+from ashore.testing import FailBefore, FaultyStorage
+
+WATERMARK_MS = NOW_MS - HOUR_MS
+AFTER_MS = 2 * HOUR_MS
+LONG = "x" * 300
+
+STRUCT = pa.struct([("id", pa.int64()), ("ts", pa.int64()), ("country", pa.string())])
+WITH_SPARK = FETCHED.append(pa.field("decoded", STRUCT)).append(pa.field("keep", pa.bool_()))
+
+
+def a_table(name, policy, **changes):
+    late = LateRule(AFTER_MS, policy, HOUR_MS)
+    return spec(table=f"ods.{name}", late=late, **changes)
+
+
+TABLES = {
+    "dead": a_table("dead", "rehome"),
+    "drop": a_table("drop", "keep", on_invalid="drop", timezone="America/St_Johns"),
+    "side": a_table("side", "side", partition_by=("country", "date")),
+    "spark": a_table("spark", "side", is_decoded_by_spark=True, partition_by=()),
+}
+TIMES = {
+    "good": st.integers(WATERMARK_MS - AFTER_MS, NOW_MS + HOUR_MS),
+    "late": st.integers(WATERMARK_MS - 9 * AFTER_MS, WATERMARK_MS - AFTER_MS - 1),
+    "future": st.integers(NOW_MS + HOUR_MS + 1, NOW_MS + 99 * HOUR_MS),
+    "untimed": st.none(),
+    "unnameable": st.just(NOW_MS),
+    "bad": st.just(NOW_MS),
+    "tombstone": st.just(NOW_MS),
+    "filtered": st.just(NOW_MS),
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """A record, and where it has to be."""
+
+    topic: str
+    partition: int
+    offset: int
+    kind: str
+    ts: int | None
+    country: str | None
+
+    @property
+    def place(self):
+        return (self.topic, self.partition, self.offset)
+
+    @property
+    def record(self):
+        row = {"id": self.offset, "ts": self.ts, "country": self.country}
+        value = {"bad": b"{bad", "tombstone": None}.get(self.kind, row)
+        columns = a_record(self.offset, value, topic=self.topic, partition=self.partition)
+        is_bad = self.kind in ("bad", "tombstone")
+        return {
+            **columns,
+            "decoded": None if is_bad else row,
+            "keep": None if is_bad else self.kind != "filtered",
+        }
+
+    @property
+    def is_bad(self):
+        if self.kind == "unnameable":
+            return "country" in TABLES[self.topic].partition_by
+        return self.kind in ("bad", "tombstone")
+
+    @property
+    def outcome(self):
+        """The role of its file, or `filtered` or `dropped`."""
+        table = TABLES[self.topic]
+        if self.is_bad:
+            return Role.DEAD if table.on_invalid == "dead_letter" else "dropped"
+        if self.kind == "filtered" and table.is_decoded_by_spark:
+            return "filtered"
+        if self.kind in ("late", "future") and table.late.policy == "side":
+            return Role.LATE
+        return Role.MAIN
+
+    @property
+    def partition_values(self):
+        """What the directory has to say, by the rules of the late policy."""
+        table = TABLES[self.topic]
+        if self.outcome is Role.DEAD:
+            return (("date", f"{_local(NOW_MS, table):%Y-%m-%d}"),)
+        is_own = self.ts is not None and (
+            self.kind not in ("late", "future")
+            or (self.kind == "late" and table.late.policy == "keep")
+        )
+        local = _local(self.ts if is_own else NOW_MS, table)
+        known = {"date": f"{local:%Y-%m-%d}", "hour": f"{local:%H}", "country": self.country}
+        return tuple((name, known[name]) for name in table.partition_by)
+
+
+def _local(time_ms, table):
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(ZoneInfo(table.timezone))
+
+
+@st.composite
+def fates(draw):
+    """Runs of several shards, mixed; offsets of a shard ascend, with holes."""
+    offsets: Counter = Counter()
+    records = []
+    for _ in range(draw(st.integers(0, 8))):
+        topic, partition = draw(st.sampled_from(sorted(TABLES))), draw(st.integers(0, 1))
+        for _ in range(draw(st.integers(1, 12))):
+            offsets[topic, partition] += draw(st.integers(1, 3))
+            kind = draw(st.sampled_from(sorted(TIMES)))
+            country = LONG if kind == "unnameable" else draw(st.sampled_from(["CN", "D/E", None]))
+            records.append(
+                Fate(topic, partition, offsets[topic, partition], kind, draw(TIMES[kind]), country)
+            )
+    return records
+
+
+def cut(draw, records):
+    """Cut records into batches as a reader might. Spark decodes a topic in a job of its own."""
+    batches, rest = [], list(records)
+    while rest:
+        count = draw(st.integers(1, len(rest)))
+        is_spark = TABLES[rest[0].topic].is_decoded_by_spark
+        taken = rest[:count]
+        for index, each in enumerate(taken):
+            if TABLES[each.topic].is_decoded_by_spark != is_spark:
+                taken = taken[:index]
+                break
+        rows = [each.record for each in taken]
+        batches.append(a_batch(rows, WITH_SPARK if is_spark else FETCHED))
+        rest = rest[len(taken) :]
+    return batches
+
+
+def orders(draw):
+    roll_bytes = draw(st.sampled_from([1, 3000, 10**9]))
+    tables = {topic: replace(table, roll_bytes=roll_bytes) for topic, table in TABLES.items()}
+    watermarks = [(table.table, WATERMARK_MS) for table in tables.values()]
+    return an_order(tables, watermarks=sorted(watermarks))
+
+
+def where(each, row):
+    """Return topic, partition and offset of a row that was read back."""
+    if each.target.role is Role.DEAD:
+        return (row["topic"], row["partition"], row["offset"])
+    return (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"])
+
+
+def rows_by_place(files):
+    """Return each row with its file, by topic, partition and offset: once each."""
+    rows = [(where(each, row), (each.target, row)) for each in files for row in each.rows]
+    assert len(dict(rows)) == len(rows), "a record is in two places"
+    return dict(rows)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), fates())
+def test_every_record_is_in_exactly_one_place(data, records):
+    order = orders(data.draw)
+    limits = Limits(data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2)))
+    storage = Counting()
+    result = write_task(order, storage, 7, cut(data.draw, records), limits=limits)
+    files = read_back(storage, order, result)
+    rows = rows_by_place(files)
+
+    inside = {each.place: each for each in records if isinstance(each.outcome, Role)}
+    assert rows.keys() == inside.keys()
+    for place, each in inside.items():
+        target, row = rows[place]
+        assert (target.role, target.values) == (each.outcome, each.partition_values)
+        if not each.is_bad:
+            assert (row["id"], row["ts"]) == (each.offset, each.ts)
+    check_ledger(order, result, records)
+    check_files(storage, result, files)
+    assert storage.open_most <= limits.open_max + limits.closing_max
+    assert storage.open_now == 0
+
+
+def check_ledger(order, result, records):
+    """Each shard's counts are what became of its records."""
+    merge_results(order, [result])
+    assert TaskResult.from_bytes(result.to_bytes()) == result
+    expected: dict = {}
+    for each in records:
+        expected.setdefault((each.topic, each.partition), Counter())[each.outcome] += 1
+    found = {
+        (read.key.stream, int(read.key.shard)): (
+            read.fetched,
+            read.landed,
+            read.dead,
+            read.filtered,
+            read.dropped,
+        )
+        for read in result.reads
+    }
+    assert found == {
+        shard: (
+            counts.total(),
+            counts[Role.MAIN] + counts[Role.LATE],
+            counts[Role.DEAD],
+            counts["filtered"],
+            counts["dropped"],
+        )
+        for shard, counts in expected.items()
+    }
+    for read in result.reads:
+        times = [
+            each.ts
+            for each in records
+            if (each.topic, str(each.partition)) == (read.key.stream, read.key.shard)
+            if each.outcome in (Role.MAIN, Role.LATE) and each.ts is not None
+            if each.kind != "future"
+        ]
+        assert read.event_max_ms == max(times, default=None)
+
+
+def check_files(storage, result, files):
+    """What is listed is what is there, and says of itself what it holds."""
+    assert sorted(each.path for each in files) == all_files(storage, "ods.db")
+    for each in files:
+        listed = each.file
+        assert listed.size_bytes == len(each.content)
+        assert listed.checksum == hashlib.blake2b(each.content, digest_size=8).hexdigest()
+        rows = each.rows
+        assert listed.rows == len(rows) == sum(span.rows for span in listed.spans)
+        for span in listed.spans:
+            shard = result.reads[span.shard].key
+            offsets = [
+                offset
+                for topic, partition, offset in (where(each, row) for row in rows)
+                if (topic, str(partition)) == (shard.stream, shard.shard)
+                if span.start <= offset < span.end
+            ]
+            assert (offsets[0], offsets[-1] + 1) == (span.start, span.end)
+            assert span.rows == len(offsets)
+        times = [row["ts"] for row in rows if row.get("ts") is not None]
+        assert listed.event_min_ms == min(times, default=None)
+        assert listed.event_max_ms == max(times, default=None)
+    # Offsets of a shard ascend here, so files of one target can be told apart by their spans.
+    assert "overlapping_spans" not in dict(result.counters)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), fates())
+def test_lost_files_are_landed_again_with_the_same_rows(data, records):
+    order = orders(data.draw)
+    storage = Counting()
+    batches = cut(data.draw, records)
+    result = write_task(order, storage, 7, batches, limits=Limits(2, 1))
+    files = read_back(storage, order, result)
+    lost = [each for each in files if data.draw(st.booleans())]
+    keep = tuple(
+        KeepSpan(
+            each.target.table,
+            each.target.partition,
+            result.reads[span.shard].key,
+            OffsetRange(span.start, span.end),
+        )
+        for each in lost
+        for span in each.file.spans
+    )
+    again = replace(order, keep=keep)
+    elsewhere = Counting()
+    relanded = write_task(again, elsewhere, 0, cut(data.draw, records))
+    merge_results(again, [relanded])
+    assert rows_by_place(read_back(elsewhere, again, relanded)) == rows_by_place(lost)
+    assert sum(read.fetched for read in relanded.reads) == sum(each.file.rows for each in lost)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data(), fates())
+def test_a_storage_that_fails_at_any_call_fails_the_task_and_lists_nothing(data, records):
+    order = orders(data.draw)
+    limits = Limits(2, 2)
+    batches = cut(data.draw, records)
+    fine = FaultyStorage(Counting())
+    write_task(order, fine, 7, batches, limits=limits)
+    if not fine.calls:
+        return
+    number = data.draw(st.integers(1, len(fine.calls)))
+    inner = Counting()
+    with pytest.raises(StorageError, match="injected"):
+        write_task(order, FaultyStorage(inner, [FailBefore(number)]), 7, batches, limits=limits)
+    assert inner.open_now == 0
+    assert all(path.endswith(".in-progress") for path in all_files(inner, "ods.db"))
