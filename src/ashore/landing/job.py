@@ -140,4 +140,5 @@ def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: floa
         ),
         remember_ms=max(seal.remember_ms for seal in seals),
         deadline_s=deadline_s,
+        commit_group=job.commit_group,
     )

@@ -55,6 +55,7 @@ class SlicePlan:
     limits: Limits
     remember_ms: int
     deadline_s: float
+    commit_group: str | None = None  # where next offsets are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class SliceLoop:
         self._finish()
         lag = self.lag() if plan.is_behind else 0
         self.parts.progress.landed(self.plan.name.slice, written.rows, len(written.files), lag)
+        self._show_offsets()
         self._snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
@@ -243,6 +245,18 @@ class SliceLoop:
         self._must_open = True
         self._closing = self._committer.finish()
         self._must_open = False
+
+    def _show_offsets(self) -> None:
+        """Show next offsets in the job's group. For tools that watch lag: nothing rests on it."""
+        group = self.plan.commit_group
+        if group is None:
+            return
+        current = self.parts.log.fold.current()
+        shown = {StreamShard(key.stream, key.shard): state.next for key, state in current.items()}
+        try:
+            self.parts.source.show_offsets(group, shown)
+        except SourceError as error:
+            self.parts.progress.trouble(self.plan.name.slice, f"commit_group: {error.message}")
 
     def _idle(self) -> None:
         """Close the last entry, or look whether the log is still ours."""

@@ -7,7 +7,7 @@ transaction.
 What it must not know: tables, batches, the log.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -88,6 +88,13 @@ class Source(Protocol):
 
     def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
         """Yield the committed records of a range, in order. Not for the landing path."""
+        ...
+
+    def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
+        """Show next offsets under a consumer group, for tools that watch lag.
+
+        Nothing is ever read from there.
+        """
         ...
 
     def close(self) -> None:

@@ -3,14 +3,15 @@
 What it is: the driver's questions to a Kafka cluster: topics and their ids, offsets, open
 transactions, ranges to read again.
 What it promises: an end is the last stable offset, so that no transaction that is open can add or
-drop a record below it. Asked by several threads at once. Nothing is written to Kafka, not even a
-group's offsets.
+drop a record below it. Asked by several threads at once. Nothing is written to Kafka but, where
+the job names a group for it, that group's offsets.
 What it must not know: tables, batches, the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaException,
     TopicCollection,
@@ -127,6 +128,21 @@ class KafkaSource:
                 shard=shard.shard,
             )
         return read_range(self._cluster, shard, offsets)
+
+    def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
+        """Commit next offsets for a consumer group that has no members."""
+
+        def attempt(client: AdminClient, wait_s: float) -> None:
+            shown = [
+                TopicPartition(each.stream, int(each.shard), offset)
+                for each, offset in offsets.items()
+            ]
+            asked = [ConsumerGroupTopicPartitions(group, shown)]
+            answers = client.alter_consumer_group_offsets(asked, request_timeout=wait_s)
+            for answer in answers.values():
+                wait_for(answer, wait_s)
+
+        self._admin.ask(attempt)
 
     def close(self) -> None:
         """Let go of connections. No call may follow."""

@@ -8,7 +8,7 @@ What it must not know: who reads it.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
@@ -48,6 +48,7 @@ class RecordedSource:
         self._lock = threading.RLock()
         self._streams: dict[str, _Stream] = {}
         self._created = 0
+        self.shown: dict[str, dict[StreamShard, int]] = {}  # by group
 
     # ---- what a test does
 
@@ -174,6 +175,11 @@ class RecordedSource:
             end = min(offsets.end, there.stable_end)
             found = [each for each in there.records if offsets.start <= each.offset < end]
         return iter(found)
+
+    def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
+        """See Source."""
+        with self._lock:
+            self.shown[group] = dict(offsets)
 
     def close(self) -> None:
         """See Source."""
