@@ -6,14 +6,13 @@ What it must not know: how an answer comes about.
 
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ashore import __version__
-from ashore.base.units import format_size, parse_duration_ms
+from ashore.base.units import format_size
 from ashore.cli import demo_view, output, run_view, status_view, verify_view
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
 from ashore.control import jobs
@@ -21,7 +20,7 @@ from ashore.control.demo import Demo
 from ashore.control.launch import JobLaunch
 from ashore.control.preflight import check_job
 from ashore.control.status import read_status
-from ashore.control.verify import VerifyOptions, verify_job
+from ashore.control.verify import verify_job
 from ashore.errors import EXIT_CODES
 from ashore.protocol.plan_commit import explain as explain_step
 from ashore.services import registry
@@ -98,10 +97,8 @@ def verify(
 ) -> None:
     """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
     with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
-        since_ms = _instant_ms(since, opened.clock.now_ms()) if since else None
         with shown_progress(quiet=as_json) as progress:
-            options = VerifyOptions(since_ms, progress)
-            result = verify_job(opened.job, opened.storage, opened.source, options)
+            result = verify_job(opened, since=since, progress=progress)
         if as_json:
             print_json(result.to_dict())
         else:
@@ -232,18 +229,6 @@ def services_status(as_json: AsJson = False, debug: Debug = False) -> None:
             return
         rows = [[name, str(each.state), str(each.endpoint or "")] for name, each in found.items()]
         print_table("", {"service": "left", "state": "left", "endpoint": "left"}, rows)
-
-
-def _instant_ms(text: str, now_ms: int) -> int:
-    """Return the instant that `2h` (ago) or an ISO 8601 time names."""
-    try:
-        return now_ms - parse_duration_ms(text)
-    except ValueError:
-        pass
-    try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither 2h nor 2026-11-21T08:00:00Z") from None
 
 
 def _say(lines: list[str], document: Mapping[str, object], *, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import open_job
 from ashore.control.launch import Event, JobLaunch
-from ashore.control.verify import VerifyOptions, VerifyResult, verify_job
+from ashore.control.verify import VerifyResult, verify_job
 from ashore.errors import ServiceError
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
@@ -101,8 +101,7 @@ class Demo:
             self._run_to_the_end(on_event)
             on_event({"event": "demo", "step": "verifying: log against files against Kafka"})
             with open_job(self.job_file) as opened:
-                options = VerifyOptions(progress=progress)
-                verdict = verify_job(opened.job, opened.storage, opened.source, options)
+                verdict = verify_job(opened, progress=progress)
         self._tidy()
         return DemoResult(verdict, self.directory, self.job_file, killed_at)
 
