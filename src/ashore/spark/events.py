@@ -6,6 +6,7 @@ What it must not know: who shows the events.
 """
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -44,7 +45,8 @@ def watch_parent(on_gone: Callable[[], None]) -> None:
     """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives."""
 
     def wait() -> None:
-        while sys.stdin.buffer.read(4096):
+        # The descriptor, not sys.stdin: its lock would be held when the interpreter ends.
+        while os.read(0, 4096):
             pass
         on_gone()
 
