@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ashore.formats.encode import Output, Sink
+from ashore.formats.wire import map_entries
 
 GROUP_BYTES = 32 << 20  # of Arrow memory; the writer may need as much again while it encodes
 SAMPLE_ROWS = 16_384
@@ -118,16 +119,10 @@ def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         for field, part in zip(array.type, array.flatten(), strict=True):
             yield from _leaves(f"{path}.{field.name}", part)
     elif pa.types.is_map(array.type):
-        # `keys` and `items` do not know that the array may be a slice; a list's `flatten` does.
-        entries = pa.ListArray.from_arrays(array.offsets, _entries(array)).flatten()
-        keys, items = entries.flatten()
+        keys, items = map_entries(array).flatten().flatten()
         yield from _leaves(f"{path}.key_value.key", keys)
         yield from _leaves(f"{path}.key_value.value", items)
     elif pa.types.is_list(array.type):
         yield from _leaves(f"{path}.list.element", array.flatten())
     else:
         yield path, array
-
-
-def _entries(array: pa.MapArray) -> pa.StructArray:
-    return pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])

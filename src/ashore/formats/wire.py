@@ -172,7 +172,10 @@ def _from_base64(column: pa.Array) -> pa.Array:
 
 
 def find_missing(table: pa.Table, schema: Schema) -> pa.BooleanArray | None:
-    """Return the rows of a wire table that break a NOT NULL, at any depth; None: none does."""
+    """Return the rows that break a NOT NULL, at any depth; None: none does.
+
+    `table` holds the columns of the schema as wire types, or as the types that tables hold.
+    """
     missing = None
     for field in schema.fields:
         column = table.column(field.name).combine_chunks()
@@ -196,10 +199,11 @@ def _missing_inside(column: pa.Array, data_type: DataType) -> pa.BooleanArray | 
             if missing is not None:
                 missing = pc.and_(missing, column.is_valid())  # a null struct lacks nothing
         case Array(element):
-            missing = _missing_in_items(column, _missing_inside(column.values, element))
+            missing = _missing_in_items(column, _missing_inside(column.flatten(), element))
         case Map(_, value):
-            items = column.values.field(1)
-            missing = _missing_in_items(column, _missing_inside(items, value))
+            entries = map_entries(column) if pa.types.is_map(column.type) else column
+            items = entries.flatten().field(1)
+            missing = _missing_in_items(entries, _missing_inside(items, value))
         case Atom() | Decimal():
             pass
         case _:
@@ -212,6 +216,12 @@ def _missing_in_items(column: pa.Array, missing: pa.BooleanArray | None) -> pa.B
         return None
     rows = pc.list_parent_indices(column).filter(missing)
     return pc.is_in(pa.array(range(len(column)), rows.type), value_set=rows)
+
+
+def map_entries(column: pa.MapArray) -> pa.ListArray:
+    """Return a map as a list of its entries. Most kernels know lists only."""
+    entry = pa.struct([column.type.key_field, column.type.item_field])
+    return column.cast(pa.list_(entry))
 
 
 def _has_required(data_type: DataType) -> bool:
