@@ -111,10 +111,13 @@ def read_file(storage: Storage, path: str, size_bytes: int, kind: tuple[str, Rol
 
 
 def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
-    parquet = pq.ParquetFile(pa.PythonFile(file, mode="r"), read_dictionary=[columns[0]])
-    if not set(columns) <= set(parquet.schema_arrow.names):
-        return int(parquet.metadata.num_rows), None
-    return int(parquet.metadata.num_rows), parquet.read(list(columns), use_threads=False)
+    footer = pq.read_metadata(pa.PythonFile(file, mode="r"))
+    if not set(columns) <= set(footer.schema.names):
+        return int(footer.num_rows), None
+    parquet = pq.ParquetFile(
+        pa.PythonFile(file, mode="r"), metadata=footer, read_dictionary=[columns[0]]
+    )
+    return int(footer.num_rows), parquet.read(list(columns), use_threads=False)
 
 
 def _read_orc(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:

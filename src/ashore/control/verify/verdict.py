@@ -80,16 +80,18 @@ def judge_part(
     """
     checked_by = _checked_by(part, found, since_ms)
     absent = found.absent if found else 0
+    missing = _missing(part, found).size  # unites what was found, which counts repetitions
+    duplicated = found.duplicated if found else 0
     if checked_by is not CheckedBy.PROVENANCE:
-        return PartVerdict(absent, found.duplicated if found else 0, 0, checked_by)
-    missing = _missing(part, found).size
+        return PartVerdict(absent, duplicated, 0, checked_by)
     present = part.read.offsets.size - missing
-    lost = max(0, part.rows - present, answer.records - part.allowance)
+    # A repetition may have been counted as a record of its own.
+    lost = max(0, part.rows - present - duplicated, answer.records - part.allowance)
     possible = max(0, answer.records + answer.unavailable - part.allowance)
     unprovable = max(0, possible - lost)
     if is_old and part.read.fetched == present + part.given_up + part.retired:
         unprovable = 0  # every record that was fetched is there
-    return PartVerdict(lost, found.duplicated if found else 0, unprovable, checked_by)
+    return PartVerdict(lost, duplicated, unprovable, checked_by)
 
 
 def find_repeats(ledger: Ledger, evidence: Evidence) -> dict[ShardKey, tuple[int, Runs]]:

@@ -1,0 +1,587 @@
+"""Verification: a lake in order passes, and each way to spoil it is seen."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.control.lakes import TABLE, Lake, describe, fill, make_lake
+
+from ashore.control.verify import (
+    CheckedBy,
+    ProblemKind,
+    Status,
+    VerifyResult,
+    parse_since,
+    verify_job,
+)
+from ashore.errors import JobFileInvalid, LogDamaged
+from ashore.landing.log_reader import read_log
+from ashore.protocol import names
+from ashore.protocol.entries import (
+    Commit,
+    Reland,
+    Retire,
+    RetiredPartition,
+    Skip,
+)
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.sources.base import StreamShard
+
+CLICKS_0 = StreamShard("clicks", "0")
+
+
+def kinds(result: VerifyResult) -> set[ProblemKind]:
+    return set(result.problem_counts)
+
+
+def only_problem(result: VerifyResult, kind: ProblemKind):
+    """Return the one problem of a kind, having checked that it makes the exit code 5."""
+    assert result.exit_code == 5
+    found = [problem for problem in result.problems if problem.kind is kind]
+    assert len(found) == 1, result.problems
+    return found[0]
+
+
+# ---- in order
+
+
+def test_a_lake_in_order_passes():
+    lake = make_lake()
+    result = lake.verify()
+    assert result.problems == ()
+    assert (result.exit_code, result.summary) == (0, "lost 0, duplicated 0")
+    (row,) = result.tables
+    assert (row.table, row.topics, row.partitions) == (TABLE, ("clicks",), 2)
+    tally = row.tally
+    counts = (tally.fetched, tally.landed, tally.dead, tally.filtered, tally.dropped)
+    # Offsets 7, 10, 11 and 12 are meant in both shards.
+    assert counts == (139, 131, 2, 4, 2)
+    assert (tally.batches, tally.files, tally.files_in_flight) == (2, 5, 2)
+    assert row.checked_by is CheckedBy.PROVENANCE
+    assert result.totals == tally
+    assert (result.slices[0].end, result.slices[0].unclosed) == (3, 3)
+
+
+def test_the_lake_of_these_tests_is_one_that_a_writer_could_have_made():
+    lake = make_lake()
+    assert read_log(lake.storage, lake.name).end == 3
+
+
+def test_it_asks_only_for_offsets_that_no_count_explains():
+    lake = make_lake()
+    lake.verify()
+    # Three records of shard 0 are accounted for, four offsets are missing: the marker.
+    assert [shard for shard, _ in lake.source.asked] == [CLICKS_0]
+
+
+def test_result_as_json_is_plain():
+    result = make_lake().verify().to_dict()
+    assert result["status"] == "ok"
+    assert result["tables"][0]["landed"] == 131
+
+
+@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
+def test_every_format_is_read_back(extension: str):
+    lake = make_lake(extension=extension)
+    assert lake.verify().exit_code == 0
+    entry = lake.land({lake.key(1): (40, 40)})
+    assert lake.verify().problems == ()
+    fill(lake.source, "clicks", 1, 3)
+    entry = lake.land({lake.key(1): (40, 43)}, twice={42})
+    assert lake.verify().totals.duplicated == 1
+    lake.overwrite(lake.final(entry), b"not what it says\n")
+    assert ProblemKind.FILE_UNREADABLE in kinds(lake.verify())
+
+
+def test_a_job_that_never_started_has_nothing_wrong():
+    lake = Lake()
+    lake.source.create("clicks")
+    result = lake.verify()
+    assert (result.exit_code, result.slices) == (0, ())
+
+
+# ---- files
+
+
+def test_a_missing_file_is_lost():
+    lake = make_lake()
+    path = lake.final(lake.entries[2])
+    lake.storage.delete(path)
+    result = lake.verify()
+    assert only_problem(result, ProblemKind.FILE_MISSING).place == path
+    rows = lake.files(lake.entries[2])[0][0].rows
+    assert (result.totals.lost, result.totals.duplicated) == (rows, 0)
+    assert result.tables[0].status is Status.WRONG
+
+
+def test_a_flipped_byte_is_seen():
+    lake = make_lake()
+    path = lake.final(lake.entries[3])
+    data = bytearray(lake.storage.read(path))
+    data[20] ^= 1
+    lake.overwrite(path, bytes(data))
+    assert only_problem(lake.verify(), ProblemKind.FILE_CHECKSUM).place == path
+
+
+def test_a_short_file_is_seen():
+    lake = make_lake()
+    path = lake.final(lake.entries[2], 2)
+    lake.overwrite(path, lake.storage.read(path)[:-9])
+    result = lake.verify()
+    assert {ProblemKind.FILE_SIZE, ProblemKind.FILE_UNREADABLE} <= kinds(result)
+    assert result.totals.lost == lake.files(lake.entries[2])[2][0].rows
+
+
+@pytest.mark.parametrize("table", ["ods.db/clicks", "ods.db/clicks__dead", "ods.db/clicks__late"])
+def test_a_foreign_file_is_seen_in_every_table(table: str):
+    lake = make_lake()
+    lake.storage.create(f"{table}/date=2026-11-21/part-0.parquet", b"x")
+    problem = only_problem(lake.verify(), ProblemKind.FILE_FOREIGN)
+    assert (problem.table, problem.place) == (TABLE, f"{table}/date=2026-11-21/part-0.parquet")
+
+
+def test_an_unlisted_file_of_ours_is_told_from_a_foreign_one():
+    lake = make_lake()
+    path = lake.final(lake.entries[2]).replace("a-main-1-0-", "a-main-1-9-")
+    lake.storage.create(path, b"x")
+    assert "batch 9" in only_problem(lake.verify(), ProblemKind.FILE_UNLISTED).text
+
+
+def test_invisible_files_are_nobodys_business():
+    lake = make_lake()
+    for name in ("_SUCCESS", ".hidden", "_temporary/0/part-0.parquet", ".ashore/x/y.parquet"):
+        lake.storage.create(f"ods.db/clicks/{name}", b"x")
+    assert lake.verify().problems == ()
+
+
+def test_only_the_first_twenty_of_a_kind_are_named():
+    lake = make_lake()
+    for number in range(25):
+        lake.storage.create(f"ods.db/clicks/{number}.parquet", b"x")
+    result = lake.verify()
+    assert result.problem_counts == {ProblemKind.FILE_FOREIGN: 25}
+    assert len(result.problems) == 20
+
+
+def test_a_row_count_that_the_footer_does_not_confirm_is_seen():
+    lake = make_lake()
+    path = lake.final(lake.entries[3], 0)
+    rows = [("clicks", 0, offset) for offset in range(60, 98, 2)]
+    assert path.split("/")[3] == "hour=00"
+    lake.relist(lake.entries[3], 0, lake.render(rows))
+    result = lake.verify()
+    assert ProblemKind.FILE_ROWS in kinds(result)
+    assert result.totals.lost == 6  # offset 98 of shard 0, and 30 to 38 of shard 1
+
+
+# ---- a job at work
+
+
+def test_files_of_the_unclosed_entry_may_still_be_pending():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.files_in_flight) == (0, 2)
+    lake.open()  # closes nothing
+    assert lake.verify().exit_code == 0
+    lake.append(Commit("idle"))
+    result = lake.verify()
+    assert result.problem_counts[ProblemKind.FILE_MISSING] == 2
+    assert result.totals.lost == 4
+    for _, pending, final in lake.files(entry):
+        lake.storage.move(pending, final)
+    assert lake.verify().exit_code == 0
+
+
+def test_what_lands_while_tables_are_listed_is_no_stranger():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    is_landed = False
+
+    class Busy:
+        """Lands a batch when the first directory of the table is listed."""
+
+        def __getattr__(self, name: str):
+            return getattr(storage, name)
+
+        def list(self, directory: str):
+            nonlocal is_landed
+            if directory.startswith("ods.db") and not is_landed:
+                is_landed = True
+                lake.land({lake.key(1): (40, 44)})
+            return storage.list(directory)
+
+    storage = lake.storage
+    opened = replace(lake.opened(), storage=Busy())
+    result = verify_job(opened)
+    assert is_landed
+    assert (result.problems, result.slices[0].end) == ((), 4)
+
+
+def test_a_damaged_log_is_not_judged():
+    lake = make_lake()
+    lake.overwrite(names.entry_path(lake.name, 2), b"{}")
+    with pytest.raises(LogDamaged):
+        lake.verify()
+
+
+# ---- logs that lie
+
+
+def test_a_hole_between_ranges_is_seen():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    lake.land({lake.key(1): (42, 50)})
+    problem = only_problem(lake.verify(), ProblemKind.RANGES)
+    assert (problem.place, problem.offsets) == ("clicks/1", (40,))
+    assert "hole [40, 42)" in problem.text
+
+
+def test_ranges_that_overlap_are_seen_and_so_are_their_records():
+    lake = make_lake()
+    lake.land({lake.key(1): (38, 40)})
+    result = lake.verify()
+    assert kinds(result) == {ProblemKind.RANGES, ProblemKind.DUPLICATED}
+    assert (result.totals.duplicated, result.totals.lost) == (2, 0)
+    assert only_problem(result, ProblemKind.DUPLICATED).offsets == (38, 39)
+
+
+def test_a_range_before_its_join_is_seen():
+    lake = make_lake()
+    lake.source.add_shard("clicks")
+    lake.land({lake.key(2): (0, 0)})
+    assert "never joined" in only_problem(lake.verify(), ProblemKind.RANGES).text
+
+
+@pytest.mark.parametrize("name", ["fetched", "filtered", "dropped", "landed", "dead"])
+def test_counts_that_do_not_add_up_are_seen(name: str):
+    lake = make_lake()
+    body = lake.entries[-1].body
+    read = body.shards[0]
+    wrong = replace(read, **{name: getattr(read, name) + 1})
+    lake.rewrite(replace(body, shards=(wrong, *body.shards[1:])))
+    assert ProblemKind.COUNTS in kinds(lake.verify())
+
+
+def test_spans_that_overlap_are_seen():
+    lake = make_lake()
+    body = lake.entries[-1].body
+    # Both main files, of odd and of even offsets, in one target: they can never overlap there.
+    files = tuple(replace(file, target=0) for file in body.files)
+    lake.rewrite(replace(body, files=files))
+    result = lake.verify()
+    assert result.problem_counts[ProblemKind.SPANS] == 2
+
+
+def test_a_span_outside_of_its_range_is_seen():
+    lake = make_lake()
+    body = lake.entries[-1].body
+    span = body.files[0].spans[0]
+    file = replace(body.files[0], spans=(replace(span, end=500), *body.files[0].spans[1:]))
+    lake.rewrite(replace(body, files=(file, *body.files[1:])))
+    assert "500" in only_problem(lake.verify(), ProblemKind.SPANS).text
+
+
+# ---- offsets
+
+
+def test_a_record_that_no_count_knows_is_lost():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    lake.land({lake.key(1): (40, 50)}, forgotten={43}, filtered={44})
+    result = lake.verify()
+    assert kinds(result) == {ProblemKind.LOST}
+    assert result.totals.lost == 1
+    # Either may be the filtered one: both are named.
+    assert only_problem(result, ProblemKind.LOST).offsets == (43, 44)
+
+
+def test_holes_in_the_source_are_not_lost():
+    lake = make_lake()
+    for _ in range(5):
+        fill(lake.source, "clicks", 1, 10)
+        lake.source.leave_hole(StreamShard("clicks", "1"), 3)
+    lake.land({lake.key(1): (40, 105)}, filtered={45, 46})
+    result = lake.verify()
+    assert (result.exit_code, result.totals.unprovable) == (0, 0)
+    assert len(lake.source.asked) == 2  # one range a shard
+
+
+def test_a_record_twice_in_one_file_is_seen():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    lake.land({lake.key(1): (40, 50)}, twice={44})
+    result = lake.verify()
+    assert (result.totals.duplicated, result.totals.lost) == (1, 0)
+    assert only_problem(result, ProblemKind.DUPLICATED).offsets == (44,)
+
+
+def test_a_record_twice_in_place_of_another_is_one_of_each():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    lake.land({lake.key(1): (40, 50)}, twice={44}, forgotten={46})
+    result = lake.verify()
+    assert kinds(result) == {ProblemKind.LOST, ProblemKind.DUPLICATED}
+    assert (result.totals.duplicated, result.totals.lost) == (1, 1)
+
+
+def test_the_rows_of_a_file_under_a_second_name_are_seen():
+    """A batch that claims offsets of its own and holds those of the batch before."""
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    entry = lake.land({lake.key(1): (40, 50)})
+    rows = [("clicks", 1, offset) for offset in (30, 32, 34, 36, 38)]
+    lake.relist(entry, 0, lake.render(rows))
+    result = lake.verify()
+    assert kinds(result) == {ProblemKind.PROVENANCE, ProblemKind.LOST, ProblemKind.DUPLICATED}
+    assert (result.totals.lost, result.totals.duplicated) == (5, 5)
+    assert only_problem(result, ProblemKind.DUPLICATED).offsets == (30, 32, 34, 36, 38)
+
+
+def test_a_record_in_the_main_and_the_dead_table_is_there_twice():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)}, dead={42, 43})
+    body = entry.body
+    dead = [
+        index for index, file in enumerate(body.files) if body.targets[file.target].role == "dead"
+    ]
+    rows = [("clicks", 1, offset) for offset in (40, 41)]
+    lake.relist(entry, dead[0], lake.render(rows, is_dead=True))
+    result = lake.verify()
+    assert (result.totals.lost, result.totals.duplicated) == (2, 2)
+
+
+def test_rows_of_a_topic_that_the_entry_does_not_list_are_seen():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 2)
+    entry = lake.land({lake.key(1): (40, 42)})
+    lake.relist(entry, 0, lake.render([("orders", 1, 40)]))
+    result = lake.verify()
+    assert "orders/1" in only_problem(result, ProblemKind.PROVENANCE).text
+    assert result.totals.lost == 1
+
+
+def test_offsets_of_two_generations_do_not_collide():
+    lake = make_lake()
+    lake.source.delete_and_recreate("clicks", 2)
+    fill(lake.source, "clicks", 0, 20)
+    lake.join(0, 1, generation=2)
+    lake.land({lake.key(0, 2): (0, 20)})
+    result = lake.verify()
+    assert result.totals.duplicated == 0
+    # The old generation cannot be asked. Shard 0: three records went elsewhere, and one offset
+    # more is missing, the marker: nobody can tell that it was one.
+    assert (result.totals.lost, result.totals.unprovable) == (0, 1)
+    assert (result.exit_code, result.summary) == (6, "lost 0, duplicated 0, unprovable 1")
+
+
+def test_an_old_generation_is_complete_where_every_record_fetched_is_there():
+    lake = Lake()
+    lake.source.create("clicks")
+    fill(lake.source, "clicks", 0, 5)
+    lake.source.leave_hole(CLICKS_0, 5)
+    lake.open()
+    lake.join(0)
+    lake.land({lake.key(0): (0, 10)})
+    lake.source.delete_and_recreate("clicks")
+    lake.join(0, generation=2)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.unprovable) == (0, 0)
+
+
+# ---- what the source can no longer tell
+
+
+def test_expired_offsets_are_unprovable():
+    lake = make_lake()
+    lake.source.expire(CLICKS_0, 55)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.unprovable) == (6, 1)
+    assert result.tables[0].status is Status.UNPROVABLE
+
+
+def test_expired_offsets_that_counts_explain_are_proved():
+    lake = make_lake()
+    lake.source.expire(StreamShard("clicks", "1"), 40)
+    assert lake.verify().exit_code == 0
+
+
+def test_a_lost_record_is_lost_though_others_have_expired():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 20)
+    lake.land({lake.key(1): (40, 60)}, forgotten={41, 55})
+    lake.source.expire(StreamShard("clicks", "1"), 50)
+    result = lake.verify()
+    assert (result.totals.lost, result.totals.unprovable) == (1, 1)
+    assert result.exit_code == 5
+
+
+def test_offsets_that_expire_while_they_are_read_are_no_holes():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 20)
+    lake.land({lake.key(1): (40, 60)}, forgotten={41})
+    read_again = lake.source.read_again
+
+    def expire_and_read(shard, offsets):
+        if shard.shard == "1":
+            lake.source.expire(shard, 45)
+            return iter(())  # as a consumer that was reset to the earliest offset
+        return read_again(shard, offsets)
+
+    lake.source.read_again = expire_and_read
+    assert lake.verify().totals.unprovable == 1
+
+
+def test_a_topic_that_was_replaced_is_not_taken_for_the_old_one():
+    lake = make_lake()
+    lake.source.delete_and_recreate("clicks", 2)
+    lake.source.leave_hole(CLICKS_0, 1000)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.unprovable) == (6, 1)
+    assert "another topic" in result.notes[0]
+
+
+def test_an_unreachable_source_leaves_things_unprovable():
+    lake = make_lake()
+    lake.source.is_reachable = False
+    result = lake.verify()
+    assert (result.exit_code, result.totals.unprovable) == (6, 1)
+    assert "no broker answers" in result.notes[0]
+
+
+# ---- given up on purpose
+
+
+def test_relanded_files_take_the_place_of_lost_ones():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
+    body = entry.body
+    lost = lake.files(entry)[0]
+    lake.storage.move(*lake.files(entry)[1][1:])
+    lake.storage.delete(lost[1])
+    assert lake.verify().totals.lost == 2
+    lake.open()
+    offsets = [40, 42]
+    data = lake.render([("clicks", 1, offset) for offset in offsets])
+    file = describe(0, [(0, offset) for offset in offsets], data)
+    reland = lake.append(
+        Reland(
+            entry=entry.number,
+            batch=body.batch,
+            now_ms=body.now_ms,
+            watermarks=(),
+            lost=(lost[0].unique,),
+            shards=tuple(read.key for read in body.shards),
+            targets=(body.targets[lost[0].target],),
+            files=(file,),
+        )
+    )
+    lake.storage.create(lake.final(reland), data)
+    result = lake.verify()
+    assert (result.exit_code, result.problems) == (0, ())
+    assert lake.source.asked[-1][0] == CLICKS_0  # nothing of shard 1 is unaccounted for
+    lake.storage.delete(lake.final(reland))
+    assert lake.verify().totals.lost == 2
+
+
+def test_lost_files_that_a_skip_gave_up_are_excused():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
+    lost = lake.files(entry)[0]
+    lake.storage.move(*lake.files(entry)[1][1:])
+    lake.storage.delete(lost[1])
+    lake.open()
+    given_up = ((lake.key(1), 2),)
+    lake.append(Skip((), entry.number, (lost[0].unique,), given_up, "somebody", "gone"))
+    result = lake.verify()
+    assert (result.exit_code, result.totals.given_up, result.totals.lost) == (0, 2, 0)
+
+
+def test_skipped_ranges_are_no_holes():
+    lake = make_lake()
+    skipped = ShardRange(lake.key(1), OffsetRange(40, 70))
+    lake.append(Skip((skipped,), None, (), (), "job", "gap: skip"))
+    result = lake.verify()
+    assert (result.exit_code, result.totals.skipped) == (0, 30)
+
+
+def test_retired_partitions_are_not_asked_for_and_may_be_half_gone():
+    lake = make_lake()
+    gone = RetiredPartition(TABLE, "date=2026-11-21/hour=00")
+    lake.append(Retire((gone,), "somebody", "old"))
+    paths = [path for e in lake.entries[2:4] for _, _, path in lake.files(e) if "hour=00" in path]
+    lake.storage.delete(paths[0])
+    result = lake.verify()
+    assert (result.exit_code, result.problems) == (0, ())
+    assert result.totals.retired > 0
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)})
+    later = next(path for _, _, path in lake.files(entry) if "hour=00" in path)
+    lake.storage.delete(later)
+    assert lake.verify().totals.lost == 2  # retired before it was landed: asked for
+
+
+# ---- less than everything
+
+
+def test_without_provenance_it_says_that_only_counts_were_checked():
+    lake = make_lake(provenance=False)
+    result = lake.verify()
+    assert result.exit_code == 0
+    assert result.tables[0].checked_by is CheckedBy.COUNTS
+    assert result.notes == (f"{TABLE} carries no offsets: only counts were checked",)
+    entry = lake.entries[-1]
+    rows = lake.files(entry)[0][0].rows
+    lake.relist(entry, 0, lake.render([("clicks", 0, 0)] * (rows - 2)))
+    result = lake.verify()
+    assert kinds(result) == {ProblemKind.FILE_ROWS, ProblemKind.LOST}
+    assert result.totals.lost == 2
+
+
+def test_since_bounds_what_is_read_and_says_so():
+    lake = make_lake()
+    lake.append(Commit("idle"), after_s=3600)
+    fill(lake.source, "clicks", 1, 4)
+    late = lake.land({lake.key(1): (40, 44)})
+    for entry in (lake.entries[2], late):
+        path = lake.final(entry)
+        data = bytearray(lake.storage.read(path))
+        data[20] ^= 1
+        lake.overwrite(path, bytes(data))
+    result = lake.verify(since="10m")
+    assert result.problem_counts == {ProblemKind.FILE_CHECKSUM: 1}
+    assert result.since_ms == lake.clock.now_ms() - 600_000
+    assert "not read" in result.notes[-1]
+    lake.storage.delete(lake.final(lake.entries[2]))
+    result = lake.verify(since="10m")
+    assert result.problem_counts[ProblemKind.FILE_MISSING] == 1
+    assert result.totals.lost == lake.files(lake.entries[2])[0][0].rows
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("2h", 10_000_000_000 - 7_200_000),
+        ("1795000000000", 1_795_000_000_000),
+        ("2026-11-18T11:06:40Z", 1_795_000_000_000),
+        ("2026-11-18T19:06:40+08:00", 1_795_000_000_000),
+        ("2026-11-18", 1_794_960_000_000),
+    ],
+)
+def test_since_may_be_written_in_many_ways(text: str, time_ms: int):
+    assert parse_since(text, 10_000_000_000) == time_ms
+
+
+def test_since_that_is_no_time_is_refused():
+    with pytest.raises(JobFileInvalid, match="yesterday"):
+        parse_since("yesterday", 0)
+
+
+def test_progress_is_told_of_every_step():
+    lake = make_lake()
+    seen = set()
+    verify_job(lake.opened(), progress=lambda step, done, total: seen.add(step))
+    assert seen == {"list", "log", "files", "kafka"}
