@@ -68,8 +68,10 @@ def run(
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
     with told(as_json=as_json, debug=debug):
         with jobs.open_job(job_file) as opened:
-            check_job(opened.job, opened.storage, opened.source)
+            preflight = check_job(opened.job, opened.storage, opened.source)
             name = opened.job.job
+        for table, reasons in preflight.slow:
+            talk.print(f"{table} decodes slowly: {'; '.join(reasons)}")
         launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
         raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
 

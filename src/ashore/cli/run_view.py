@@ -73,12 +73,6 @@ class RunState:
         if kind in ("trouble", "talk"):
             self.talk.append(str(event.get("message", "")))
             return self.talk[-1]
-        if kind == "slow_decode":
-            self.talk.append(
-                f"{event.get('table')}: Spark decodes this topic (slower): it has select, where or "
-                "a type that the columnar reader cannot take"
-            )
-            return self.talk[-1]
         if kind == "started":
             state.step, state.since_s = "started", now_s
             state.recent.clear()  # a restarted job: its rate is its own

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.errors import JobFileInvalid, PathMissing, StorageError
-from ashore.landing.job import slow_columns
+from ashore.landing.job import check_table, slow_reasons, table_spec
 from ashore.protocol import names
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
@@ -24,13 +24,13 @@ class Preflight:
     """What a job will do, as far as it is known before it starts."""
 
     tables: tuple[ResolvedTable, ...]
-    slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why Spark must decode its topic
+    slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why its topic decodes slowly
 
     def to_dict(self) -> dict[str, object]:
         """Return what `--json` prints."""
         return {
             "tables": {each.topic: str(each.table) for each in self.tables},
-            "decoded_by_spark": {table: list(reasons) for table, reasons in self.slow},
+            "decoded_slowly": {table: list(reasons) for table, reasons in self.slow},
         }
 
 
@@ -40,11 +40,12 @@ def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
     existing = source.list_streams()
     check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
-    slow = {
-        str(each.table): tuple(reasons)
-        for each in resolved.values()
-        if (reasons := slow_columns(each))
-    }
+    slow: dict[str, tuple[str, ...]] = {}
+    for each in resolved.values():
+        if not each.spec.select:  # what `select` makes only Spark can tell
+            check_table(job, each, table_spec(each))
+        if reasons := slow_reasons(each):
+            slow[str(each.table)] = tuple(reasons)
     return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))
 
 

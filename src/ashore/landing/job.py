@@ -7,14 +7,25 @@ What it must not know: how batches run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
 from pathlib import Path
 
 from ashore.config import Job, ResolvedTable, load_job, match_topics, select_topics
-from ashore.formats import json_supports, parse_ddl
+from ashore.errors import JobFileInvalid
+from ashore.formats import (
+    Schema,
+    json_slow_columns,
+    json_supports,
+    make_decoder,
+    open_encoder,
+    parse_ddl,
+    to_arrow,
+)
 from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.slice_loop import SlicePlan
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
+from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
 
 MAIN = "main"  # the one slice, until a job is told to have more
@@ -25,13 +36,50 @@ def load_job_file(path: str | Path) -> Job:
     return load_job(path, check_schema=lambda ddl: [field.name for field in parse_ddl(ddl).fields])
 
 
-def slow_columns(resolved: ResolvedTable) -> list[str]:
-    """Return why Spark must decode a topic: column names, `select`, `where`; empty: it need not."""
+def slow_reasons(resolved: ResolvedTable) -> list[str]:
+    """Return why a topic decodes slowly, in words for people; empty: it does not.
+
+    `select` and `where` are Spark SQL, so Spark decodes the topic; maps are rewritten one by one.
+    """
     spec = resolved.spec
-    reasons = [name for name in ("select", "where") if getattr(spec, name)]
-    if spec.decode == "json":
-        reasons += json_supports(parse_ddl(spec.ddl))
+    reasons = [f"{name} runs in Spark" for name in ("select", "where") if getattr(spec, name)]
+    if spec.decode == "json" and not reasons:
+        maps = json_slow_columns(parse_ddl(spec.ddl))
+        reasons += [f"column {name} holds a MAP" for name in maps]
     return reasons
+
+
+def check_table(job: Job, resolved: ResolvedTable, spec: TableSpec) -> None:
+    """Raise JobFileInvalid where a table's rows could not be decoded, placed or written."""
+    try:
+        schema = parse_ddl(spec.schema)
+        _check_columns(spec, schema)
+        if not spec.is_decoded_by_spark:
+            make_decoder(spec.decode, schema)
+        bucketer = Bucketer(spec.partition_by, spec.timezone, to_arrow(schema))
+        open_encoder(spec.format, BytesIO(), bucketer.file_schema).abandon()
+    except ValueError as error:
+        line = job.line_of("tables", resolved.item, "table")
+        raise JobFileInvalid(
+            f"{job.path}:{line}: tables[{resolved.item}]: {spec.table}: {error}",
+            hint="correct the schema or partition_by of this table",
+            file=job.path,
+            line=line,
+            key=f"tables[{resolved.item}]",
+        ) from None
+
+
+def _check_columns(spec: TableSpec, schema: Schema) -> None:
+    refused = json_supports(schema) if spec.decode == "json" else []
+    if refused:
+        raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
+    if spec.event_column is None:
+        return
+    found = [field for field in to_arrow(schema) if field.name == spec.event_column]
+    if not found:
+        raise ValueError(f"there is no column {spec.event_column} for the event time")
+    if not is_event_time(found[0].type):
+        raise ValueError(f"column {spec.event_column} cannot be a time: it is {found[0].type}")
 
 
 def table_spec(resolved: ResolvedTable) -> TableSpec:
@@ -50,7 +98,7 @@ def table_spec(resolved: ResolvedTable) -> TableSpec:
         on_invalid=spec.on_invalid,
         provenance=spec.provenance,
         roll_bytes=spec.roll.size_bytes,
-        is_decoded_by_spark=bool(slow_columns(resolved)),
+        is_decoded_by_spark=bool(spec.select or spec.where),
         select=tuple(spec.select or ()),
         where=spec.where,
         decode_schema=spec.ddl,
@@ -99,9 +147,10 @@ class JobStreams:
             new = set(tables_of(resolved.values())) - self._claimed
             self._claim(new)
             self._claimed |= new
-            self._specs = {
-                topic: self._refine(table_spec(each)) for topic, each in resolved.items()
-            }
+            specs = {topic: self._refine(table_spec(each)) for topic, each in resolved.items()}
+            for topic, spec in specs.items():
+                check_table(self._job, resolved[topic], spec)
+            self._specs = specs
         return self._specs
 
     def tables(self) -> list[str]:

@@ -136,10 +136,9 @@ class JobProcess:
         )
 
     def _refine(self, spark: SparkSession, spec: TableSpec) -> TableSpec:
-        """Complete a table with the columns that its `select` makes, and say what is slow."""
+        """Complete a table with the columns that its `select` makes."""
         if not spec.is_decoded_by_spark:
             return spec
-        self.events.send("slow_decode", table=spec.table)
         try:
             return replace(spec, schema=output_schema(spark, spec))
         except PySparkException as error:
