@@ -65,7 +65,7 @@ class _Span:
 
 
 class OpenFile:
-    """A data file being written. One thread appends; then another one may close."""
+    """A data file being written. One thread appends and ends it; then another one may close."""
 
     def __init__(self, origin: FileOrigin, file: FileWriter, first: Piece) -> None:
         """Begin with the schema of `first`, which is appended by the caller as every piece is."""
@@ -102,16 +102,21 @@ class OpenFile:
         self._event_min_ms = lowest(self._event_min_ms, piece.event_min_ms)
         self._event_max_ms = highest(self._event_max_ms, piece.event_max_ms)
 
-    def close(self) -> None:
-        """Finish the file: its content is durable then. Raises StorageError.
-
-        If interrupted: an in-progress file stays that no entry names.
-        """
+    def end(self) -> None:
+        """Encode what is left, footer included. Only `close` or `abandon` may follow."""
         if self._encoder is not None:
             self._encoder.close(self._metadata())
             self._encoder = None
-            self._sink.close()
-            self._is_finished = True
+
+    def close(self) -> None:
+        """Finish the file: its content is durable then. Raises StorageError.
+
+        Requires: `end` has returned.
+        If interrupted: an in-progress file stays that no entry names.
+        """
+        check(self._encoder is None, f"file {self._origin.unique} is closed before its footer")
+        self._sink.close()
+        self._is_finished = True
 
     def abandon(self) -> None:
         """Let go of the file, unless it is closed. Never fails."""

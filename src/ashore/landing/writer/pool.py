@@ -91,6 +91,8 @@ class FilePool:
         return opened
 
     def _close(self, file: OpenFile) -> None:
+        # Encoding takes memory and the task's one core, so it is not done side by side.
+        file.end()
         self._wait_for_closing(self._limits.closing_max - 1)
         self._closing.append(self._closers.submit(file.close))
 
