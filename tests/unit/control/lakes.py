@@ -112,18 +112,20 @@ class Lake:
 
     # ---- the log
 
-    def append(self, body: Body, *, after_s: float = 1.0) -> Entry:
+    def append(self, body: Body, *, after_s: float = 1.0, closing: Closing | None = None) -> Entry:
         """Append an entry; it closes what is unclosed. Nothing is checked."""
         self.clock.advance(after_s)
         last = self.entries[-1] if self.entries else None
         unclosed = None if isinstance(body, Open) else self.unclosed()
+        if closing is None and unclosed is not None:
+            closing = Closing(unclosed.number, 0, 0, False, (), ())
         draft = Draft(
             number=len(self.entries),
             id=unique() + unique(),
             epoch=self.epoch,
             written_ms=self.clock.now_ms(),
             previous=last.checksum if last else None,
-            closing=None if unclosed is None else Closing(unclosed.number, 0, 0, False, (), ()),
+            closing=closing,
             body=body,
         )
         entry, data = write_entry(draft)

@@ -23,6 +23,7 @@ from ashore.protocol.entries import (
     RetiredPartition,
     Skip,
 )
+from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
 
@@ -343,11 +344,9 @@ def test_a_record_in_the_main_and_the_dead_table_is_there_twice():
     fill(lake.source, "clicks", 1, 4)
     entry = lake.land({lake.key(1): (40, 44)}, dead={42, 43})
     body = entry.body
-    dead = [
-        index for index, file in enumerate(body.files) if body.targets[file.target].role == "dead"
-    ]
+    roles = [body.targets[file.target].role for file in body.files]
     rows = [("clicks", 1, offset) for offset in (40, 41)]
-    lake.relist(entry, dead[0], lake.render(rows, is_dead=True))
+    lake.relist(entry, roles.index(Role.DEAD), lake.render(rows, is_dead=True))
     result = lake.verify()
     assert (result.totals.lost, result.totals.duplicated) == (2, 2)
 

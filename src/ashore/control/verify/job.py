@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.jobs import OpenJob
+from ashore.control.slices import find_slices
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import list_visible, look_at_files
@@ -156,10 +157,8 @@ class _Reading:
 
     def read_on(self) -> None:
         """Read every slice's log to its present end. Raises LogDamaged."""
-        for found in self._storage.list(names.job_directory(self._job)):
-            slice_name = names.leaf(found.path)
-            if found.is_directory and names.SLICE.fullmatch(slice_name):
-                self._read_slice(SliceName(self._job, slice_name))
+        for name in find_slices(self._storage, self._job):
+            self._read_slice(name)
 
     def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
         """Return how far each log was read."""

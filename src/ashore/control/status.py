@@ -1,0 +1,361 @@
+"""`status`: where a job stands, from its logs and its source. No Spark.
+
+What it is: `read_status`, an account of each slice, and warnings that say what to do.
+What it promises: reads only; works while the job runs, before it ever ran, and when Kafka does
+not answer (what only Kafka knows is None then).
+What it must not know: terminals; whether a job process is alive: a log does not tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from ashore.base.units import format_duration
+from ashore.control.jobs import OpenJob
+from ashore.control.slices import find_slices
+from ashore.errors import SourceError
+from ashore.landing.log_reader import read_log, read_number
+from ashore.protocol.entries import Prepare
+from ashore.protocol.fold import Fold, PartitionState, ShardState
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
+from ashore.storage.base import Storage
+
+RATE_BATCHES = 10  # a rate is told over so many batches
+RATE_ENTRIES = 40  # and looked for in so many entries
+UNCLOSED_INTERVALS = 10  # an entry that stays unclosed for longer is worth a warning
+INTERVAL_MS_MIN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that somebody should look at."""
+
+    kind: str  # kafka | unclosed | replaced | missing | gap | went_back | held_up
+    subject: str  # what it is about: a slice, a topic, a topic partition
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryStatus:
+    """An entry of the log."""
+
+    number: int
+    kind: str
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """One topic partition of a current generation."""
+
+    stream: str
+    shard: str
+    generation: int
+    next: int
+    earliest: int | None  # None, as the next two: the source did not tell
+    end: int | None
+    lag: int | None
+    fetched: int
+    landed: int
+    dead: int
+    filtered: int
+    dropped: int
+    skipped: int
+    lost: int  # rows of files that were given up
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """What a slice has put into a table, in partitions that the log still keeps in mind."""
+
+    table: str
+    partitions: int
+    unsealed: int
+    rows: int
+    files: int
+    watermark_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStatus:
+    """One slice."""
+
+    slice: str
+    epoch: int
+    last: EntryStatus | None
+    unclosed: EntryStatus | None
+    shards: tuple[ShardStatus, ...]
+    lag: int | None  # of all shards; None: of some it is not known
+    fetched: int
+    landed: int
+    dead: int
+    records_per_s: float | None  # over the last batches; None: there are too few
+    counters: dict[str, int]
+    tables: tuple[TableStatus, ...]
+    owed: tuple[str, ...]  # effects that are still to be done
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A job."""
+
+    job: str
+    lake: str
+    now_ms: int
+    state: str  # `never started` | `started`
+    is_source_reachable: bool
+    slices: tuple[SliceStatus, ...]
+    warnings: tuple[Warned, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the status as `--json` prints it."""
+        return asdict(self)
+
+
+def read_status(opened: OpenJob) -> JobStatus:
+    """Return where a job stands. Raises LogDamaged, StorageError."""
+    now_ms = opened.clock.now_ms()
+    slices, warnings = [], []
+    is_reachable = True
+    for name in find_slices(opened.storage, opened.job.job):
+        fold = read_log(opened.storage, name)
+        if fold.end < 0:
+            continue  # a directory, and nothing written yet
+        there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
+        is_reachable = there.trouble is None
+        unclosed = _unclosed(fold, now_ms)
+        slices.append(
+            _slice_status(name, fold, there, _last_entries(opened.storage, name, fold, now_ms))
+        )
+        interval_ms = max(opened.job.batch.interval_ms, INTERVAL_MS_MIN)
+        if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
+            warnings.append(_warn_unclosed(name, unclosed))
+        warnings += warn_source(opened.source.name, fold, there)
+    return JobStatus(
+        job=opened.job.job,
+        lake=opened.storage.describe(),
+        now_ms=now_ms,
+        state="started" if slices else "never started",
+        is_source_reachable=is_reachable,
+        slices=tuple(slices),
+        warnings=tuple(warnings),
+    )
+
+
+# ---- the source
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What the source says of the shards of a slice."""
+
+    streams: dict[str, StreamInfo]
+    offsets: dict[StreamShard, ShardOffsets]
+    held_up: Sequence[HeldUp]
+    trouble: str | None  # why it says nothing
+
+
+_UNREACHABLE = SourceState({}, {}, (), "it did not answer before")
+
+
+def _ask(source: Source, fold: Fold) -> SourceState:
+    keys = [key for key in fold.current() if key.source == source.name]
+    try:
+        streams = source.describe_streams(sorted({key.stream for key in keys}))
+        shards = [
+            StreamShard(key.stream, key.shard) for key in keys if _is_there(fold, key, streams)
+        ]
+        if not shards:
+            return SourceState(streams, {}, (), None)
+        offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
+    except SourceError as error:
+        return SourceState({}, {}, (), error.message)
+    return SourceState(streams, offsets, held_up, None)
+
+
+def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:
+    """Tell whether the source's shard of this name is the one that the log knows."""
+    info = streams.get(key.stream)
+    if info is None or info.stream_id != fold.shards[key].stream_id:
+        return False
+    return key.shard in info.shards
+
+
+# ---- one slice
+
+
+@dataclass(frozen=True, slots=True)
+class _LastEntries:
+    """What the last entries tell besides the fold."""
+
+    last: EntryStatus | None
+    unclosed: EntryStatus | None
+    records_per_s: float | None
+
+
+def _last_entries(storage: Storage, name: SliceName, fold: Fold, now_ms: int) -> _LastEntries:
+    """Read back from the end, as far as entries are not archived."""
+    last: EntryStatus | None = None
+    batches: list[tuple[int, int]] = []  # time written, records fetched
+    for number in range(fold.end, max(-1, fold.end - RATE_ENTRIES), -1):
+        entry = read_number(storage, name, number)
+        if entry is None:
+            break
+        if number == fold.end:
+            last = EntryStatus(number, entry.kind, max(0, now_ms - entry.written_ms))
+        if isinstance(entry.body, Prepare):
+            fetched = sum(read.fetched for read in entry.body.shards)
+            batches.append((entry.written_ms, fetched))
+        if len(batches) > RATE_BATCHES:
+            break
+    return _LastEntries(last, _unclosed(fold, now_ms), rate_of(batches))
+
+
+def rate_of(batches: Sequence[tuple[int, int]]) -> float | None:
+    """Return records per second of `(time in ms, records)`, newest first; None: cannot be told.
+
+    The oldest batch only says when the next one began.
+    """
+    if len(batches) < 2 or batches[0][0] <= batches[-1][0]:
+        return None
+    records = sum(fetched for _, fetched in batches[:-1])
+    return records * 1000 / (batches[0][0] - batches[-1][0])
+
+
+def _unclosed(fold: Fold, now_ms: int) -> EntryStatus | None:
+    unclosed = fold.unclosed
+    if unclosed is None:
+        return None
+    age_ms = max(0, now_ms - unclosed.written_ms)
+    return EntryStatus(unclosed.number, unclosed.body.kind, age_ms)
+
+
+def _slice_status(
+    name: SliceName, fold: Fold, there: SourceState, entries: _LastEntries
+) -> SliceStatus:
+    shards = [_shard_status(state, there) for _, state in sorted(fold.current().items())]
+    lags = [shard.lag for shard in shards if shard.lag is not None]
+    every = fold.shards.values()
+    return SliceStatus(
+        slice=name.slice,
+        epoch=fold.epoch,
+        last=entries.last,
+        unclosed=entries.unclosed,
+        shards=tuple(shards),
+        lag=sum(lags) if len(lags) == len(shards) else None,
+        fetched=sum(state.fetched for state in every),
+        landed=sum(state.landed for state in every),
+        dead=sum(state.dead for state in every),
+        records_per_s=entries.records_per_s,
+        counters=dict(fold.counters),
+        tables=_tables(fold),
+        owed=tuple(sorted(fold.owed)),
+    )
+
+
+def _shard_status(state: ShardState, there: SourceState) -> ShardStatus:
+    key = state.key
+    offsets = there.offsets.get(StreamShard(key.stream, key.shard))
+    return ShardStatus(
+        stream=key.stream,
+        shard=key.shard,
+        generation=key.generation,
+        next=state.next,
+        earliest=offsets.earliest if offsets else None,
+        end=offsets.end if offsets else None,
+        lag=max(0, offsets.end - state.next) if offsets else None,
+        fetched=state.fetched,
+        landed=state.landed,
+        dead=state.dead,
+        filtered=state.filtered,
+        dropped=state.dropped,
+        skipped=state.skipped,
+        lost=state.lost,
+    )
+
+
+def _tables(fold: Fold) -> tuple[TableStatus, ...]:
+    by_table: dict[str, list[PartitionState]] = {}
+    for state in fold.partitions.values():
+        by_table.setdefault(state.table, []).append(state)
+    return tuple(
+        TableStatus(
+            table=table,
+            partitions=len(states),
+            unsealed=sum(1 for state in states if state.sealed_rows != state.rows),
+            rows=sum(state.rows for state in states),
+            files=sum(state.files for state in states),
+            watermark_ms=fold.watermarks.get(table),
+        )
+        for table, states in sorted(by_table.items())
+    )
+
+
+# ---- warnings
+
+
+def _warn_unclosed(name: SliceName, unclosed: EntryStatus) -> Warned:
+    age = format_duration(unclosed.age_ms)
+    return Warned(
+        "unclosed",
+        name.slice,
+        f"entry {unclosed.number} ({unclosed.kind}) is unclosed for {age}: "
+        "its files may not be in their tables",
+        "if the job does not run, start it, or run: ashore recover JOB.yaml",
+    )
+
+
+def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
+    """Return what is wrong between the log and the source."""
+    if there.trouble is not None:
+        hint = "look at `bootstrap_servers`, the network and the brokers"
+        return [Warned("kafka", source, f"lag is not known: {there.trouble}", hint)]
+    warnings = []
+    seen: set[str] = set()
+    for key, state in sorted(fold.current().items()):
+        if key.source != source:
+            continue
+        if _is_there(fold, key, there.streams):
+            offsets = there.offsets[StreamShard(key.stream, key.shard)]
+            warnings += _warn_offsets(key, state, offsets)
+        else:
+            info = there.streams.get(key.stream)
+            warned = _warn_absent(key, state, info)
+            if warned.subject not in seen:
+                seen.add(warned.subject)
+                warnings.append(warned)
+    for held in there.held_up:
+        place = f"{held.shard.stream}/{held.shard.shard}"
+        text = f"an open transaction ({held.transaction}) holds {place} up at {held.stable_end}, "
+        text += f"{held.newest - held.stable_end} offsets wait"
+        hint = "it ends when its producer commits, aborts or times out: kafka-transactions.sh"
+        warnings.append(Warned("held_up", place, text, hint))
+    return warnings
+
+
+def _warn_absent(key: ShardKey, state: ShardState, info: StreamInfo | None) -> Warned:
+    if info is None:
+        hint = "create it again and run: ashore rejoin JOB.yaml " + key.stream
+        return Warned("missing", key.stream, f"topic {key.stream} does not exist", hint)
+    if info.stream_id != state.stream_id:
+        text = f"topic {key.stream} was deleted and created again: the log knows "
+        text += f"{state.stream_id}, Kafka has {info.stream_id}"
+        hint = f"to go on with the new topic: ashore rejoin JOB.yaml {key.stream}"
+        return Warned("replaced", key.stream, text, hint)
+    text = f"topic {key.stream} has no partition {key.shard} any more"
+    return Warned("missing", str(key), text, "was the topic restored from a backup?")
+
+
+def _warn_offsets(key: ShardKey, state: ShardState, offsets: ShardOffsets) -> list[Warned]:
+    if offsets.end < state.next:
+        text = f"{key} ends at {offsets.end}, landed is up to {state.next}"
+        hint = "was the topic restored, or were records lost in a failover? nothing is read"
+        return [Warned("went_back", str(key), text, hint)]
+    if offsets.earliest > state.next:
+        gone = OffsetRange(state.next, offsets.earliest)
+        hint = "to go on without them, write `gap: skip` under `source`: it is recorded"
+        return [Warned("gap", str(key), f"Kafka no longer has {key} {gone}", hint)]
+    return []

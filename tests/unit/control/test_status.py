@@ -1,0 +1,179 @@
+"""Status: what the log says, what the source says, what is to be done."""
+
+import json
+
+import pytest
+from tests.unit.control.lakes import TABLE, Lake, fill, make_lake
+
+from ashore.control.status import JobStatus, Warned, rate_of, read_status
+from ashore.protocol.entries import Closing, Commit, Owed, Skip
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.sources.base import StreamShard
+
+CLICKS_0, CLICKS_1 = StreamShard("clicks", "0"), StreamShard("clicks", "1")
+
+
+def status_of(lake: Lake) -> JobStatus:
+    return read_status(lake.opened())
+
+
+def only_warning(lake: Lake) -> Warned:
+    (warned,) = status_of(lake).warnings
+    return warned
+
+
+def test_a_job_that_never_started():
+    lake = Lake()
+    found = status_of(lake)
+    assert (found.state, found.slices, found.warnings) == ("never started", (), ())
+
+
+def test_a_job_that_has_read_everything():
+    found = status_of(make_lake())
+    assert (found.state, found.is_source_reachable, found.warnings) == ("started", True, ())
+    (main,) = found.slices
+    assert (main.slice, main.epoch, main.lag) == ("main", 1, 0)
+    assert (main.last.number, main.last.kind, main.last.age_ms) == (3, "prepare", 0)
+    assert (main.unclosed.number, main.unclosed.kind) == (3, "prepare")
+    assert (main.fetched, main.landed, main.dead) == (139, 131, 2)
+    assert [(shard.shard, shard.next, shard.end) for shard in main.shards] == [
+        ("0", 100, 100),
+        ("1", 40, 40),
+    ]
+    tables = {each.table: (each.partitions, each.unsealed, each.rows) for each in main.tables}
+    assert tables == {TABLE: (2, 2, 131), f"{TABLE}__dead": (1, 1, 2)}
+
+
+def test_lag_counts_what_the_log_has_not():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 25)
+    (main,) = status_of(lake).slices
+    assert [shard.lag for shard in main.shards] == [0, 25]
+    assert main.lag == 25
+
+
+def test_rates_are_told_over_the_last_batches():
+    lake = make_lake()
+    (main,) = status_of(lake).slices
+    assert main.records_per_s == 50  # the second batch, a second after the first
+    for number in range(15):
+        fill(lake.source, "clicks", 1, 100)
+        start = 40 + 100 * number
+        lake.land({lake.key(1): (start, start + 100)})
+    (main,) = status_of(lake).slices
+    assert main.records_per_s == 100
+
+
+@pytest.mark.parametrize(
+    ("batches", "rate"),
+    [
+        ([], None),
+        ([(1000, 5)], None),
+        ([(1000, 5), (1000, 5)], None),
+        ([(3000, 10), (2000, 20), (1000, 99)], 15.0),
+    ],
+)
+def test_a_rate_leaves_out_what_came_before_its_time(batches, rate):
+    assert rate_of(batches) == rate
+
+
+def test_an_entry_that_stays_unclosed_is_warned_of():
+    lake = make_lake()
+    lake.clock.advance(99)
+    assert status_of(lake).warnings == ()
+    lake.clock.advance(2)
+    warned = only_warning(lake)
+    assert (warned.kind, warned.subject) == ("unclosed", "main")
+    assert "ashore recover" in warned.hint
+    lake.append(Commit("idle"))
+    assert status_of(lake).warnings == ()
+
+
+def test_kafka_that_does_not_answer_leaves_the_lag_unknown():
+    lake = make_lake()
+    lake.source.is_reachable = False
+    found = status_of(lake)
+    assert not found.is_source_reachable
+    (main,) = found.slices
+    assert (main.lag, main.shards[0].lag, main.landed) == (None, None, 131)
+    assert [warned.kind for warned in found.warnings] == ["kafka"]
+
+
+def test_a_topic_that_was_created_again():
+    lake = make_lake()
+    lake.source.delete_and_recreate("clicks", 2)
+    warned = only_warning(lake)
+    assert (warned.kind, warned.subject) == ("replaced", "clicks")
+    assert warned.hint.endswith("ashore rejoin JOB.yaml clicks")
+    assert status_of(lake).slices[0].lag is None
+    fill(lake.source, "clicks", 0, 5)
+    lake.join(0, 1, generation=2)
+    found = status_of(lake)
+    assert (found.warnings, found.slices[0].lag) == ((), 5)
+    assert found.slices[0].landed == 131  # of all generations
+
+
+def test_a_topic_that_is_gone():
+    lake = make_lake()
+    lake.source.delete("clicks")
+    assert only_warning(lake).kind == "missing"
+
+
+def test_a_partition_that_is_gone():
+    lake = make_lake()
+    lake.source.add_shard("clicks")
+    lake.join(2)
+    describe = lake.source.describe_streams
+    lake.source.describe_streams = lambda streams: {
+        name: type(info)(info.stream, info.stream_id, ("0", "1"))
+        for name, info in describe(streams).items()
+    }
+    warned = only_warning(lake)
+    assert (warned.kind, warned.subject) == ("missing", "clicks/2")
+
+
+def test_a_gap():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 30)
+    lake.source.expire(CLICKS_1, 60)
+    warned = only_warning(lake)
+    assert warned.kind == "gap"
+    assert "clicks/1 [40, 60)" in warned.text
+    skipped = ShardRange(lake.key(1), OffsetRange(40, 60))
+    lake.append(Skip((skipped,), None, (), (), "job", "gap: skip"))
+    found = status_of(lake)
+    assert found.warnings == ()
+    assert found.slices[0].shards[1].skipped == 20
+
+
+def test_offsets_that_went_back():
+    lake = make_lake()
+    lake.append(
+        Skip((ShardRange(lake.key(1), OffsetRange(40, 50)),), None, (), (), "job", "a test")
+    )
+    warned = only_warning(lake)
+    assert warned.kind == "went_back"
+    assert "ends at 40, landed is up to 50" in warned.text
+
+
+def test_a_transaction_that_holds_a_partition_up():
+    lake = make_lake()
+    lake.source.hold_up(CLICKS_0)
+    fill(lake.source, "clicks", 0, 7)
+    warned = only_warning(lake)
+    assert (warned.kind, warned.subject) == ("held_up", "clicks/0")
+    assert "7 offsets wait" in warned.text
+    assert status_of(lake).slices[0].lag == 0
+
+
+def test_what_is_owed_is_shown():
+    lake = make_lake()
+    owed = Owed("register:x", "register", TABLE, "date=2026-11-21/hour=00")
+    lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (owed,), ()))
+    (main,) = status_of(lake).slices
+    assert (main.owed, main.unclosed) == (("register:x",), None)
+
+
+def test_as_json():
+    text = json.dumps(status_of(make_lake()).to_dict())
+    assert json.loads(text)["slices"][0]["shards"][0]["next"] == 100
