@@ -71,7 +71,9 @@ def run(
             preflight = check_job(opened.job, opened.storage, opened.source)
             name = opened.job.job
         for table, reasons in preflight.slow:
-            talk.print(f"{table} decodes slowly: {'; '.join(reasons)}")
+            talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
+        for note in preflight.notes:
+            talk.print(f"note: {note}")
         launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
         raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
 

@@ -38,7 +38,7 @@ from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 
-SOURCE_TIMEOUT_S = 10.0
+SOURCE_TIMEOUT_S = 5.0  # a person waits
 DEADLINE_S = 30.0
 WATCH_S_MAX = 15.0
 

@@ -59,6 +59,8 @@ def help_dead(
     Raises FilesLost, FileConflict, LogGrows (the job lives), StorageError.
     """
     end = read_log(storage, name).end
+    if end < 0:
+        return Moved(0, 0)  # it never ran
     storage.sync([names.log_directory(name)])  # the entry may have survived its writer by luck
 
     def look() -> None:

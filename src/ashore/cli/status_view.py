@@ -1,0 +1,60 @@
+"""What a status looks like.
+
+What it must not know: how it was found out.
+"""
+
+from ashore.base.units import format_duration
+from ashore.cli.output import escape, out, print_table
+from ashore.control.status import EntryStatus, JobStatus, SliceStatus
+
+SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
+TABLES = {"table": "left", "partitions": "right", "unsealed": "right", "rows": "right"}
+
+
+def show(status: JobStatus) -> None:
+    """Print a status to stdout: the slices, what they have landed, what is to be looked at."""
+    out.print(f"job {escape(status.job)} on {escape(status.lake)}: {status.state}")
+    for each in status.slices:
+        _show_slice(each)
+    if not status.is_source_reachable:
+        out.print("Kafka does not answer: lag is not known")
+    for warning in status.warnings:
+        out.print(f"[bold]warning[/] {escape(warning.subject)}: {escape(warning.text)}")
+        if warning.hint:
+            out.print(f"[bold]next[/]    {escape(warning.hint)}")
+
+
+def _show_slice(each: SliceStatus) -> None:
+    rate = "" if each.records_per_s is None else f", {each.records_per_s:,.0f} records/s"
+    lag = "not known" if each.lag is None else f"{each.lag:,}"
+    out.print(
+        f"\nslice {each.slice}, epoch {each.epoch}: {each.fetched:,} fetched, "
+        f"{each.landed:,} landed, {each.dead:,} dead, lag {lag}{rate}"
+    )
+    out.print(f"last entry {_entry(each.last)}; unclosed {_entry(each.unclosed)}")
+    if each.counters:
+        counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)
+        out.print(f"counted {counters or 'nothing odd'}")
+    if each.owed:
+        out.print(f"owed {', '.join(each.owed[:5])}" + (" ..." if len(each.owed) > 5 else ""))
+    out.print()
+    rows = [
+        [f"{shard.stream}/{shard.shard}", *map(_count, (shard.next, shard.end, shard.lag))]
+        for shard in each.shards
+    ]
+    print_table("", SHARDS, rows)
+    tables = [
+        [table.table, *map(_count, (table.partitions, table.unsealed, table.rows))]
+        for table in each.tables
+    ]
+    print_table("", TABLES, tables)
+
+
+def _entry(entry: EntryStatus | None) -> str:
+    if entry is None:
+        return "none"
+    return f"{entry.number} ({entry.kind}, {format_duration(entry.age_ms)} ago)"
+
+
+def _count(count: int | None) -> str:
+    return "?" if count is None else f"{count:,}"

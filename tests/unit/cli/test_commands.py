@@ -1,0 +1,122 @@
+"""The command line as a shell sees it: exit codes, stdout and stderr, `--json`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ashore.cli.app import app
+from ashore.control import jobs
+from ashore.errors import EXIT_CODES, AshoreError
+
+JOB = """\
+job: clicks
+lake: file://{lake}
+source:
+  kafka:
+    bootstrap_servers: 127.0.0.1:1
+tables:
+  - topic: clicks
+    table: ods.clicks
+    schema: "id BIGINT, ts BIGINT"
+    event_time: {{column: ts}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "SOURCE_TIMEOUT_S", 0.3)
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(lake=tmp_path / "lake"))
+    (tmp_path / "lake").mkdir()
+    return path
+
+
+def invoke(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def every_error(root: type[AshoreError] = AshoreError) -> list[type[AshoreError]]:
+    return [root, *(found for child in root.__subclasses__() for found in every_error(child))]
+
+
+def test_every_error_has_a_code_of_its_own_and_a_documented_exit_code() -> None:
+    errors = every_error()
+    codes = [error.code for error in errors]
+    assert len(set(codes)) == len(codes)
+    assert {error.exit_code for error in errors} <= EXIT_CODES.keys()
+
+
+def test_a_bad_job_file_names_line_key_and_what_to_write(job_file: Path) -> None:
+    job_file.write_text(job_file.read_text().replace("schema:", "shema:"))
+    code, out, err = invoke("status", job_file)
+    assert code == 2
+    assert out == ""
+    assert "job.yaml:9" in err
+    assert "shema" in err
+    assert "schema" in err
+    assert "Traceback" not in err
+
+
+def test_errors_as_json_are_one_document(job_file: Path) -> None:
+    job_file.write_text(job_file.read_text().replace("id BIGINT", "id BIGINTT"))
+    code, out, _ = invoke("status", job_file, "--json")
+    document = json.loads(out)
+    assert code == document["exit_code"] == 2
+    assert document["error"]["code"] == "job-file-invalid"
+    assert document["error"]["problems"][0]["line"] == 9
+
+
+def test_a_missing_job_file_is_an_error_of_the_command_line(tmp_path: Path) -> None:
+    code, _, err = invoke("run", tmp_path / "nothing.yaml")
+    assert code == 2
+    assert "nothing.yaml" in err
+
+
+def test_an_unreachable_broker_is_told_before_spark_starts(job_file: Path) -> None:
+    code, _, err = invoke("run", job_file)
+    assert code == 7
+    assert "127.0.0.1:1" in err
+
+
+def test_a_lake_that_cannot_be_written_is_told_with_its_line(job_file: Path) -> None:
+    job_file.write_text(job_file.read_text().replace("file://", "file:///proc/nowhere"))
+    code, _, err = invoke("run", job_file)
+    assert code == 1
+    assert "job.yaml:2" in err
+
+
+def test_recover_and_clean_of_a_job_that_never_ran_do_nothing(job_file: Path) -> None:
+    assert invoke("recover", job_file, "--explain")[:2] == (0, "nothing to do\n")
+    code, out, _ = invoke("recover", job_file, "--json")
+    assert (code, json.loads(out)) == (0, {"moved": 0, "already_moved": 0})
+    assert invoke("clean", job_file, "--explain")[:2] == (0, "nothing to delete\n")
+
+
+def test_reland_and_accept_loss_exclude_each_other(job_file: Path) -> None:
+    assert invoke("recover", job_file, "--reland", "--accept-loss")[0] == 2
+
+
+def test_debug_shows_the_traceback(job_file: Path) -> None:
+    code, _, err = invoke("run", job_file, "--debug")
+    assert code == 7
+    assert "Traceback" in err
+
+
+def test_an_unknown_service_is_refused_with_those_that_are_known() -> None:
+    code, _, err = invoke("services", "up", "kafak")
+    assert code == 7
+    assert "kafka" in err
+
+
+def test_the_demo_wants_a_directory_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "something").write_text("here")
+    code, _, err = invoke("demo", "--directory", tmp_path)
+    assert code == 7
+    assert "not empty" in err
