@@ -480,7 +480,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrictKafka]:
         "log.cleaner.backoff.ms": "100",
     }
     with Kafka(directory, KafkaOptions(settings=settings)) as broker:
-        admin = AdminClient({"bootstrap.servers": tools})
+        admin = AdminClient({"bootstrap.servers": tools, "log_level": 0})
         done(admin.create_acls([allow(ResourceType.TOPIC, "open", "*")]))
         scram = UserScramCredentialUpsertion(
             "carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b'quo"te\\d'
@@ -640,13 +640,16 @@ def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
     assert read(30, 32) == []  # an aborted record and its marker
 
 
-def test_a_broker_that_dies_and_comes_back_is_waited_for(strict: StrictKafka) -> None:
+def test_a_broker_that_dies_and_comes_back_is_waited_for(
+    strict: StrictKafka, capfd: pytest.CaptureFixture[str]
+) -> None:
     topic, count = f"restart-{uuid4().hex[:12]}", 10_000
     create_topic(strict.tools, topic)
     produce(strict.tools, topic, (b"%d" % each + b"x" * 20_000 for each in range(count)))
     shard, source = first_shard(topic), KafkaSource(strict.tools, {}, 60.0)
     reading = source.read_again(shard, OffsetRange(0, count))
     found = [next(reading).offset]
+    capfd.readouterr()
 
     strict.broker.kill()
     with ThreadPoolExecutor(1) as pool:
@@ -656,3 +659,4 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(strict: StrictKafka) ->
 
         assert asked.result(60) == {shard: ShardOffsets(0, count)}
     assert found == list(range(count))
+    assert capfd.readouterr() == ("", "")  # the library's complaints are not for the terminal

@@ -76,6 +76,7 @@ class KafkaSource:
         """Return the offset that a policy means now. Nothing that young yet: the stable end."""
         if first.policy == "earliest":
             return self._list_offsets([shard], OffsetSpec.earliest(), COMMITTED)[shard]
+        # The end is asked first: what is produced between the calls lies behind it.
         end = self._list_offsets([shard], OffsetSpec.latest(), COMMITTED)[shard]
         if first.policy == "latest":
             return end
@@ -83,7 +84,7 @@ class KafkaSource:
         check(first.timestamp_ms is not None, "first start at a timestamp without one")
         spec = OffsetSpec.for_timestamp(first.timestamp_ms)
         found = self._list_offsets([shard], spec, COMMITTED)[shard]
-        return end if found == NO_OFFSET else min(found, end)
+        return end if found == NO_OFFSET else found
 
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
         """Return the partitions whose last stable offset an open transaction holds up.

@@ -90,6 +90,7 @@ LOGIN_MODULES: Mapping[str, str] = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+_OWNED = {name.casefold(): reason for name, reason in OWNED_OPTIONS.items()}
 _JAAS_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"';=]+)"""
 _JAAS = re.compile(
     rf"\s*(?P<module>[\w.$]+)\s+required(?P<options>(?:\s+\w+\s*=\s*{_JAAS_VALUE})*)\s*;\s*",
@@ -161,7 +162,7 @@ def options_invalid(problems: list[OptionProblem]) -> JobFileInvalid:
 
 def _translate_plain(done: _Translation) -> None:
     for name, value in done.options.items():
-        owned = OWNED_OPTIONS.get(name.casefold())
+        owned = _OWNED.get(name.casefold())
         if owned is not None:
             done.refuse(name, f"it is not yours to set: {owned}", "remove it")
         elif name == "security.protocol" and value.upper() not in PROTOCOLS:
