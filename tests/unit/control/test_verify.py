@@ -272,6 +272,9 @@ def test_spans_that_overlap_are_seen():
     lake.rewrite(replace(body, files=files))
     result = lake.verify()
     assert result.problem_counts[ProblemKind.SPANS] == 2
+    told = (("overlapping_spans", 2),)
+    lake.rewrite(replace(lake.entries[-1].body, counters=told))
+    assert ProblemKind.SPANS not in kinds(lake.verify())
 
 
 def test_a_span_outside_of_its_range_is_seen():

@@ -18,6 +18,8 @@ from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
 
+TOLD_OVERLAPS = "overlapping_spans"  # a counter: the writer has seen spans overlap, and said so
+
 
 class Excuse(StrEnum):
     """Why a file of the log need not be there."""
@@ -206,7 +208,8 @@ class LedgerBuilder:
         self._list(origin, body)
         if body.query is None:
             self._problems += find_miscounts(name, entry, body)
-        self._problems += find_span_overlaps(name, entry, body)
+        if not dict(body.counters).get(TOLD_OVERLAPS):
+            self._problems += find_span_overlaps(name, entry, body)
 
     def _take_reland(self, name: SliceName, entry: Entry, body: Reland) -> None:
         before = self._listed_by[name.slice].get(body.entry, [])
@@ -219,7 +222,6 @@ class LedgerBuilder:
         if rows != wanted:
             text = f"entry {entry.number}: {rows} rows landed again, {wanted} were lost"
             self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
-        self._problems += find_span_overlaps(name, entry, body)
 
     def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
         place = BatchPlace(origin.name, origin.entry.epoch, body.batch)
@@ -344,21 +346,19 @@ def find_miscounts(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Pro
             yield Problem(ProblemKind.COUNTS, read.table, str(read.key), text)
 
 
-def find_span_overlaps(name: SliceName, entry: Entry, body: Prepare | Reland) -> Iterator[Problem]:
+def find_span_overlaps(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Problem]:
     """Yield spans of one shard that overlap in two files of one task and target."""
     spans: dict[tuple[int, int, int], list[tuple[int, int, DataFile]]] = defaultdict(list)
     for file in body.files:
         for span in file.spans:
             spans[file.task, file.target, span.shard].append((span.start, span.end, file))
-    for (_, target, shard), found in spans.items():
+    for (_, _, shard), found in spans.items():
         found.sort(key=lambda each: each[:2])
         for (_, end, left), (start, _, right) in pairwise(found):
             if start < end and left is not right:
-                each = body.shards[shard]
-                key = each.key if isinstance(each, ShardRead) else each
+                read = body.shards[shard]
                 text = (
                     f"{name} entry {entry.number}: files {left.unique} and {right.unique} both "
                     f"span [{start}, {end})"
                 )
-                table = body.targets[target].table
-                yield Problem(ProblemKind.SPANS, table, str(key), text, (start,))
+                yield Problem(ProblemKind.SPANS, read.table, str(read.key), text, (start,))
