@@ -62,18 +62,30 @@ def table_of(topic: str, table: str = "ods.events", **keys: object) -> Table:
     return {"topic": topic, "table": table, "schema": SCHEMA, "partition_by": [], **keys}
 
 
-class After:
-    """A runner that lets something happen once step 2 is done: the latest moment before step 3."""
+def _nothing() -> None:
+    """Let nothing happen."""
 
-    def __init__(self, runner: BatchRunner, action: Callable[[], object]) -> None:
+
+class Around:
+    """A runner that lets something happen before and after each run, and counts the runs."""
+
+    def __init__(
+        self,
+        runner: BatchRunner,
+        *,
+        before: Callable[[], object] = _nothing,
+        after: Callable[[], object] = _nothing,
+    ) -> None:
         self._runner = runner
-        self._action = action
-        self.batches: list[int] = []
+        self._before = before
+        self._after = after
+        self.runs = 0
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
-        self.batches.append(order.batch)
+        self.runs += 1
+        self._before()
         results = self._runner.run(order, plan)
-        self._action()
+        self._after()
         return results
 
     def probe(self, path: str, content: bytes) -> None:
@@ -193,6 +205,10 @@ class Site:
     def produce(self, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
         """Produce to one partition and wait."""
         produce(self.servers, topic, values, partition=partition)
+
+    def produce_keyed(self, topic: str, keys: Iterable[bytes], values: Iterable[bytes]) -> None:
+        """Produce to partition 0 with keys, and wait."""
+        produce(self.servers, topic, values, partition=0, keys=keys)
 
     def job_file(self, *tables: Table, job: str = "landing", **sections: object) -> Path:
         """Write a job file. `sections` replaces whole keys; `gap` and `first_start` are known."""

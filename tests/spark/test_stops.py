@@ -1,0 +1,116 @@
+"""What stops a job for a decision, and how it goes on afterwards."""
+
+from pathlib import Path
+
+import pytest
+from tests.kafka_tools import delete_records
+from tests.spark.site import Around, At, Site, events, table_of
+
+from ashore.control.jobs import accept_losses, open_job
+from ashore.errors import BadRecord, FilesLost, OffsetsGone
+from ashore.landing.recovery import open_and_find_lost, reland
+from ashore.protocol.entries import Skip
+
+
+def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
+    topic = site.topic(2)
+    site.produce(topic, [*events(0, 7), b"{broken", *events(8, 3)], partition=1)
+    job_file = site.job_file(table_of(topic, on_invalid="fail"))
+    writer = site.writer(job_file, wrap=Around)
+
+    with pytest.raises(BadRecord) as caught:
+        writer.drain()
+
+    assert f"{topic}/1, offset 7" in caught.value.message
+    fields = caught.value.fields
+    assert (fields["topic"], fields["partition"], fields["offset"]) == (topic, 1, 7)
+    assert caught.value.exit_code == 4
+    assert writer.parts.runner.runs == 1
+    assert site.files() == []
+
+    site.job_file(table_of(topic, on_invalid="dead_letter"))  # what the hint says
+    site.writer(job_file).drain()
+    assert len(site.landed_ids()) == 10
+    site.prove(job_file)
+
+
+# --- lost files ----------------------------------------------------------------------------------
+
+
+def land_and_lose(site: Site, topic: str, job_file: Path) -> FilesLost:
+    """Land a batch whose largest pending file vanishes between prepare and move."""
+
+    def lose() -> None:
+        max(site.staged(), key=lambda path: path.stat().st_size).unlink()
+
+    with pytest.raises(FilesLost) as caught:
+        site.writer(job_file, At("move", lose)).drain()
+    return caught.value
+
+
+def several_files(site: Site) -> tuple[str, Path]:
+    """Return a topic and a job whose one batch makes three files, dead letters aside."""
+    topic = site.topic(2)
+    for partition in range(2):
+        values = [
+            value.replace(b'"DE"', b'"DE"' if number % 3 else b'"CN"')
+            for number, value in enumerate(events(partition * 1_000, 200))
+        ]
+        values[17:17] = [b"{broken"]
+        site.produce(topic, values, partition)
+    return topic, site.job_file(table_of(topic, partition_by=["country"], where="id % 50 <> 49"))
+
+
+def test_lost_files_are_landed_again_from_kafka(site: Site) -> None:
+    topic, job_file = several_files(site)
+    lost_files = land_and_lose(site, topic, job_file)
+    assert len(lost_files.unique) == 1
+    assert "--reland" in lost_files.hint
+    with pytest.raises(FilesLost):
+        site.writer(job_file).drain()  # a restart does not help, and keeps everything
+    assert site.verify(job_file).exit_code == 5
+
+    helper = site.writer(job_file)
+    lost = open_and_find_lost(helper.log, helper.storage, helper.parts.clock)
+    assert lost is not None
+    rows = reland(helper.loop.plan, helper.parts, lost)
+
+    assert rows == sum(file.rows for file in lost.files) > 200
+    site.produce(topic, events(5_000, 3))
+    site.writer(job_file).drain()
+    assert sorted(site.landed_ids().values()) == [
+        *(
+            number
+            for start in (0, 1_000)
+            for number in range(start, start + 200)
+            if number % 50 != 49
+        ),
+        *range(5_000, 5_003),
+    ]
+    assert site.read("ods.events__dead").count() == 2
+    totals = site.prove(job_file).totals
+    assert (totals.landed, totals.dead, totals.filtered) == (395, 2, 8)
+
+
+def test_lost_files_that_kafka_no_longer_has_can_only_be_given_up(site: Site) -> None:
+    topic, job_file = several_files(site)
+    land_and_lose(site, topic, job_file)
+    delete_records(site.servers, topic, 0, 150)
+    helper = site.writer(job_file)
+    lost = open_and_find_lost(helper.log, helper.storage, helper.parts.clock)
+    assert lost is not None
+    with pytest.raises(OffsetsGone) as caught:
+        reland(helper.loop.plan, helper.parts, lost)
+    assert "--accept-loss" in caught.value.hint
+
+    with open_job(job_file) as opened:
+        given_up = accept_losses(opened, "retention was faster")
+
+    assert (given_up.files, given_up.rows) == (1, sum(file.rows for file in lost.files))
+    [skip] = [entry.body for entry in site.history() if isinstance(entry.body, Skip)]
+    assert skip.why == "retention was faster"
+    site.produce(topic, events(5_000, 3))
+    site.writer(job_file).drain()
+    assert len(site.landed_ids()) == 395 - given_up.rows
+    verdict = site.verify(job_file)
+    assert (verdict.totals.given_up, verdict.totals.lost) == (given_up.rows, 0)
