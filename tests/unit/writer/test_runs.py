@@ -60,3 +60,10 @@ def test_size_counts_keys_and_values_and_nulls_as_nothing():
     ]
     runs = split_runs(pa.RecordBatch.from_pylist(rows, schema=FETCHED))
     assert [run.size_bytes for run in runs] == [7, 0]
+
+
+def test_a_short_run_does_not_keep_its_batch_alive():
+    batch = fetched(*[("a", 0, offset) for offset in range(1000)], ("b", 0, 1))
+    long, short = split_runs(batch)
+    assert short.records.get_total_buffer_size() < 1000
+    assert long.records.column("value").buffers()[2].address == batch["value"].buffers()[2].address

@@ -1,3 +1,4 @@
+import gc
 import hashlib
 import json
 import subprocess
@@ -22,9 +23,10 @@ from tests.unit.writer.orders import (
     spec,
 )
 
-from ashore.errors import BadRecord, CountsDisagree, StorageError, SyncFailed
+from ashore.errors import BadRecord, CountsDisagree, InvariantBroken, StorageError, SyncFailed
 from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
 from ashore.landing.writer import write_task
+from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.pool import Limits
 from ashore.landing.writer.runs import FETCHED
 from ashore.protocol.files import FileSpan, Role
@@ -289,6 +291,27 @@ def test_what_spark_has_decoded_is_taken_over():
 SCHEMA_NOT_NULL = "id BIGINT, ts BIGINT, country STRING NOT NULL"
 
 
+def test_readers_may_deliver_wide_bytes_and_instants_in_another_zone():
+    batch = a_batch([click(1), a_record(2, b"bad")])
+    schema = FETCHED.set(3, pa.field("timestamp", pa.timestamp("us", "Asia/Tokyo")))
+    for index, name in ((4, "key"), (5, "value")):
+        schema = schema.set(index, pa.field(name, pa.large_binary()))
+    landed = Landed(an_order(), batch.cast(schema))
+    main, dead = landed.files
+    assert main.rows[0]["kafka_timestamp"] == dead.rows[0]["timestamp"]
+    assert main.rows[0]["kafka_timestamp"] == datetime.fromtimestamp(NOW_MS / 1000, UTC)
+    assert dead.rows[0]["value"] == b"bad"
+
+
+def test_counters_have_a_meaning_and_are_not_zero():
+    assert sort_counters({"late": 2, "far_future": 1, "sided": 0}) == (
+        ("far_future", 1),
+        ("late", 2),
+    )
+    with pytest.raises(InvariantBroken, match="mystery"):
+        sort_counters({"mystery": 1})
+
+
 def test_topics_share_a_table_and_a_file():
     order = an_order({"a": CLICKS, "b": CLICKS})
     landed = Landed(order, a_batch([click(1, topic="a"), click(1, topic="b", partition=1)]))
@@ -316,6 +339,8 @@ def test_a_shard_that_comes_back_ascending_after_another_has_a_span_each_time():
 def test_a_span_goes_on_over_the_end_of_a_batch():
     landed = Landed(an_order(), a_batch([click(1), click(2)]), a_batch([click(5)]))
     assert landed.files[0].file.spans == (FileSpan(0, 1, 6, 3),)
+    (read,) = landed.result.reads
+    assert (read.fetched, read.size_bytes) == (3, 3 * len(click(1)["value"]))
 
 
 def test_files_are_rolled():
@@ -331,6 +356,7 @@ def test_spans_of_rolled_files_that_cannot_be_told_apart_are_counted():
     order = an_order({"clicks": spec(roll_bytes=1)})
     batches = [a_batch([click(1), click(9)]), a_batch([click(5)])]
     assert Landed(order, *batches).counters == {"overlapping_spans": 1}
+    assert Landed(an_order(), *batches).counters == {}  # in one file nothing is to be told apart
 
 
 def test_the_least_recently_used_file_is_closed_when_too_many_are_open():
@@ -393,21 +419,26 @@ def test_a_storage_that_fails_lists_nothing_and_leaves_nothing_open(kind, number
         write_task(order, storage, 0, batches, limits=Limits(2, 2))
     assert storage.fired
     assert inner.open_now == 0
+    assert not [each for each in threading.enumerate() if each.name.startswith("close")]
     left = all_files(inner, "ods.db")
     assert all(path.endswith(".in-progress") for path in left)
     assert not [call for call in storage.calls if call.kind in ("delete", "move", "list")]
 
 
 def test_a_reader_that_fails_leaves_nothing_open():
-    storage = Counting()
+    """Nor a foreign writer that writes its footer when it is collected, as ORC's does."""
+    inner = Counting()
+    storage = FaultyStorage(inner)
 
     def batches():
         yield a_batch([click(1)])
         raise SyncFailed("what the reader raised")
 
     with pytest.raises(SyncFailed, match="what the reader raised"):
-        write_task(an_order(), storage, 0, batches())
-    assert storage.open_now == 0
+        write_task(an_order({"clicks": spec(format="orc")}), storage, 0, batches())
+    gc.collect()
+    assert inner.open_now == 0
+    assert [call.kind for call in storage.calls] == ["open_write"]
 
 
 @pytest.mark.parametrize(
@@ -421,9 +452,16 @@ def test_what_was_not_asked_for_is_refused(record):
 
 
 def test_landing_lost_files_again_writes_their_rows_only():
-    records = [click(0), click(1, country="b"), a_record(2, b"bad"), click(3), a_record(4, b"x")]
+    records = [
+        click(0),
+        click(1, country="b"),
+        a_record(2, None),
+        click(3, ts=None),
+        a_record(4, b"x"),
+        click(9),
+    ]
     keep = (
-        KeepSpan("ods.clicks", "country=CN", key("clicks", 0), OffsetRange(0, 4)),
+        KeepSpan("ods.clicks", "country=CN", key("clicks", 0), OffsetRange(0, 9)),
         KeepSpan("ods.clicks__dead", "date=2026-11-21", key("clicks", 0), OffsetRange(4, 5)),
         KeepSpan("ods.clicks", "country=b", key("clicks", 1), OffsetRange(0, 9)),
     )

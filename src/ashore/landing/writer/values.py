@@ -27,7 +27,7 @@ class Rows:
     Arguments:
         table: the rows, in the order of their records.
         records: for each row the index of its record, ascending; None: every record is a row.
-        bad: the records that are no row, ascending.
+        bad: the records that are no row, in no order.
         filtered: how many records the table's filter has refused.
         unknown_fields: about how many rows have fields that the schema does not name.
 
@@ -80,7 +80,6 @@ class SparkReader:
         missing = find_missing(table, self._ddl)
         if missing is not None and missing.true_count:
             bad += [BadRow(row, NULL_IN_NOT_NULL) for row in rows.filter(missing).to_pylist()]
-            bad.sort(key=lambda each: each.index)
             is_whole = pc.invert(missing)
             table, rows = table.filter(is_whole), rows.filter(is_whole)
         return Rows(table.cast(self._schema), rows, tuple(bad), filtered)
