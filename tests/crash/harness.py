@@ -1,0 +1,368 @@
+"""One small job without Spark, on a machine that a test can stop, cut and share among processes.
+
+What it is: the job, its processes, and the checker that looks at what is on the storage alone.
+What it promises: deterministic: no clock, no entropy, moves one after another, so that a call has
+the same number in every run.
+"""
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
+from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.owner import claim_tables
+from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick, stops_slice
+from ashore.protocol import names
+from ashore.protocol.entries import Entry, Open, Prepare, Reland, Skip
+from ashore.protocol.files import BatchPlace, DataFile
+from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import Limits
+from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
+from ashore.sources.base import FirstOffset, StreamShard
+from ashore.storage import MemoryStorage, Storage
+from ashore.testing import (
+    Call,
+    FakeClock,
+    Fault,
+    FaultyStorage,
+    PendingEffects,
+    ProcessStopped,
+    RecordedRow,
+    RecordedRunner,
+    RecordedSource,
+    read_rows,
+)
+
+NAME = SliceName("shop", "main")
+CLICKS, ORDERS = "clicks", "orders"
+TABLES = ("ods.clicks", "ods.clicks__dead", "ods.orders")
+BATCH_RECORDS = 7
+TRIES = 12
+
+Ledger = Mapping[ShardKey, tuple[int, ...]]
+
+
+def value(number: int) -> bytes:
+    """A record's value; every fifth is no JSON and goes to the dead-letter table."""
+    if number % 5 == 3:
+        return b"not json"
+    return json.dumps({"date": "ab"[number % 2], "ts": number}).encode()
+
+
+def build_source(clock: FakeClock) -> RecordedSource:
+    """Three batches over two tables: two shards and one shard, offset holes, dead records."""
+    source = RecordedSource(clock=clock)
+    source.create(CLICKS, 2)
+    source.create(ORDERS, 1)
+    for shard, records in ((StreamShard(CLICKS, "0"), 8), (StreamShard(CLICKS, "1"), 4)):
+        source.append(shard, *map(value, range(records)))
+    source.leave_hole(StreamShard(CLICKS, "0"), 2)
+    source.append(StreamShard(ORDERS, "0"), *(value(0) for _ in range(5)))
+    return source
+
+
+def specs() -> dict[str, TableSpec]:
+    late = LateRule(0, "keep", 0)
+    return {
+        stream: TableSpec(
+            table=f"ods.{stream}",
+            decode="json",
+            schema="date STRING, ts BIGINT",
+            event_column="ts",
+            event_unit="ms",
+            partition_by=("date",) if stream == CLICKS else (),
+            timezone="UTC",
+            late=late,
+            format="jsonl",
+            on_invalid="dead_letter",
+            provenance=True,
+            roll_bytes=1 << 20,
+            is_decoded_by_spark=False,
+            select=(),
+            where=None,
+        )
+        for stream in (CLICKS, ORDERS)
+    }
+
+
+@dataclass
+class World:
+    """What outlives a process: the storage, the source, time, and calls still on their way."""
+
+    machine: Storage
+    source: RecordedSource
+    clock: FakeClock
+    batch_records: int = BATCH_RECORDS
+    skips_gaps: bool = False
+    pending: PendingEffects = field(default_factory=PendingEffects)
+    seed: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def entropy(self) -> str:
+        return f"{self.seed.getrandbits(64):016x}"
+
+    def start(
+        self,
+        faults: Sequence[Fault] = (),
+        *,
+        wrap: Callable[[FaultyStorage], Storage] = lambda storage: storage,
+    ) -> "Process":
+        """Return a new process: nothing of it is known to any other."""
+        return self.start_on(FaultyStorage(self.machine, faults, pending=self.pending), wrap=wrap)
+
+    def start_on(
+        self,
+        faulty: FaultyStorage,
+        *,
+        wrap: Callable[[FaultyStorage], Storage] = lambda storage: storage,
+    ) -> "Process":
+        storage = wrap(faulty)
+        claims: set[str] = set()
+
+        def streams() -> Mapping[str, TableSpec]:
+            if not claims:
+                claim_tables(storage, TABLES, NAME.job, self.clock.now_ms())
+                claims.update(TABLES)
+            return specs()
+
+        plan = SlicePlan(
+            lake=storage.describe(),
+            name=NAME,
+            streams=streams,
+            named=frozenset({CLICKS, ORDERS}),
+            first_of=lambda _stream, _is_first_start: FirstOffset("earliest"),
+            skips_gaps=self.skips_gaps,
+            limits=Limits(self.batch_records, 1 << 30, 2, 60_000),
+            remember_ms=1_000_000,
+            deadline_s=1.0,
+        )
+        runner = RecordedRunner(self.source, storage, self.entropy)
+        log = LandingLog(LogContext(storage, self.clock, self.entropy), NAME)
+        parts = SliceParts(storage, self.source, runner, log, self.clock)
+        return Process(SliceLoop(plan, parts), faulty, storage)
+
+    def release_when_opened(self) -> None:
+        """Let the calls on their way arrive right after the next `open` entry is there."""
+        self.pending.release_after(lambda call: len(self.pending) > 0 and self._is_open(call))
+
+    def _is_open(self, call: Call) -> bool:
+        if call.kind != "create":
+            return False
+        newest = [entry for entry in history(self.machine) if isinstance(entry.body, Open)]
+        return bool(newest) and names.entry_path(NAME, newest[-1].number) == call.path
+
+
+@dataclass
+class Process:
+    """One process of the job."""
+
+    loop: SliceLoop
+    faulty: FaultyStorage
+    storage: Storage
+
+    def run(self) -> AshoreError | ProcessStopped | None:
+        """Land until nothing is left, as a job does; return what ended it before."""
+        tries = 0
+        while True:
+            try:
+                self.loop.plan.streams()
+                if self.loop.tick() is Tick.IDLE:
+                    self.loop.close("drained")
+                    return None
+            except ProcessStopped as stopped:
+                return stopped
+            except AshoreError as error:
+                tries += 1
+                if stops_slice(error) or tries == TRIES:
+                    return error
+                self.loop.parts.clock.sleep(1.0)
+
+
+def memory_world() -> World:
+    clock = FakeClock(monotonic_start_s=0.0)
+    return World(MemoryStorage(clock), build_source(clock), clock)
+
+
+# ---- the checker: it knows what the source held, and reads the storage
+
+
+class Broken(AssertionError):
+    """What is on the storage is not what should be there."""
+
+
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        raise Broken(message)
+
+
+def history(storage: Storage) -> list[Entry]:
+    return list(read_history(storage, NAME))
+
+
+def walk(storage: Storage, directory: str) -> Iterator[str]:
+    for found in storage.list(directory):
+        if found.is_directory:
+            yield from walk(storage, found.path)
+        else:
+            yield found.path
+
+
+def visible_files(storage: Storage) -> set[str]:
+    return {path for path in walk(storage, "ods.db") if names.is_visible(path)}
+
+
+def named_files(entries: Sequence[Entry]) -> dict[str, DataFile]:
+    """The final files that entries name and none has given up."""
+    files: dict[str, tuple[str, DataFile]] = {}
+    for entry in entries:
+        body = entry.body
+        if isinstance(body, Reland | Skip):
+            for gone in body.lost:
+                del files[gone]
+        if isinstance(body, Prepare | Reland):
+            place = BatchPlace(NAME, entry.epoch, body.batch)
+            for file in body.files:
+                path = place.place(file, body.targets[file.target]).final
+                files[file.unique] = (path, file)
+    return dict(files.values())
+
+
+def check_readers(storage: Storage) -> None:
+    """I3 and I6, at any moment: the log folds, and readers see no file that it does not name."""
+    entries = history(storage)
+    require(reduce(extend, entries, EMPTY).end == len(entries) - 1, "the history does not fold")
+    unnamed = visible_files(storage) - named_files(entries).keys()
+    require(not unnamed, f"visible, and no prepare names it: {sorted(unnamed)}")
+
+
+def check_table(storage: Storage, expected: Counter[RecordedRow]) -> None:
+    """I1: every file that the log names is there as it was written, and each row is there once."""
+    named, rows = named_files(history(storage)), Counter[RecordedRow]()
+    missing = named.keys() - visible_files(storage)
+    require(not missing, f"named by a prepare and not there: {sorted(missing)}")
+    for path, file in named.items():
+        content = storage.read(path)
+        checksum = hashlib.blake2b(content, digest_size=8).hexdigest()
+        require(checksum == file.checksum, f"{path} holds something else than was written")
+        rows.update(read_rows(content))
+    require(rows == expected, f"lost {expected - rows}, duplicated or made up {rows - expected}")
+
+
+def check_ranges(entries: Sequence[Entry], fold: Fold) -> None:
+    ranges: dict[ShardKey, list[OffsetRange]] = {key: [] for key in fold.shards}
+    for entry in entries:
+        if isinstance(entry.body, Prepare):
+            for read in entry.body.shards:
+                ranges[read.key].append(read.offsets)
+        if isinstance(entry.body, Skip):
+            for skipped in entry.body.ranges:
+                ranges[skipped.key].append(skipped.offsets)
+    for key, state in fold.shards.items():
+        seams = find_seams(key, state.first, ranges[key])
+        require(not seams, f"ranges do not meet: {seams}")
+
+
+def ledger(fold: Fold) -> Ledger:
+    return {
+        key: (
+            *(state.first, state.next, state.fetched, state.landed, state.dead),
+            *(state.filtered, state.dropped, state.skipped, state.lost, state.size_bytes),
+        )
+        for key, state in fold.shards.items()
+    }
+
+
+def partition_rows(fold: Fold) -> dict[tuple[str, str], int]:
+    return {key: state.rows for key, state in fold.partitions.items()}
+
+
+def recorded_rows(source: RecordedSource, generation: int = 1) -> Counter[RecordedRow]:
+    """Every record that the source holds, as the row that it should have become."""
+    shards = [
+        StreamShard(info.stream, shard)
+        for info in source.describe_streams(source.list_streams()).values()
+        for shard in info.shards
+    ]
+    return Counter(
+        RecordedRow(shard.stream, generation, shard.shard, record.offset)
+        for shard, there in source.read_offsets(shards).items()
+        for record in source.read_again(shard, OffsetRange(there.earliest, there.end))
+    )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a run without faults has left."""
+
+    rows: Counter[RecordedRow]
+    ledger: Ledger
+    partitions: Mapping[tuple[str, str], int]
+
+    def check(self, storage: Storage) -> None:
+        """Compare what is on the storage after the job has finished (I1, I3, I5, I6)."""
+        check_readers(storage)
+        check_table(storage, self.rows)
+        entries, fold = history(storage), read_log(storage, NAME)
+        require(fold.unclosed is None, "an entry is unclosed at the end")
+        check_ranges(entries, fold)
+        require(ledger(fold) == self.ledger, f"ledger {ledger(fold)} is not {self.ledger}")
+        found = partition_rows(fold)
+        require(found == self.partitions, f"partitions {found} are not {self.partitions}")
+        require(ledger(reduce(extend, entries, EMPTY)) == self.ledger, "history and log differ")
+
+
+def reference(world: World) -> Reference:
+    """Run the job without a fault, and check it against what the source holds."""
+    require(world.start().run() is None, "the job did not end by itself")
+    fold = read_log(world.machine, NAME)
+    rows = recorded_rows(world.source)
+    check_table(world.machine, rows)
+    return Reference(rows, ledger(fold), partition_rows(fold))
+
+
+def finish(world: World, expected: Reference) -> None:
+    """Start a fresh process, let it land what is left, let late calls arrive, and compare."""
+    last = world.start()
+    ended = last.run()
+    require(ended is None, f"the last process ended with {ended!r}")
+    for _ in range(2):
+        world.pending.release()
+    check_readers(world.machine)
+    require(last.loop.tick() is Tick.IDLE, "there was something to land after the end")
+    expected.check(world.machine)
+
+
+def check_end(ended: AshoreError | ProcessStopped | None) -> None:
+    """A process with a fault may stop or give up; it must not call the lake damaged."""
+    wrong = isinstance(ended, LogError | Stopped | InvariantBroken)
+    require(not wrong, f"a process ended with {ended!r}")
+
+
+def explain(case: str, run: Callable[[], None]) -> str | None:
+    """Run one case; return what was wrong with it."""
+    try:
+        run()
+    except (AssertionError, AshoreError, LookupError) as error:
+        return f"{case}: {type(error).__name__}: {error}"
+    return None
+
+
+def find_failures(cases: Iterator[tuple[str, Callable[[], None]]]) -> Iterator[str]:
+    """Yield what is wrong, case after case."""
+    for case, run in cases:
+        failure = explain(case, run)
+        if failure is not None:
+            yield failure
+
+
+def report(failures: Iterator[str]) -> None:
+    """Fail with the first cases that went wrong."""
+    found = list(failures)
+    assert not found, f"{len(found)} cases failed:\n" + "\n".join(found[:10])
