@@ -25,6 +25,4 @@ def build_dead_rows(run: Run, bad: Sequence[BadRow]) -> pa.Table:
     rows = run.records.take(pa.array([row.index for row in bad], pa.int64()))
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["reason"] = pa.array([row.reason for row in bad], pa.string())
-    return pa.table(
-        [columns[field.name].cast(field.type) for field in DEAD_SCHEMA], schema=DEAD_SCHEMA
-    )
+    return pa.table([columns[name] for name in DEAD_SCHEMA.names], schema=DEAD_SCHEMA)
