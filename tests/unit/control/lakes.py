@@ -110,6 +110,13 @@ class Lake:
     def verify(self, since: str | None = None) -> VerifyResult:
         return verify_job(self.opened(), since=since)
 
+    def new_slice(self, name: str) -> "Lake":
+        """Return another slice of the same job, with a log of its own."""
+        other = Lake(provenance=self.provenance, extension=self.extension)
+        other.clock, other.storage, other.source = self.clock, self.storage, self.source
+        other.name = SliceName(self.name.job, name)
+        return other
+
     # ---- the log
 
     def append(self, body: Body, *, after_s: float = 1.0, closing: Closing | None = None) -> Entry:

@@ -194,29 +194,68 @@ def test_files_of_the_unclosed_entry_may_still_be_pending():
     assert lake.verify().exit_code == 0
 
 
+class Busy:
+    """A storage where something happens when a directory of the table is first listed."""
+
+    def __init__(self, storage, happen):
+        self._storage = storage
+        self._happen = happen
+
+    def __getattr__(self, name: str):
+        return getattr(self._storage, name)
+
+    def list(self, directory: str):
+        if directory.startswith("ods.db") and self._happen is not None:
+            happen, self._happen = self._happen, None
+            happen()
+        return self._storage.list(directory)
+
+
+def verify_while(lake: Lake, happen) -> VerifyResult:
+    return verify_job(replace(lake.opened(), storage=Busy(lake.storage, happen)))
+
+
 def test_what_lands_while_tables_are_listed_is_no_stranger():
     lake = make_lake()
     fill(lake.source, "clicks", 1, 4)
-    is_landed = False
+    result = verify_while(lake, lambda: lake.land({lake.key(1): (40, 44)}))
+    assert (result.problems, result.slices[0].end) == ((), 4)
 
-    class Busy:
-        """Lands a batch when the first directory of the table is listed."""
 
-        def __getattr__(self, name: str):
-            return getattr(storage, name)
+def test_files_that_are_moved_while_they_are_looked_for_are_found():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 4)
+    entry = lake.land({lake.key(1): (40, 44)}, is_moved=False)
+
+    class Moving(Busy):
+        """Moves the files when the first of them is looked for, at its pending place."""
+
+        def stat(self, path: str):
+            if path.endswith(".in-progress") and self._happen is not None:
+                happen, self._happen = self._happen, None
+                happen()
+            return self._storage.stat(path)
 
         def list(self, directory: str):
-            nonlocal is_landed
-            if directory.startswith("ods.db") and not is_landed:
-                is_landed = True
-                lake.land({lake.key(1): (40, 44)})
-            return storage.list(directory)
+            return self._storage.list(directory)
 
-    storage = lake.storage
-    opened = replace(lake.opened(), storage=Busy())
-    result = verify_job(opened)
-    assert is_landed
-    assert (result.problems, result.slices[0].end) == ((), 4)
+    def move() -> None:
+        for _, pending, final in lake.files(entry):
+            lake.storage.move(pending, final)
+
+    opened = replace(lake.opened(), storage=Moving(lake.storage, move))
+    assert verify_job(opened).problems == ()
+
+
+def test_a_log_that_goes_on_from_another_one_is_damaged():
+    lake = make_lake()
+
+    def append() -> None:
+        lake.entries[-1] = replace(lake.entries[-1], checksum="0" * 64)
+        lake.append(Commit("stop"))
+
+    with pytest.raises(LogDamaged, match="another predecessor"):
+        verify_while(lake, append)
 
 
 def test_a_damaged_log_is_not_judged():
@@ -245,6 +284,35 @@ def test_ranges_that_overlap_are_seen_and_so_are_their_records():
     assert kinds(result) == {ProblemKind.RANGES, ProblemKind.DUPLICATED}
     assert (result.totals.duplicated, result.totals.lost) == (2, 0)
     assert only_problem(result, ProblemKind.DUPLICATED).offsets == (38, 39)
+
+
+def test_ranges_in_the_wrong_order_are_seen():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    lake.land({lake.key(1): (45, 50)})
+    lake.land({lake.key(1): (40, 45)})
+    result = lake.verify()
+    assert result.problem_counts == {ProblemKind.RANGES: 2}
+    assert result.totals.duplicated == 0
+
+
+def test_a_shard_may_move_to_another_slice():
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    east = lake.new_slice("east")
+    east.open()
+    east.join(1, first=40)
+    east.land({lake.key(1): (40, 50)})
+    result = lake.verify()
+    assert (result.exit_code, result.problems) == (0, ())
+    assert [each.slice for each in result.slices] == ["east", "main"]
+    lake.append(Commit("stop"))
+    lake.land({lake.key(1): (40, 50)})  # and both read it
+    result = lake.verify()
+    assert (result.totals.duplicated, kinds(result)) == (
+        10,
+        {ProblemKind.RANGES, ProblemKind.DUPLICATED},
+    )
 
 
 def test_a_range_before_its_join_is_seen():
@@ -364,12 +432,25 @@ def test_rows_of_a_topic_that_the_entry_does_not_list_are_seen():
     assert result.totals.lost == 1
 
 
+def test_rows_of_one_shard_in_place_of_another_are_seen():
+    lake = make_lake()
+    for shard in (0, 1):
+        fill(lake.source, "clicks", shard, 4)
+    entry = lake.land({lake.key(0): (100, 104), lake.key(1): (40, 44)})
+    wanted = [("clicks", 0, 100), ("clicks", 0, 102), ("clicks", 1, 40), ("clicks", 1, 42)]
+    assert lake.storage.read(lake.final(entry)) == lake.render(wanted)
+    lake.relist(entry, 0, lake.render([*wanted[:3], ("clicks", 0, 101)]))
+    result = lake.verify()
+    assert result.problem_counts[ProblemKind.PROVENANCE] == 2
+    assert (result.totals.lost, result.totals.duplicated) == (1, 1)
+
+
 def test_offsets_of_two_generations_do_not_collide():
     lake = make_lake()
     lake.source.delete_and_recreate("clicks", 2)
-    fill(lake.source, "clicks", 0, 20)
+    fill(lake.source, "clicks", 0, 70)
     lake.join(0, 1, generation=2)
-    lake.land({lake.key(0, 2): (0, 20)})
+    lake.land({lake.key(0, 2): (0, 70)})
     result = lake.verify()
     assert result.totals.duplicated == 0
     # The old generation cannot be asked. Shard 0: three records went elsewhere, and one offset
@@ -486,6 +567,10 @@ def test_relanded_files_take_the_place_of_lost_ones():
     assert lake.source.asked[-1][0] == CLICKS_0  # nothing of shard 1 is unaccounted for
     lake.storage.delete(lake.final(reland))
     assert lake.verify().totals.lost == 2
+    lake.rewrite(replace(reland.body, files=()))
+    result = lake.verify()
+    assert "0 rows landed again, 2 were lost" in only_problem(result, ProblemKind.COUNTS).text
+    assert result.totals.lost == 2
 
 
 def test_lost_files_that_a_skip_gave_up_are_excused():

@@ -189,7 +189,9 @@ class LedgerBuilder:
 
     def _take_join(self, body: Join) -> None:
         for each in body.shards:
-            self._firsts.setdefault(each.key, each.first_offset)
+            # A shard that moved to another slice joins there once more, where the first had ended.
+            known_first = self._firsts.get(each.key, each.first_offset)
+            self._firsts[each.key] = min(known_first, each.first_offset)
             stream = (each.key.source, each.key.stream)
             known = self._generations.get(stream, (0, ""))
             self._generations[stream] = max(known, (each.key.generation, each.stream_id))
