@@ -123,10 +123,11 @@ def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[
             continue
         if number > began:
             continue
-        now = list_log(storage, name)
-        if now.latest < number:
+        if list_log(storage, name).latest < number:
             return
-        if not must_begin_again(listing, now) and not _has_next(storage, name, number):
+        if _has_next(storage, name, number):
+            continue
+        if number // names.ARCHIVE_ENTRIES not in list_log(storage, name).archives:
             _damaged(names.entry_path(name, number), "the entry is missing", "restore it")
 
 
