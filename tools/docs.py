@@ -10,7 +10,8 @@ import ast
 import inspect
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from ashore import errors
@@ -26,8 +27,6 @@ MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 EVENTS = {
     "starting": "The job file is read; Spark is being started.",
     "started": "Spark runs; the log is about to be opened.",
-    "slow_decode": "Spark decodes this table's topic, which is slower: it has `select`, `where`, "
-    "or a type that the columnar decoder does not take.",
     "step": "A slice begins a step: `open`, `plan`, `write`, `prepare`, `move` or `idle`.",
     "landed": "A batch is readable: rows in main and late tables, files in all. `lag` is how many "
     "offsets are still to be read, 0 where the batch took all there was.",
@@ -37,12 +36,67 @@ EVENTS = {
     "exit code.",
     "ended": "The last event of a job that ended in order.",
 }
-TALK = (
-    "`talk` (`message`) is added by the command itself: a line of the job process's stdout that is "
-    "no event."
-)
-# Of EventWriter: the event's name and its fields come as arguments.
+# The fields of `error` come as one mapping.
 FIELDS_OF_ERROR = ["exit_code", "code", "message", "hint", "more, by code"]
+
+COMMAND_LINE_HEAD = """\
+stdout is data, stderr is talk. With `--json` stdout is one JSON document, for `run` and `demo`
+[one event a line](events.md). An [error](errors.md) ends a command with its exit code.
+"""
+ERRORS_HEAD = """\
+An error has a stable `code`, a message that names the things involved, and mostly a hint that says
+what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code.
+"""
+EVENTS_HEAD = """\
+`ashore run --json` prints one JSON object a line, as things happen. `event` names the kind. New
+events and new fields may come with any release; those here stay.
+"""
+EVENTS_TAIL = """\
+`talk` (`message`) is added by the command itself: a line of the job process's stdout that is no
+event.
+
+`ashore demo --json` prints the events of the jobs that it runs, its own steps (`demo`: `step`,
+`killed_at`), and at the end `verdict` with what [`verify --json`](command-line.md) prints.
+"""
+LOG_COUNTERS_HEAD = """\
+Each `prepare` entry has the counters of its batch; the fold sums them up, and
+`ashore status --json` shows the sums. One that is zero is left out.
+"""
+
+# What `verify` counts for a table, and what it can find wrong.
+TALLY = {
+    "batches": "`prepare` entries that fed the table",
+    "fetched": "records that these batches fetched",
+    "landed": "of these, rows in the main and the late table",
+    "dead": "of these, rows in the dead-letter table",
+    "filtered": "of these, refused by `where`",
+    "dropped": "of these, invalid under `on_invalid: drop`",
+    "skipped": "offsets that a `skip` entry gave up because Kafka had them no more",
+    "given_up": "rows of lost files that `recover --accept-loss` gave up",
+    "retired": "rows of partitions that a `retire` entry dropped; this release writes none",
+    "files": "files that should be there",
+    "files_in_flight": "of these, files of an entry that is not closed yet",
+    "size_bytes": "their bytes",
+    "lost": "records that should be in a file and are in none",
+    "duplicated": "records that are in a file once too often",
+    "unprovable": "records of which nothing can be said: Kafka no longer has them, or does not "
+    "answer",
+}
+PROBLEMS = {
+    "ranges": "offset ranges of a topic partition have a hole or overlap",
+    "counts": "the counts of an entry do not add up",
+    "spans": "offset spans of files contradict each other or their entry",
+    "file_missing": "a file that the log lists is not there",
+    "file_size": "a file has another size than the log says",
+    "file_checksum": "a file has another checksum than the log says",
+    "file_rows": "a file has another number of rows than the log says",
+    "file_unreadable": "a file cannot be read as its format",
+    "file_unlisted": "a visible file is named as Ashore names them, and no entry lists it",
+    "file_foreign": "a visible file is not named as Ashore names them",
+    "provenance": "a file holds other offsets than its entry says",
+    "lost": "records are lost",
+    "duplicated": "records are duplicated",
+}
 
 
 # --- the command line --------------------------------------------------------------------------
@@ -59,9 +113,7 @@ def render_command_line() -> str:
     parts = [
         "# The command line\n",
         f"{root.help}\n",
-        "stdout is data, stderr is talk. With `--json` stdout is one JSON document, or for `run` "
-        "and `demo` [one event a line](events.md). An [error](errors.md) ends a command with its "
-        "exit code. Where a topic, a file or a reason may be many words, quote it.\n",
+        COMMAND_LINE_HEAD,
     ]
     if isinstance(root, TyperGroup):
         parts += _own_options(root)
@@ -121,9 +173,7 @@ def render_errors() -> str:
     hints = find_hints()
     parts = [
         "# Errors\n",
-        "An error has a stable `code`, a message that names the things involved, and mostly a hint: "
-        "what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code. The "
-        "exit code is the class's. Nothing is retried by a command that prints an error.\n",
+        ERRORS_HEAD,
         _exit_codes(),
         "## The tree\n",
         f"```text\n{tree}\n```\n",
@@ -170,9 +220,7 @@ def _exit_codes() -> str:
 def render_events() -> str:
     """Return the events of a job process with their fields."""
     found = find_events()
-    if found.keys() != EVENTS.keys():
-        odd = ", ".join(sorted(found.keys() ^ EVENTS.keys()))
-        raise SystemExit(f"events without a meaning, or meanings without an event: {odd}")
+    explain_all("events", set(found), EVENTS)
     rows = [
         f"| `{name}` | {', '.join(_field(each) for each in found[name])} | {meaning} |"
         for name, meaning in EVENTS.items()
@@ -180,13 +228,9 @@ def render_events() -> str:
     return "\n".join(
         [
             "# Events\n",
-            "`ashore run --json` prints one JSON object a line, as things happen. `event` names "
-            "the kind. New events and new fields may appear in any release; those here stay.\n",
+            EVENTS_HEAD,
             _table(("Event", "Fields", "Meaning"), rows),
-            f"{TALK}\n",
-            "`ashore demo --json` prints the events of the jobs that it runs, its own steps "
-            "(`demo`: `step`, `killed_at`), and at the end `verdict` with what "
-            "[`verify --json`](command-line.md) prints.\n",
+            EVENTS_TAIL,
         ]
     )
 
@@ -223,6 +267,13 @@ def calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
+def explain_all(what: str, found: set[str], meanings: Mapping[str, str]) -> None:
+    """Stop unless exactly what was found in the code has a meaning here."""
+    odd = sorted(found ^ meanings.keys())
+    if odd:
+        raise SystemExit(f"{what} without a meaning, or the other way round: {', '.join(odd)}")
+
+
 def _text(node: ast.expr) -> str:
     """Return a text of the code; what is filled in becomes `<...>`. Empty: it is no text."""
     match node:
@@ -234,6 +285,11 @@ def _text(node: ast.expr) -> str:
             return ""
 
 
+def _meanings(title: str, meanings: Mapping[str, str]) -> str:
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in meanings.items()]
+    return _table((title, "Meaning"), rows)
+
+
 def _table(titles: tuple[str, ...], rows: list[str]) -> str:
     head = [f"| {' | '.join(titles)} |", "|" + "---|" * len(titles)]
     return "\n".join([*head, *rows]) + "\n"
@@ -241,16 +297,24 @@ def _table(titles: tuple[str, ...], rows: list[str]) -> str:
 
 def render_counters() -> str:
     """Return the counters of the log, and what `verify` counts and finds."""
-    from ashore.landing.writer.counters import COUNTERS  # noqa: PLC0415 - loads Arrow
+    from ashore.control.verify import ProblemKind, Tally  # noqa: PLC0415 - loads Arrow
+    from ashore.landing.writer.counters import COUNTERS  # noqa: PLC0415
 
+    explain_all("counts of verify", {each.name for each in fields(Tally)}, TALLY)
+    explain_all("problems of verify", {each.value for each in ProblemKind}, PROBLEMS)
     rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(COUNTERS.items())]
     return "\n".join(
         [
             "# Counters\n",
             "## In the landing log\n",
-            "Each `prepare` entry has the counters of its batch; the fold sums them up, and "
-            "`ashore status --json` shows the sums. One that is zero is left out.\n",
+            LOG_COUNTERS_HEAD,
             _table(("Counter", "Counts"), rows),
+            "## Of `ashore verify`\n",
+            "`ashore verify --json` prints these for each table, and summed up as `totals`.\n",
+            _meanings("Count", TALLY),
+            "## Problems that `ashore verify` names\n",
+            "It names the first 20 of each kind and counts all of them. Each makes exit code 5.\n",
+            _meanings("Problem", PROBLEMS),
         ]
     )
 
