@@ -20,6 +20,9 @@ from ashore.protocol.positions import ShardRange
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 CORRUPT = "_ashore_corrupt"
+# After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
+# for records to come: half a second a partition, where a batch reads up to the end, as it does.
+NO_WAIT = {"fetch.max.wait.ms": "10"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def _read(
         starts[stream][shard] = each.offsets.start
         ends[stream][shard] = each.offsets.end
     reader = spark.read.format("kafka").options(
-        **{f"kafka.{name}": value for name, value in kafka.options.items()},
+        **{f"kafka.{name}": value for name, value in {**NO_WAIT, **kafka.options}.items()},
         **{"kafka.bootstrap.servers": kafka.bootstrap_servers},
         **{"kafka.isolation.level": "read_committed"},
         failOnDataLoss="true",
