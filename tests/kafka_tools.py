@@ -173,11 +173,12 @@ class Transaction(Sender):
     """
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
-        settings: dict[str, str | float] = {
+        self.settings: dict[str, str | float] = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": 600_000,
         }
-        super().__init__(bootstrap, topic, **settings)
+        super().__init__(bootstrap, topic, **self.settings)
+        self.bootstrap = bootstrap
         self.is_open = True
         self.producer.init_transactions(WAIT_S)
         self.producer.begin_transaction()
@@ -185,12 +186,18 @@ class Transaction(Sender):
     def commit(self) -> None:
         """Commit: a marker is written behind the records, in each partition."""
         self.producer.commit_transaction(WAIT_S)
-        self.is_open = False
+        self._wait_for_markers()
 
     def abort(self) -> None:
         """Abort: the records stay in the log, and readers of committed records skip them."""
         self.producer.abort_transaction(WAIT_S)
+        self._wait_for_markers()
+
+    def _wait_for_markers(self) -> None:
+        # The broker answers once the outcome is decided and writes the markers afterwards. A next
+        # producer of the same id has to wait until they are there: that is what makes this certain.
         self.is_open = False
+        Sender(self.bootstrap, self.topic, **self.settings).producer.init_transactions(WAIT_S)
 
     def __exit__(self, *_: object) -> None:
         if self.is_open:

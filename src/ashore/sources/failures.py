@@ -40,10 +40,13 @@ PASSING = UNREACHABLE | {
     NO_LEADERS,
     KafkaError._UNKNOWN_PARTITION,
     KafkaError._WAIT_CACHE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_COORDINATOR,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.REPLICA_NOT_AVAILABLE,
@@ -104,7 +107,7 @@ def tell(error: KafkaError, complaints: Complaints, servers: str, timeout_s: flo
     if code in NOT_ALLOWED:
         return SourceError(
             f"Kafka at {servers} does not allow it: {error.str()}",
-            hint="let the job's user Describe and Read its topics",
+            hint="let the job's user Describe and Read its topics, and Read its commit_group",
         )
     if code in UNREACHABLE:
         return SourceUnreachable(

@@ -8,11 +8,13 @@ the job names a group for it, that group's offsets.
 What it must not know: tables, batches, the log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
@@ -21,13 +23,15 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ashore.config.values import nearest
-from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check
+from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
-from ashore.sources.client import Cluster, wait_for
+from ashore.sources.client import Admin, Cluster, wait_for
 from ashore.sources.failures import ABSENT, MAYBE_ABSENT
 from ashore.sources.reading import read_range
+
+T = TypeVar("T")
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
@@ -54,16 +58,16 @@ class KafkaSource:
         self, bootstrap_servers: str, options: Mapping[str, str], timeout_s: float = 30.0
     ) -> None:
         self._cluster = Cluster.of(bootstrap_servers, options, timeout_s)
-        self._admin = self._cluster.open_admin()
+        self._admin: Admin | None = self._cluster.open_admin()
 
     def list_streams(self) -> list[str]:
         """Return the names of all topics that the job's user may see, internal ones left out."""
-        topics = self._admin.ask(lambda client, wait_s: client.list_topics(timeout=wait_s).topics)
+        topics = self._ask(lambda client, wait_s: client.list_topics(timeout=wait_s).topics)
         return sorted(name for name in topics if not name.startswith("__"))
 
     def describe_streams(self, streams: Sequence[str]) -> dict[str, StreamInfo]:
         """Return topic id and partitions of these topics. One that does not exist is left out."""
-        return self._admin.ask(lambda client, wait_s: _describe(client, streams, wait_s))
+        return self._ask(lambda client, wait_s: _describe(client, streams, wait_s))
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
         """Return the earliest offset and the last stable offset of each partition."""
@@ -131,23 +135,37 @@ class KafkaSource:
         return read_range(self._cluster, shard, offsets)
 
     def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
-        """Commit next offsets for a consumer group that has no members."""
+        """Commit next offsets for a consumer group. Raises SourceError if the group has members."""
+        if not offsets:
+            return
+        shown = [
+            TopicPartition(each.stream, int(each.shard), offset) for each, offset in offsets.items()
+        ]
 
         def attempt(client: AdminClient, wait_s: float) -> None:
-            shown = [
-                TopicPartition(each.stream, int(each.shard), offset)
-                for each, offset in offsets.items()
-            ]
             asked = [ConsumerGroupTopicPartitions(group, shown)]
-            answers = client.alter_consumer_group_offsets(asked, request_timeout=wait_s)
-            for answer in answers.values():
-                wait_for(answer, wait_s)
+            (answer,) = client.alter_consumer_group_offsets(asked, request_timeout=wait_s).values()
+            for each in wait_for(answer, wait_s).topic_partitions:
+                if each.error is None:
+                    continue
+                if each.error.code() != KafkaError.UNKNOWN_MEMBER_ID:
+                    raise KafkaException(each.error)
+                raise SourceError(
+                    f"offsets of {each.topic}/{each.partition} cannot be shown in the group"
+                    f" {group}: it has members",
+                    hint="name a group in commit_group that no consumer is a member of",
+                )
 
-        self._admin.ask(attempt)
+        self._ask(attempt)
 
     def close(self) -> None:
-        """Let go of connections. No call may follow."""
-        del self._admin
+        """Let go of connections. No question may follow. Closing again does nothing."""
+        self._admin = None
+
+    def _ask(self, call: Callable[[AdminClient, float], T]) -> T:
+        if self._admin is None:
+            fail("a closed source was asked")
+        return self._admin.ask(call)
 
     def _list_offsets(
         self, shards: Sequence[StreamShard], spec: OffsetSpec, isolation: IsolationLevel
@@ -167,7 +185,7 @@ class KafkaSource:
                     _check_there(client, shards, wait_s)
                 raise
 
-        return self._admin.ask(attempt)
+        return self._ask(attempt)
 
 
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:

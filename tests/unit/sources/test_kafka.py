@@ -3,8 +3,8 @@
 import pytest
 from confluent_kafka import Uuid
 
-from ashore.errors import SourceError
-from ashore.sources.kafka import stream_id_of, stream_missing
+from ashore.errors import InvariantBroken, SourceError
+from ashore.sources.kafka import KafkaSource, stream_id_of, stream_missing
 
 
 def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:
@@ -26,3 +26,11 @@ def test_a_topic_id_is_shown_as_kafka_s_tools_show_it() -> None:
 def test_a_broker_without_topic_ids_is_refused() -> None:
     with pytest.raises(SourceError, match="no topic id of clicks"):
         stream_id_of("clicks", Uuid(0, 0))
+
+
+def test_a_source_is_closed_once_and_for_all() -> None:
+    source = KafkaSource("127.0.0.1:1", {}, 1)
+    source.close()
+    source.close()
+    with pytest.raises(InvariantBroken, match="closed source"):
+        source.list_streams()
