@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ashore.base.unique import unique
 from ashore.config import parse_job
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import VerifyResult, verify_job
+from ashore.control.verify import Problem, ProblemKind, VerifyResult, verify_job
 from ashore.errors import SourceUnreachable
 from ashore.protocol import names
 from ashore.protocol.entries import (
@@ -53,7 +53,10 @@ tables:
 """
 TABLE = "ods.clicks"
 DATE = "date=2026-11-21"
-MINUTE_MS = 60_000
+
+CLICKS_0 = StreamShard("clicks", "0")
+
+NO_SIZES = {"size_bytes": 0, "event_max_ms": None}
 
 Row = tuple[str, int, int]  # topic, partition, offset
 
@@ -180,38 +183,20 @@ class Lake:
         """
         writing = _Writing(self)
         reads = []
+        meant = {"dead": dead, "filtered": filtered, "dropped": dropped}
         for index, (key, (start, end)) in enumerate(ranges.items()):
             offsets = OffsetRange(start, end)
-            counts = dict.fromkeys(("landed", "dead", "filtered", "dropped"), 0)
-            there = StreamShard(key.stream, key.shard)
-            for record in RecordedSource.read_again(self.source, there, offsets):
-                if record.offset in forgotten:
+            counts = dict.fromkeys(("landed", *meant), 0)
+            for offset in self.offsets_of(key, offsets):
+                if offset in forgotten:
                     continue
-                outcome = next(
-                    name
-                    for name, which in (
-                        ("dead", dead),
-                        ("filtered", filtered),
-                        ("dropped", dropped),
-                        ("landed", (record.offset,)),
-                    )
-                    if record.offset in which
-                )
-                times = 1 + (record.offset in twice)
+                outcome = next((name for name in meant if offset in meant[name]), "landed")
+                times = 1 + (offset in twice)
                 counts[outcome] += times
                 for _ in range(times):
-                    writing.add(outcome, index, (key.stream, int(key.shard), record.offset))
-            reads.append(
-                ShardRead(
-                    key=key,
-                    offsets=offsets,
-                    table=TABLE,
-                    fetched=sum(counts.values()),
-                    size_bytes=0,
-                    event_max_ms=None,
-                    **counts,
-                )
-            )
+                    writing.add(outcome, index, (key.stream, int(key.shard), offset))
+            fetched = sum(counts.values())
+            reads.append(ShardRead(key, offsets, TABLE, fetched, **counts, **NO_SIZES))
         files = writing.write(is_moved=is_moved)
         body = Prepare(
             batch=self.batch,
@@ -225,6 +210,11 @@ class Lake:
         )
         self.batch += 1
         return self.append(body)
+
+    def offsets_of(self, key: ShardKey, offsets: OffsetRange) -> list[int]:
+        """Return where the source has records, without being seen to ask."""
+        shard = StreamShard(key.stream, key.shard)
+        return [each.offset for each in RecordedSource.read_again(self.source, shard, offsets)]
 
     def target(self, place: str) -> Target:
         if place == "dead":
@@ -363,3 +353,15 @@ def make_lake(*, provenance: bool = True, extension: str = "parquet") -> Lake:
     lake.land(first, dead={7}, filtered={10, 11}, dropped={12})
     lake.land({lake.key(0): (60, 100), lake.key(1): (30, 40)})
     return lake
+
+
+def kinds(result: VerifyResult) -> set[ProblemKind]:
+    return set(result.problem_counts)
+
+
+def only_problem(result: VerifyResult, kind: ProblemKind) -> Problem:
+    """Return the one problem of a kind, having checked that it makes the exit code 5."""
+    assert result.exit_code == 5
+    found = [problem for problem in result.problems if problem.kind is kind]
+    assert len(found) == 1, result.problems
+    return found[0]
