@@ -4,25 +4,12 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 from tests.kafka_tools import (
     Transaction,
     add_partitions,
@@ -41,15 +28,12 @@ from ashore.errors import (
 )
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
-from ashore.services.java import find_java
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import FirstOffset, HeldUp, Record, Source, StreamShard
 from ashore.sources.kafka import KafkaSource
 
 TIMEOUT_S = 20.0
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -463,242 +447,3 @@ def test_what_the_library_says_is_in_the_debug_log(caplog: pytest.LogCaptureFixt
         KafkaSource(f"{LOOPBACK}:{port}", {}, 0.5).list_streams()
     assert any("Connection refused" in each.getMessage() for each in caplog.records)
     assert {each.levelno for each in caplog.records} == {logging.DEBUG}
-
-
-# --- a broker with logins, permissions and a busy cleaner --------------------------------------
-
-
-@dataclass(frozen=True)
-class StrictKafka:
-    """A broker that the tools reach openly, as a superuser, and the source by login or TLS."""
-
-    broker: Kafka
-    tools: str
-    login: str
-    tls: str
-    certificate: Path  # the broker's own, PEM
-    keystore: Path  # PKCS12: the broker's, and the client's too
-
-
-KEYSTORE_PASSWORD = "opensesame"
-
-
-def make_certificate(directory: Path) -> tuple[Path, Path]:
-    """Return a self-signed certificate for the loopback address, as PEM and as PKCS12."""
-    certificate, keystore = directory / "broker.pem", directory / "broker.p12"
-    keytool = find_java().with_name("keytool")
-    store = f"-keystore {keystore} -storetype PKCS12 -storepass {KEYSTORE_PASSWORD} -alias it"
-    make = "-genkeypair -keyalg EC -dname CN=broker -validity 10"
-    for command in (f"{make} -ext san=ip:{LOOPBACK}", f"-exportcert -rfc -file {certificate}"):
-        arguments = f"{command} {store}".split()
-        subprocess.run([keytool, *arguments], check=True, capture_output=True)
-    return certificate, keystore
-
-
-@pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrictKafka]:
-    directory = tmp_path_factory.mktemp("strict")
-    login, tls, controller = (f"{LOOPBACK}:{port}" for port in find_free_ports(3))
-    tools = Kafka(directory).bootstrap_servers
-    certificate, keystore = make_certificate(directory)
-    settings = {
-        "listeners": f"PLAINTEXT://{tools},SASL_PLAINTEXT://{login},SSL://{tls},"
-        f"CONTROLLER://{controller}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
-        "SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL",
-        "controller.quorum.voters": f"1@{controller}",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{PLAIN} required"
-        ' user_alice="wonderland" user_mallory="looking-glass";',
-        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(keystore),
-        "ssl.keystore.password": KEYSTORE_PASSWORD,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(certificate),
-        "ssl.client.auth": "required",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "log.cleaner.backoff.ms": "100",
-    }
-    with Kafka(directory, KafkaOptions(settings=settings)) as broker:
-        admin = AdminClient({"bootstrap.servers": tools, "log_level": 0})
-        done(admin.create_acls([allow(ResourceType.TOPIC, "open", "*")]))
-        scram = UserScramCredentialUpsertion(
-            "carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b'quo"te\\d'
-        )
-        done(admin.alter_user_scram_credentials([scram]))
-        yield StrictKafka(broker, tools, login, tls, certificate, keystore)
-
-
-def allow(kind: ResourceType, prefix: str, user: str) -> AclBinding:
-    """Return the permission to read everything of `kind` whose name begins with `prefix`."""
-    return AclBinding(
-        kind,
-        prefix,
-        ResourcePatternType.PREFIXED,
-        f"User:{user}",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
-
-
-def done(answers: Mapping[object, Future[None]]) -> None:
-    for each in answers.values():
-        each.result(20)
-
-
-def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
-    """Return the Java client's options for a login."""
-    module = PLAIN if mechanism == "PLAIN" else SCRAM
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f'{module} required username="{user}" password="{password}";',
-    }
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        login("alice", "wonderland"),
-        login("carol", r"quo\"te\\d", "SCRAM-SHA-512"),
-    ],
-    ids=["plain", "scram"],
-)
-def test_a_login_without_rights_to_groups_reads(
-    strict: StrictKafka, options: dict[str, str]
-) -> None:
-    topic = f"open-{uuid4().hex[:12]}"
-    create_topic(strict.tools, topic)
-    produce(strict.tools, topic, [b"x"] * 3)
-    source = KafkaSource(strict.login, options, TIMEOUT_S)
-    shard = first_shard(topic)
-
-    assert source.read_offsets([shard]) == {shard: ShardOffsets(0, 3)}
-    assert values(source.read_again(shard, OffsetRange(0, 3))) == [b"x"] * 3
-
-
-def test_a_topic_that_the_user_may_not_see_is_told(strict: StrictKafka) -> None:
-    create_topic(strict.tools, "closed")
-    source = KafkaSource(strict.login, login("alice", "wonderland"), TIMEOUT_S)
-
-    assert "closed" not in source.list_streams()
-    for ask in (
-        lambda: source.describe_streams(["closed"]),
-        lambda: source.read_offsets([StreamShard("closed", "0")]),
-    ):
-        with pytest.raises(SourceError, match=r"does not allow it: .*[Tt]opic auth") as told:
-            ask()
-        assert "Describe" in told.value.hint
-
-
-def test_a_refused_login_is_told_by_its_name_and_before_the_timeout(strict: StrictKafka) -> None:
-    source = KafkaSource(strict.login, login("alice", "secret-typo"), TIMEOUT_S)
-    started_s = time.monotonic()
-
-    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as told:
-        source.list_streams()
-
-    assert "sasl.jaas.config" in told.value.hint
-    assert "secret-typo" not in str(told.value.to_dict())
-    assert time.monotonic() - started_s < TIMEOUT_S / 2
-
-
-def test_a_wrong_protocol_is_told_in_time(strict: StrictKafka) -> None:
-    source = KafkaSource(strict.login, {}, timeout_s=1.5)  # it wants a login
-    started_s = time.monotonic()
-
-    with pytest.raises(SourceUnreachable) as told:
-        source.list_streams()
-
-    assert "security.protocol" in told.value.hint
-    assert time.monotonic() - started_s < 4
-
-
-def test_a_tls_client_at_a_plain_port_is_told(strict: StrictKafka) -> None:
-    source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, timeout_s=1.5)
-
-    with pytest.raises(SourceError, match=r"TLS|SSL"):
-        source.list_streams()
-
-
-def test_tls_with_certificates_on_both_sides(strict: StrictKafka) -> None:
-    topic = f"open-{uuid4().hex[:12]}"
-    create_topic(strict.tools, topic)
-    produce(strict.tools, topic, [b"x"])
-    trust = {
-        "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(strict.certificate),
-    }
-    identity = {
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(strict.keystore),
-        "ssl.keystore.password": KEYSTORE_PASSWORD,
-    }
-
-    source = KafkaSource(strict.tls, trust | identity, TIMEOUT_S)
-    assert values(source.read_again(first_shard(topic), OffsetRange(0, 1))) == [b"x"]
-
-    no_trust = {"security.protocol": "SSL", **identity}
-    with pytest.raises(SourceError, match=r"no TLS connection .*certificate"):
-        KafkaSource(strict.tls, no_trust, TIMEOUT_S).list_streams()
-    with pytest.raises(SourceError):  # the broker asks for a certificate
-        KafkaSource(strict.tls, trust, 4).list_streams()
-
-
-def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
-    topic = f"compacted-{uuid4().hex[:12]}"
-    config = {
-        "cleanup.policy": "compact",
-        "segment.ms": "200",
-        "min.cleanable.dirty.ratio": "0.001",
-        "delete.retention.ms": "0",
-    }
-    create_topic(strict.tools, topic, 1, config)
-    shard, source = first_shard(topic), KafkaSource(strict.tools, {}, TIMEOUT_S)
-    for turn in range(3):  # each turn overwrites nine of the ten keys of the one before
-        keys = [b"only %d" % turn] + [b"%d" % each for each in range(9)]
-        produce(strict.tools, topic, [b"turn %d" % turn] * 10, partition=0, keys=keys)
-        time.sleep(0.3)
-    with Transaction(strict.tools, topic, "compacted") as transaction:
-        transaction.send([b"last"], partition=0, keys=[b"last"])
-        transaction.abort()
-
-    def read(start: int, end: int) -> list[int]:
-        return [each.offset for each in source.read_again(shard, OffsetRange(start, end))]
-
-    deadline_s = time.monotonic() + 30
-    while read(0, 20) != [0, 10]:
-        assert time.monotonic() < deadline_s, "the broker did not compact"
-        time.sleep(0.2)
-
-    assert source.read_offsets([shard])[shard] == ShardOffsets(0, 32)
-    assert read(0, 32) == [0, 10, *range(20, 30)]
-    assert read(1, 9) == []  # wholly in a hole
-    assert read(5, 21) == [10, 20]  # begins and ends beside holes
-    assert read(30, 32) == []  # an aborted record and its marker
-
-
-def test_a_broker_that_dies_and_comes_back_is_waited_for(
-    strict: StrictKafka, capfd: pytest.CaptureFixture[str]
-) -> None:
-    topic, count = f"restart-{uuid4().hex[:12]}", 10_000
-    create_topic(strict.tools, topic)
-    produce(strict.tools, topic, (b"%d" % each + b"x" * 20_000 for each in range(count)))
-    shard, source = first_shard(topic), KafkaSource(strict.tools, {}, 60.0)
-    reading = source.read_again(shard, OffsetRange(0, count))
-    found = [next(reading).offset]
-    capfd.readouterr()
-
-    strict.broker.kill()
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(source.read_offsets, [shard])
-        strict.broker.start()
-        found += [each.offset for each in reading]
-
-        assert asked.result(60) == {shard: ShardOffsets(0, count)}
-    assert found == list(range(count))
-    assert capfd.readouterr() == ("", "")  # the library's complaints are not for the terminal
