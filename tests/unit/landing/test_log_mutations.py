@@ -1,0 +1,347 @@
+"""The shortcuts of the model (model/landing_log.py), played in the code.
+
+Each test plays one interleaving twice: with the rule nothing is wrong; without it an invariant
+breaks, the one that the model names or one that comes before it here.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from tests.strategies import TABLE
+from tests.unit.landing.log_lake import (
+    NAME,
+    NOTHING,
+    Frozen,
+    Lake,
+    entry_name,
+    fill,
+    finish,
+    join,
+    land,
+    write_batch,
+)
+
+from ashore.errors import AnswerUnknown, Fenced, InvariantBroken, LogDamaged
+from ashore.landing import archive, log_reader
+from ashore.landing.archive import archive_log
+from ashore.landing.janitor import apply_cleaning, find_staged
+from ashore.landing.log import LandingLog
+from ashore.landing.log_reader import read_history, read_log, read_number
+from ashore.protocol import names, plan_clean
+from ashore.protocol.entries import Commit, Open
+from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.testing import FailBefore, LateEffect, ProcessStopped, StopProcess
+
+both = pytest.mark.parametrize("is_mutated", [False, True], ids=["the rule", "the shortcut"])
+
+
+@pytest.fixture
+def lake(monkeypatch) -> Lake:
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 4)
+    return Lake()
+
+
+@contextmanager
+def frozen_before(lake: Lake, kind: str, path: str, act: Callable[[], object]) -> Iterator[Frozen]:
+    frozen = Frozen(lake.storage)
+    frozen.before(kind, path, act)
+    yield frozen
+    assert frozen.is_done
+
+
+def pack(lake: Lake, log: LandingLog, end: int) -> None:
+    """Go on to number `end`, write a snapshot there, archive what is below."""
+    fill(log, end, snapshot=True)
+    assert archive_log(lake.storage, NAME) > 0
+
+
+def unanswered_open(lake: Lake) -> None:
+    """Try to take over; the `open` is on its way until the lake's pending effects are released."""
+    faults = [LateEffect(each, "create", None) for each in range(1, 9)]
+    with pytest.raises(AnswerUnknown):
+        lake.writer(lake.faulty(*faults)).open()
+
+
+@both
+def test_remove_old_open_entries(lake: Lake, monkeypatch, is_mutated: bool):
+    """A writer frozen before its append wakes up when the `open` that fenced it is archived."""
+    if is_mutated:
+        monkeypatch.setattr(archive, "stays", lambda _: False)
+    zombie = lake.opened()
+    join(zombie)
+    closing = land(lake, zombie)
+    body = write_batch(lake, zombie)
+
+    def others() -> None:
+        second = lake.opened()
+        second.append(Commit("test"), finish(second, lake.storage))
+        pack(lake, second, 9)
+
+    with frozen_before(lake, "create", entry_name(3), others) as storage:
+        zombie._context = replace(zombie._context, storage=storage)
+        if is_mutated:
+            zombie.append(body, closing)
+            assert lake.wrong() == "I4: entry 3, a open, was created again as a prepare"
+        else:
+            with pytest.raises(Fenced):
+                zombie.append(body, closing)
+            assert lake.wrong() is None
+
+
+@both
+def test_skip_the_look(lake: Lake, monkeypatch, is_mutated: bool):
+    """A writer frozen before its `open` creates it where an entry was removed."""
+    if is_mutated:
+        monkeypatch.setattr(LandingLog, "was_removed", lambda *_: False)
+    owner = lake.opened()
+    join(owner)
+    fill(owner, 4)
+    with frozen_before(lake, "create", entry_name(5), lambda: pack(lake, owner, 12)) as storage:
+        late = lake.opened(storage)
+    body = write_batch(lake, late)
+    late.append(body, NOTHING)
+    if is_mutated:
+        # Two writers own the slice: each reads from the same next offset.
+        assert lake.wrong() == "I4: entry 6, a commit, was created again as a prepare"
+        owner.append(Commit("test"), NOTHING)
+    else:
+        finish(late, lake.storage)
+        assert lake.wrong() is None
+        with pytest.raises(Fenced):
+            owner.append(Commit("test"), NOTHING)
+
+
+def test_one_snapshot_name_is_harmless_here(lake: Lake):
+    """In the model an old snapshot that lands late hides the newer one, and entries are gone.
+
+    Here each has a name of its own; and should the newer ones be lost, archives hold the rest.
+    """
+    owner = lake.opened(lake.faulty(LateEffect(6, "create", None)))
+    fill(owner, 4)
+    with pytest.raises(AnswerUnknown):
+        owner.write_snapshot(0)
+    for end in (9, 13, 17):
+        pack(lake, owner, end)
+    lake.pending.release()
+    assert "_snapshot-4.json" in lake.listed()
+    assert read_log(lake.storage, NAME).base == 17
+    for number in (13, 17):
+        lake.storage.delete(names.snapshot_path(NAME, number))
+    assert read_log(lake.storage, NAME).base == 4
+    assert lake.wrong() is None
+
+
+@both
+def test_retry_with_other_content(lake: Lake, is_mutated: bool):
+    """A batch is planned again while its first `prepare` is still on its way."""
+    faults = [LateEffect(3, "create", None), *(FailBefore(n, "create") for n in range(4, 11))]
+    log = lake.opened(lake.faulty(*faults))
+    join(log)
+    body = write_batch(lake, log)
+    with pytest.raises(AnswerUnknown):
+        log.append(body, None)
+    other = write_batch(lake, log, rows=2)
+    lake.pending.release()
+    if is_mutated:
+        log._is_settled = True
+        with pytest.raises(LogDamaged, match="written by another process"):  # I6: it was itself
+            log.append(other, None)
+    else:
+        with pytest.raises(InvariantBroken, match="only through a new open"):
+            log.append(other, None)
+        log.open()
+        assert log.fold.unclosed.body == body
+        log.append(Commit("test"), finish(log, lake.storage))
+    assert lake.wrong() is None
+
+
+@both
+def test_retry_with_other_content_that_is_taken_for_the_first(lake: Lake, is_mutated: bool):
+    """`It exists` is the answer to the second try; it does not say which content exists."""
+    log = lake.opened()
+    join(log)
+    body = write_batch(lake, log)
+    fault = LateEffect(1, "create", 1)
+    log._context = replace(log._context, storage=lake.faulty(fault), settle_attempts=2)
+    log.append(body, None)
+    if is_mutated:
+        other = write_batch(lake, _before(log), rows=2)
+        log._fold = _with_unclosed(log.fold, other)
+    finish(log, lake.storage)
+    expected = "is final and no prepare names it"
+    assert (expected in str(lake.wrong())) == is_mutated
+
+
+def _before(log: LandingLog) -> LandingLog:
+    """Return the writer as it was before its last batch."""
+    before = LandingLog(log._context, NAME)
+    shards = {key: replace(state, next=state.first) for key, state in log.fold.shards.items()}
+    before._fold = replace(log.fold, shards=shards, next_batch=0, unclosed=None)
+    return before
+
+
+def _with_unclosed(fold: Fold, body) -> Fold:
+    return replace(fold, unclosed=replace(fold.unclosed, body=body))
+
+
+@both
+def test_move_before_prepare_is_settled(lake: Lake, is_mutated: bool):
+    """The `prepare` never lands, and another writer takes over."""
+    log = lake.opened(lake.faulty(*(FailBefore(each, "create") for each in range(3, 11))))
+    join(log)
+    body = write_batch(lake, log)
+    with pytest.raises(AnswerUnknown):
+        log.append(body, None)
+    if is_mutated:
+        draft = replace(lake.history()[-1], number=2, previous=log.fold.last, body=body)
+        log._fold = extend(log.fold, draft)
+    finish(log, lake.storage)
+    lake.opened()
+    assert (lake.wrong() or "").startswith("I3: ") == is_mutated
+
+
+@both
+def test_recover_before_open(lake: Lake, is_mutated: bool):
+    """The owner lands one batch more between the recovery and the `open`."""
+    owner = lake.opened()
+    join(owner)
+    owner.append(write_batch(lake, owner), None)
+    second = lake.writer()
+
+    def owner_goes_on() -> None:
+        owner.append(write_batch(lake, owner), finish(owner, lake.storage))
+
+    if is_mutated:
+        second._fold = read_log(lake.storage, NAME)
+        closing = finish(second, lake.storage)
+        owner_goes_on()
+        second.open()
+        closing = replace(closing, entry=second.fold.unclosed.number)
+    else:
+        owner_goes_on()
+        second.open()
+        closing = finish(second, lake.storage)
+    second.append(Commit("recovery"), closing)
+    expected = "I5: entry 3 is closed and its file not final" if is_mutated else None
+    assert lake.wrong() == expected
+
+
+def clean(lake: Lake, fold: Fold) -> None:
+    staged = find_staged(lake.storage, NAME, [TABLE])
+    apply_cleaning(lake.storage, plan_clean.plan_clean(fold, staged, 10**15, 0))
+
+
+@both
+def test_epoch_from_the_highest_open(lake: Lake, is_mutated: bool):
+    """A stray `open` lies at a removed number while the owner writes its next batch."""
+    owner = lake.opened()
+    join(owner)
+    fill(owner, 4)
+    unanswered_open(lake)
+    pack(lake, owner, 12)
+    lake.pending.release()
+    body = write_batch(lake, owner)
+    fold = read_log(lake.storage, NAME)
+    if is_mutated:
+        listed = [names.parse_entry(each) for each in lake.listed()]
+        found = [read_number(lake.storage, NAME, each) for each in listed if each is not None]
+        opens = [entry.epoch for entry in found if isinstance(entry.body, Open)]
+        fold = replace(fold, epoch=max(opens))
+    clean(lake, fold)
+    owner.append(body, NOTHING)
+    expected = "I5: the file of entry 13 is gone" if is_mutated else None
+    assert lake.wrong() == expected
+
+
+@both
+def test_clean_the_unclosed_batch(lake: Lake, monkeypatch, is_mutated: bool):
+    """The janitor comes between a `prepare` and its moves."""
+    if is_mutated:
+        monkeypatch.setattr(plan_clean, "find_wanted", lambda fold: (set(), fold.next_batch))
+    log = lake.opened()
+    join(log)
+    log.append(write_batch(lake, log), None)
+    clean(lake, read_log(lake.storage, NAME))
+    expected = "I5: the file of entry 2 is gone" if is_mutated else None
+    assert lake.wrong() == expected
+
+
+@both
+def test_read_at_or_below_the_snapshot(lake: Lake, monkeypatch, is_mutated: bool):
+    """Files first, archives only for the holes: a stray `open` in a hole is taken for true."""
+    owner = lake.opened()
+    fill(owner, 4)
+    with frozen_before(lake, "create", entry_name(5), lambda: pack(lake, owner, 12)) as storage:
+        late = lake.opened(storage)
+    assert isinstance(read_number(lake.storage, NAME, 5).body, Open)
+
+    def files_first(storage, name, listing, number):
+        while True:
+            entry = read_number(storage, name, number)
+            if entry is None:
+                packed = read_history(storage, name, number) if number <= listing.horizon else ()
+                entry = next(iter(packed), None)
+            if entry is None:
+                return
+            yield entry
+            number += 1
+
+    if is_mutated:
+        monkeypatch.setattr(log_reader, "newest_snapshot", lambda *_: EMPTY)
+        monkeypatch.setattr(log_reader, "_entries_from", files_first)
+        assert lake.wrong() == (
+            "I6: entry 6 (commit) does not follow: it names another predecessor"
+        )
+    else:
+        assert lake.wrong() is None
+        assert replace(late.fold, base=-1) == lake.truth()
+
+
+@both
+def test_look_only_at_the_end(lake: Lake, monkeypatch, is_mutated: bool):
+    """A reader stands still before a number; it is removed, and a zombie opens there.
+
+    With the entry at the snapshot's own number kept, as here, this is also the model's second
+    wording. The third, where a stray lies at that very number, cannot be played: see below.
+    """
+    if is_mutated:
+        read_from = log_reader._read_from
+
+        def stop_at_once(*arguments):
+            fold, damage = read_from(*arguments)
+            if damage:
+                raise damage
+            return fold, damage
+
+        monkeypatch.setattr(log_reader, "_read_from", stop_at_once)
+    owner = lake.opened()
+    fill(owner, 4)
+    unanswered_open(lake)
+    fill(owner, 8)
+    reader = Frozen(lake.storage)
+
+    def overtake() -> None:
+        fill(owner, 12, snapshot=True)
+        with pytest.raises(ProcessStopped):  # entries up to 5 are removed, 6 is still there
+            archive_log(lake.faulty(StopProcess(6, "delete")), NAME)
+        lake.pending.release()
+        assert isinstance(read_number(lake.storage, NAME, 5).body, Open)
+
+    reader.before("read", entry_name(5), overtake)
+    if is_mutated:
+        with pytest.raises(LogDamaged, match="names another predecessor"):
+            read_log(reader, NAME)
+    else:
+        assert read_log(reader, NAME).end == 12
+    assert reader.is_done
+    assert lake.wrong() is None
+
+
+def test_the_entry_at_a_snapshots_own_number_is_never_removed(lake: Lake):
+    """So nothing stray can lie there: the model's "go past stops" has no counterpart."""
+    log = lake.opened()
+    for end in (4, 8, 12, 16):
+        pack(lake, log, end)
+        assert entry_name(end) in lake.listed()
