@@ -34,8 +34,17 @@ class Encoder(Protocol):
         """The rows handed to `write` so far."""
         ...
 
+    @property
+    def held_bytes(self) -> int:
+        """Arrow memory of the rows that `flush` would let go of."""
+        ...
+
     def write(self, table: pa.Table) -> None:
-        """Append rows. They may stay in memory, within a bound, until `close`."""
+        """Append rows. They may stay in memory, within a bound, until `flush` or `close`."""
+        ...
+
+    def flush(self) -> None:
+        """Encode what is held, so that its memory is free. For whoever has many files open."""
         ...
 
     def close(self, metadata: Mapping[str, str]) -> None:

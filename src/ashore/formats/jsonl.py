@@ -48,6 +48,14 @@ class JsonLinesEncoder:
             self._sink.check()
         self._rows += table.num_rows
 
+    @property
+    def held_bytes(self) -> int:
+        """Nothing that `flush` could let go of."""
+        return 0
+
+    def flush(self) -> None:
+        """Do nothing: rows are encoded as they come."""
+
     def close(self, metadata: Mapping[str, str]) -> None:
         """Do nothing: every row is written, and the format has no place for metadata."""
 

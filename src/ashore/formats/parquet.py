@@ -51,8 +51,17 @@ class ParquetEncoder:
         self._held_bytes += table.nbytes
         self._rows += table.num_rows
         if self._held_bytes >= GROUP_BYTES:
-            self._write_group()
-            self._sink.check()
+            self.flush()
+
+    @property
+    def held_bytes(self) -> int:
+        """Arrow memory of the rows that no row group holds yet."""
+        return self._held_bytes
+
+    def flush(self) -> None:
+        """Write a row group of what is held."""
+        self._write_group()
+        self._sink.check()
 
     def close(self, metadata: Mapping[str, str]) -> None:
         """Write the last row group and the footer with `metadata`."""

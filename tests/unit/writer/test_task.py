@@ -23,12 +23,13 @@ from tests.unit.writer.orders import (
     spec,
 )
 
+from ashore.base.unique import unique
 from ashore.errors import BadRecord, CountsDisagree, InvariantBroken, StorageError, SyncFailed
 from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
-from ashore.landing.writer import write_task
+from ashore.landing.writer import task, write_task
 from ashore.landing.writer.counters import sort_counters
-from ashore.landing.writer.pool import Limits
-from ashore.landing.writer.runs import FETCHED
+from ashore.landing.writer.pool import FilePool, Limits
+from ashore.landing.writer.runs import FETCHED, split_runs
 from ashore.protocol.files import FileSpan, Role
 from ashore.protocol.positions import OffsetRange
 from ashore.storage.memory import MemoryStorage
@@ -376,6 +377,31 @@ def test_open_files_are_bounded_whatever_the_data_are():
     assert len(landed.files) == 100
     assert landed.storage.open_most <= 12
     assert landed.storage.open_now == 0
+
+
+def test_rows_that_are_not_encoded_yet_are_bounded_for_all_open_files_together():
+    held = []
+
+    class Watched(FilePool):
+        def write(self, piece):
+            super().write(piece)
+            held.append(sum(file.held_bytes for file in self._open.values()))
+
+    batches = [
+        a_batch([click(i, country=f"c{i % 8}") for i in range(n, n + 100)])
+        for n in range(0, 1_000, 100)
+    ]
+    order = an_order({"clicks": spec(partition_by=("country",))})
+    limits = Limits(held_bytes_max=20_000)
+    pool = Watched(order, 0, MemoryStorage(), unique, limits)
+    writer = task._TaskWriter(order, 0, pool)
+    for batch in batches:
+        for run in split_runs(batch):
+            writer.write(run)
+    result = writer.finish()
+    assert sum(file.rows for file in result.files) == 1_000
+    assert len(result.files) == 8  # memory was freed by row groups, not by more files
+    assert 10_000 < max(held) <= 20_000
 
 
 def test_files_are_closed_side_by_side():

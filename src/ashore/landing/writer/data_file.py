@@ -85,6 +85,16 @@ class OpenFile:
         """The size as far as it can be told: an estimate before `close`."""
         return self._encoder.bytes_written if self._encoder else self._sink.size_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the rows that `flush` would let go of."""
+        return self._encoder.held_bytes if self._encoder else 0
+
+    def flush(self) -> None:
+        """Encode the rows that are held. Raises StorageError; the file is of no use then."""
+        if self._encoder is not None:
+            self._encoder.flush()
+
     def append(self, piece: Piece) -> None:
         """Write the rows of a piece. Raises StorageError; the file is of no use then."""
         check(self._encoder is not None, f"file {self._origin.unique} is written after its end")

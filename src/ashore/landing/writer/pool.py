@@ -25,6 +25,7 @@ class Limits:
 
     open_max: int = 32
     closing_max: int = 16  # closing waits for HDFS, so several wait at once
+    held_bytes_max: int = 64 << 20  # rows of all open files together that are not encoded yet
 
 
 DEFAULT_LIMITS = Limits()
@@ -58,6 +59,7 @@ class FilePool:
         file.append(piece)
         if file.size_bytes >= piece.roll_bytes:
             self._close(self._open.pop(index))
+        self._bound_memory()
 
     def finish(self) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
         """Close all files, sync their directories, and return what was written."""
@@ -78,6 +80,18 @@ class FilePool:
         self._closers.shutdown(cancel_futures=True)
         for file in self._begun:
             file.abandon()
+
+    def _bound_memory(self) -> None:
+        """Encode the rows of the fullest files, until half of what all may hold is free."""
+        held = {index: file.held_bytes for index, file in self._open.items()}
+        total = sum(held.values())
+        if total <= self._limits.held_bytes_max:
+            return
+        for index in sorted(held, key=held.__getitem__, reverse=True):
+            self._open[index].flush()
+            total -= held[index]
+            if total <= self._limits.held_bytes_max / 2:
+                return
 
     def _begin(self, index: int, piece: Piece) -> OpenFile:
         while len(self._open) >= self._limits.open_max:
