@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -88,7 +89,7 @@ def _say_next(result: DemoResult, seconds: float) -> None:
         f"  the landing log  {result.directory / 'lake' / '.ashore' / 'demo' / 'main' / 'log'}",
         f"  the job file     {result.job_file}",
         *(f"  a query          {query}" for query in queries(result)),
-        f"  the job          ashore status {result.job_file}",
+        f"  the job          {Path(sys.argv[0])} status {result.job_file}",
         "",
     ]
     for line in lines:

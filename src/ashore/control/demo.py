@@ -10,6 +10,7 @@ What it must not know: how it is shown.
 import json
 import random
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -178,7 +179,7 @@ def queries(result: DemoResult) -> Iterator[str]:
     """Yield what to look at next: a query that reads a table."""
     table = result.directory / "lake" / "demo.db" / "clicks"
     yield (
-        'python -c "import pyarrow.dataset as ds; print(ds.dataset('
+        f'{sys.executable} -c "import pyarrow.dataset as ds; print(ds.dataset('
         f"'{table}', partitioning='hive', exclude_invalid_files=True)"
         ".to_table().group_by('country').aggregate([('id', 'count')]).to_pylist())\""
     )
