@@ -1,6 +1,10 @@
 import gzip
 import hashlib
 import json
+import re
+import subprocess
+import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,13 +15,22 @@ from tools.golden import DIRECTORY, build_golden
 from ashore.errors import InvariantBroken
 from ashore.protocol.entries import (
     KINDS,
+    Closing,
+    Entry,
     EntryInvalid,
+    Joined,
+    Owed,
     Prepare,
+    Query,
+    SealedPartition,
+    ShardRead,
     open_bytes,
     read_entry,
     seal_bytes,
 )
-from ashore.protocol.names import ARCHIVE_ENTRIES
+from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Target
+from ashore.protocol.fold import PartitionState, ShardState
+from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
@@ -164,8 +177,55 @@ def test_a_prepare_of_ten_thousand_files_fits():
     assert len(body.files) == 10_000
 
 
-def test_the_format_page_shows_the_golden_files():
-    page = (Path(__file__).parents[3] / "docs/formats/landing-log.md").read_text()
-    for kind in KINDS:
-        assert (DIRECTORY / f"entry-{kind}.json").read_text().rstrip() in page, kind
-    assert (DIRECTORY / "snapshot.json").read_text().rstrip() in page
+# ---- the page that describes the bytes
+
+PAGE = (Path(__file__).parents[3] / "docs/formats/landing-log.md").read_text()
+
+
+@pytest.mark.parametrize("name", [*(f"entry-{kind}.json" for kind in KINDS), "snapshot.json"])
+def test_the_format_page_shows_the_golden_files(name: str):
+    assert f"```json\n{(DIRECTORY / name).read_text().rstrip()}\n```" in PAGE
+
+
+DESCRIBED = [
+    *(*KINDS.values(), Entry, Closing, Owed, Joined, ShardRead, Query, SealedPartition),
+    *(Target, DataFile, FileSpan, ShardState, PartitionState),
+]
+
+
+@pytest.mark.parametrize("described", DESCRIBED, ids=lambda each: each.__name__)
+def test_the_format_page_names_every_field(described: type):
+    for field in fields(described):
+        assert re.search(rf"[`.\[ ]{field.name}[`,\]]", PAGE), field.name
+
+
+def test_the_format_page_shows_where_a_file_lies():
+    entry = read_entry((DIRECTORY / "entry-prepare.json").read_bytes())
+    place = BatchPlace(SliceName("clicks", "main"), entry.epoch, entry.body.batch)
+    file = entry.body.files[0]
+    placed = place.place(file, entry.body.targets[file.target])
+    assert f"    {placed.pending}\n    {placed.final}\n" in PAGE
+
+
+def test_the_commands_of_the_format_page_work(tmp_path: Path):
+    commands = PAGE.split("```sh\n")[1].split("```")[0].replace("python3", sys.executable)
+    chain = (DIRECTORY / "archive.gz").read_bytes()
+    (tmp_path / "_archive-0.gz").write_bytes(chain)
+    entry = gzip.decompress(chain).splitlines(keepends=True)[42]
+    (tmp_path / "00000000000000000042.json").write_bytes(entry)
+    ran = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    summed, found, *shown = ran.stdout.splitlines()
+    assert summed.split() == [found, "-"] == [read_entry(entry).checksum, "-"]
+    assert "\n".join(shown).count('"number": 42') == 2
+
+
+def test_the_second_command_follows_a_shard(tmp_path: Path):
+    command = PAGE.split("```sh\n")[2].split("```")[0].replace("python3", sys.executable)
+    prepare = (DIRECTORY / "entry-prepare.json").read_bytes()
+    (tmp_path / "00000000000000000002.json").write_bytes(prepare)
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "2 kafka clicks 1 0 100 106 5\n2 kafka clicks 1 1 0 0 0\n"
