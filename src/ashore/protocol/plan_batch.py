@@ -8,7 +8,7 @@ What it must not know: how a range is read.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.errors import check
@@ -127,7 +127,9 @@ def plan_batch(
         BatchPlan(
             batch=fold.next_batch,
             now_ms=now_ms,
-            watermarks=plan_watermarks(fold, tables, now_ms, limits.idle_after_ms),
+            watermarks=plan_watermarks(
+                fold, tables, now_ms, limits.idle_after_ms, frozenset(backlog)
+            ),
             ranges=ranges,
             large=(),
             piece_records=1,
@@ -140,22 +142,35 @@ def plan_batch(
 
 
 def plan_watermarks(
-    fold: Fold, tables: Mapping[str, str], now_ms: int, idle_after_ms: int
+    fold: Fold,
+    tables: Mapping[str, str],
+    now_ms: int,
+    idle_after_ms: int,
+    waiting: Collection[ShardKey] = (),
 ) -> tuple[tuple[str, int], ...]:
     """Return per table the lowest of its shards' highest event times, never below the last one.
 
-    Shards that have been idle for `idle_after_ms` do not count. A table that has one shard which
-    is not idle and has no event time yet keeps what it had.
+    A shard that has had no records for `idle_after_ms`, and has none waiting, is idle and does not
+    count: after a day of standstill a backlog is not late. Where all shards of a table are idle,
+    time goes on without them, `idle_after_ms` behind the clock. A table that has a shard which is
+    not idle and has no event time yet keeps what it had.
     """
     per_table: dict[str, list[ShardState]] = {}
     for state in fold.current().values():
-        if state.key.stream in tables and now_ms - state.active_ms < idle_after_ms:
+        if state.key.stream in tables:
             per_table.setdefault(tables[state.key.stream], []).append(state)
     watermarks = dict(fold.watermarks)
     for table, states in per_table.items():
-        known = [state.event_max_ms for state in states if state.event_max_ms is not None]
-        if len(known) == len(states):
-            watermarks[table] = max(min(known), watermarks.get(table, min(known)))
+        active = [
+            state.event_max_ms
+            for state in states
+            if state.key in waiting or now_ms - state.active_ms < idle_after_ms
+        ]
+        known = [event_ms for event_ms in active if event_ms is not None]
+        if len(known) < len(active):
+            continue
+        found = min(known, default=now_ms - idle_after_ms)
+        watermarks[table] = max(found, watermarks.get(table, found))
     return tuple(sorted(watermarks.items()))
 
 

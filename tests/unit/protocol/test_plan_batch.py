@@ -189,7 +189,32 @@ def test_a_watermark_never_goes_back():
     chain.join(key_of(1))
     event(chain, key_of(1), 100)
     assert marks(chain) == {TABLE: 500}
-    assert marks(chain, NOW_MS + 10**12) == {TABLE: 500}  # all idle
+
+
+def test_where_all_shards_are_idle_time_goes_on_without_them():
+    chain = Chain.started(key_of(0))
+    event(chain, key_of(0), 500)
+    idle_ms = chain.fold.shards[key_of(0)].active_ms + LIMITS.idle_after_ms
+    assert marks(chain, idle_ms - 1) == {TABLE: 500}
+    assert marks(chain, idle_ms) == {TABLE: idle_ms - LIMITS.idle_after_ms}
+
+
+def test_a_backlog_after_a_standstill_is_not_late():
+    chain = Chain.started(key_of(0), key_of(1))
+    event(chain, key_of(0), 500)
+    event(chain, key_of(1), 300)
+    day_later_ms = chain.fold.now_ms + 86_400_000
+    waiting = {key_of(1)}
+    found = plan_watermarks(chain.fold, TABLES, day_later_ms, LIMITS.idle_after_ms, waiting)
+    assert dict(found) == {TABLE: 300}  # shard 0 has nothing waiting: it is idle
+    plan = plan_batch(
+        chain.fold,
+        {key: ShardOffsets(0, state.next + 1) for key, state in chain.fold.shards.items()},
+        TABLES,
+        LIMITS,
+        day_later_ms,
+    )
+    assert dict(plan.watermarks) == {TABLE: 300}
 
 
 def test_a_shard_without_any_event_time_holds_its_table():
