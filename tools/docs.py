@@ -198,9 +198,12 @@ def error_classes(kind: type[AshoreError] = AshoreError) -> list[type[AshoreErro
 
 
 def find_hints() -> dict[str, set[str]]:
-    """Return the hints that the code gives where it makes an error, by class."""
+    """Return the hints that the code gives where it makes an error, by class.
+
+    Those of development servers are left out: they are for the person who has just typed `up`.
+    """
     hints: dict[str, set[str]] = defaultdict(set)
-    for tree in modules(SOURCE):
+    for tree in modules(SOURCE, without="services"):
         for call in calls(tree):
             name = call.func.id if isinstance(call.func, ast.Name) else ""
             for keyword in call.keywords:
@@ -256,10 +259,11 @@ def find_events() -> dict[str, list[str]]:
 # --- shared ------------------------------------------------------------------------------------
 
 
-def modules(folder: Path) -> Iterator[ast.Module]:
-    """Yield the syntax trees of all modules below `folder`."""
+def modules(folder: Path, without: str = "") -> Iterator[ast.Module]:
+    """Yield the syntax trees of all modules below `folder`, one package of it left out."""
     for path in sorted(folder.rglob("*.py")):
-        yield ast.parse(path.read_text("utf-8"))
+        if path.relative_to(folder).parts[0] != without:
+            yield ast.parse(path.read_text("utf-8"))
 
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
