@@ -33,9 +33,11 @@ class Owed:
     """An effect that may be finished after its entry was closed."""
 
     id: str  # used once: `register:ods.clicks:date=2026-11-21`
-    action: str  # register | success_file | http
+    action: str  # register | success_file | catalog | http
     table: str
     partition: str
+    version: int = 0  # of the seal that it belongs to; 0: none
+    rows: int = 0  # of the partition, as that seal says
 
 
 @dataclass(frozen=True, slots=True)
