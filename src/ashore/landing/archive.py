@@ -88,6 +88,8 @@ def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogLi
         previous = entry.checksum
         if not stays(entry):
             removable.add(entry.number)
+    # Whoever made archive and snapshot may have been killed, or hang, before its last sync.
+    storage.sync([names.log_directory(name)])
     return sum(
         _remove(storage, names.entry_path(name, each)) for each in there if each in removable
     )

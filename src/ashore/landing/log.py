@@ -164,8 +164,12 @@ class LandingLog:
             except StorageError as error:
                 failure = error
                 continue
+            if found is not None and found.id == entry.id:
+                # Seen is not yet durable: the call that made it may hang before its last sync.
+                context.storage.sync([names.log_directory(self.name)])
+                return extended
             if found is not None:
-                return extended if found.id == entry.id else None
+                return None
             if isinstance(failure, PathExists):
                 return None  # was taken and has been archived since
         raise AnswerUnknown(
