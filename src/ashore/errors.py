@@ -29,8 +29,6 @@
   + ServiceError              a development server could not be started or stopped
     - JavaMissing
     - JarMismatch             a jar is not the one in the lock list
-  + VerificationFailed        records lost or duplicated
-  + NotProvable               nothing found wrong, but not everything could be checked
 """
 
 from typing import ClassVar, NoReturn
@@ -243,27 +241,13 @@ class JarMismatch(ServiceError):
     code = "jar-mismatch"
 
 
-class VerificationFailed(AshoreError):
-    """Records are lost or duplicated."""
-
-    code = "verification-failed"
-    exit_code = 5
-
-
-class NotProvable(AshoreError):
-    """Nothing was found wrong, but not everything could be checked."""
-
-    code = "not-provable"
-    exit_code = 6
-
-
 EXIT_CODES: dict[int, str] = {
     0: "done; for `verify`: nothing lost, nothing duplicated",
     1: "failed; the message says why, a later try may succeed",
     2: "the command line or the job file is wrong",
     3: "fenced: another process has taken the job over; do not restart this one",
     4: "stopped for a decision: the hint names the command",
-    5: "`verify` found records lost or duplicated",
+    5: "`verify` found records lost or duplicated, or files that are not as the log says",
     6: "`verify` found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
     70: "a bug of Ashore: an invariant did not hold",

@@ -34,7 +34,7 @@ class EventTime(Section):
     column: NonEmpty = Field(description="A top-level column of `schema`.", examples=["ts"])
     unit: Literal["s", "ms", "us", "ns"] = Field(
         default="ms",
-        description="Unit of a number since 1970-01-01 UTC. Without meaning for a DATE or "
+        description="Unit of a number since 1970-01-01 UTC. Without meaning for a "
         "TIMESTAMP column.",
     )
 
@@ -45,7 +45,7 @@ class Late(Section):
     after_ms: DurationMs = Field(
         default=7_200_000,
         alias="after",
-        description="How far behind the watermark a record's bucket may have ended.",
+        description="How far behind the watermark an event time may be before it is late.",
     )
     policy: Literal["rehome", "keep", "side"] = Field(
         default="rehome",
