@@ -82,9 +82,10 @@ class Frozen:
     def __getattr__(self, kind: str) -> Callable[..., object]:
         call = getattr(self._inner, kind)
 
-        def made(path: str, *arguments: object) -> object:
+        def made(path: str | list[str], *arguments: object) -> object:
+            where = path if isinstance(path, str) else " ".join(path)
             for stop in self._stops:
-                if stop.kind == kind and path.endswith(stop.path):
+                if stop.kind == kind and where.endswith(stop.path):
                     self._stops.remove(stop)
                     stop.act()
                     break
