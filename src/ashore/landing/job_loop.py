@@ -18,7 +18,7 @@ from ashore.landing.committer import Progress
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.probe import probe_lake
 from ashore.landing.slice_loop import SliceLoop, Tick, stops_slice
-from ashore.protocol.names import ARCHIVE_ENTRIES
+from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
 from ashore.storage.base import Storage
 from ashore.storage.retry import Backoff
 
@@ -56,7 +56,7 @@ class JobLoop:
         self._parts = parts
         self._stop = threading.Event()
         self._failures: list[BaseException] = []
-        self._housekept = 0
+        self._archived: dict[SliceName, int] = {}  # whole archives of each slice's log
 
     def run(self, probe: BatchRunner | None = None) -> None:
         """Run to the end. Raises what stopped the first slice that broke, after all have ended.
@@ -152,9 +152,10 @@ class JobLoop:
 
     def _keep(self, each: SliceLoop, is_clean_due: bool) -> None:
         name, fold = each.plan.name, each.parts.log.fold
-        if fold.base // ARCHIVE_ENTRIES > self._housekept:
+        whole = fold.base // ARCHIVE_ENTRIES
+        if whole > self._archived.get(name, 0):
             archive_log(self._parts.storage, name)
-            self._housekept = fold.base // ARCHIVE_ENTRIES
+            self._archived[name] = whole
         if is_clean_due:
             now_and_ttl = (self._parts.clock.now_ms(), self._rhythm.clean_ttl_ms)
             steps = plan_cleaning(

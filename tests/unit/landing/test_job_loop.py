@@ -1,0 +1,230 @@
+"""Slices side by side: rhythm, patience, stops. Real threads, a source and a storage in memory."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ashore.base.clock import SystemClock
+from ashore.base.unique import unique
+from ashore.errors import OffsetsGone, SourceUnreachable, StorageError, TableOwned
+from ashore.landing import job_loop
+from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.landing.owner import claim_tables, read_owner
+from ashore.landing.probe import probe_lake
+from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import Limits
+from ashore.sources.base import FirstOffset, StreamShard
+from ashore.storage import MemoryStorage
+from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
+
+
+def spec(table: str) -> TableSpec:
+    return TableSpec(
+        table, "json", "ts BIGINT", "ts", "ms", (), "UTC", LateRule(0, "keep", 0), "jsonl",
+        "dead_letter", True, 1 << 20, False, (), None,
+    )  # fmt: skip
+
+
+class Told:
+    """A progress that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.landed_rows = 0
+        self.troubles: list[str] = []
+        self.steps: list[str] = []
+
+    def step(self, slice_name: str, step: str) -> None:
+        self.steps.append(step)
+
+    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+        self.landed_rows += rows
+
+    def trouble(self, slice_name: str, message: str) -> None:
+        self.troubles.append(message)
+
+
+class Job:
+    """A job with a slice for each stream."""
+
+    def __init__(self, *streams: str, until_drained: bool = True, records: int = 10) -> None:
+        self.storage = MemoryStorage()
+        self.source = RecordedSource(clock=SystemClock())
+        self.told = Told()
+        for stream in streams:
+            self.source.create(stream, 1)
+            values = [b'{"ts": %d}' % number for number in range(records)]
+            self.source.append(StreamShard(stream, "0"), *values)
+        self.slices = [self._slice(stream) for stream in streams]
+        rhythm = Rhythm(0.01, 3600, 0, 2.0, until_drained)
+        parts = JobParts(self.storage, SystemClock(), self.told, list)
+        self.loop = JobLoop(self.slices, rhythm, parts)
+
+    def _slice(self, stream: str) -> SliceLoop:
+        name = SliceName("job", stream)
+        plan = SlicePlan(
+            "memory:", name, lambda: {stream: spec(f"ods.{stream}")}, frozenset({stream}),
+            lambda _name, _first: FirstOffset("earliest"), False,
+            Limits(4, 1 << 30, 2, 60_000), 1, 1.0,
+        )  # fmt: skip
+        clock = SystemClock()
+        log = LandingLog(LogContext(self.storage, clock, unique), name)
+        runner = RecordedRunner(self.source, self.storage)
+        return SliceLoop(plan, SliceParts(self.storage, self.source, runner, log, clock, self.told))
+
+    def fold(self, stream: str):
+        return read_log(self.storage, SliceName("job", stream))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Quick:
+        def __init__(self, *_bounds: float) -> None: ...
+
+        def delays_s(self):
+            while True:
+                yield 0.001
+
+    monkeypatch.setattr(job_loop, "Backoff", Quick)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def test_slices_are_drained_side_by_side_and_their_logs_closed():
+    job = Job("clicks", "orders")
+    job.loop.run()
+    assert job.told.landed_rows == 20
+    for stream in ("clicks", "orders"):
+        fold = job.fold(stream)
+        assert [state.next for state in fold.shards.values()] == [10]
+        assert fold.unclosed is None
+
+
+def test_a_slice_that_breaks_takes_no_other_along():
+    job = Job("clicks", "orders")
+    job.source.expire(StreamShard("clicks", "0"), 5)
+    job.slices[0].open()
+    job.slices[0].tick()  # joins at 5
+    job.source.append(StreamShard("clicks", "0"), *[b"{}"] * 20)
+    job.source.expire(StreamShard("clicks", "0"), 25)
+    with pytest.raises(OffsetsGone):
+        job.loop.run()
+    assert [state.next for state in job.fold("orders").shards.values()] == [10]
+
+
+def test_an_error_that_no_one_thought_of_takes_no_other_along_either(monkeypatch):
+    job = Job("clicks", "orders")
+    monkeypatch.setattr(job.slices[0].parts.runner, "run", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        job.loop.run()
+    assert [state.next for state in job.fold("orders").shards.values()] == [10]
+
+
+def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
+    job = Job("clicks")
+    read_offsets, failures = job.source.read_offsets, [1, 2, 3]
+
+    def sometimes(shards):
+        if failures:
+            failures.pop()
+            raise SourceUnreachable("no broker")
+        return read_offsets(shards)
+
+    monkeypatch.setattr(job.source, "read_offsets", sometimes)
+    job.loop.run()
+    assert job.told.landed_rows == 10
+    assert job.told.troubles == ["no broker"] * 3
+
+
+def test_a_job_that_is_to_end_does_not_wait_for_ever(monkeypatch):
+    job = Job("clicks")
+
+    def never(_streams):
+        raise SourceUnreachable("no broker")
+
+    monkeypatch.setattr(job.source, "describe_streams", never)
+    with pytest.raises(SourceUnreachable):
+        job.loop.run()
+    assert len(job.told.troubles) == job_loop.TRIES_UNTIL_DRAINED
+
+
+def test_a_job_without_end_lands_what_comes_and_stops_in_order():
+    job = Job("clicks", until_drained=False)
+    runner = threading.Thread(target=job.loop.run)
+    runner.start()
+    wait_until(lambda: job.told.landed_rows == 10)
+    job.source.append(StreamShard("clicks", "0"), b'{"ts": 10}')
+    wait_until(lambda: job.told.landed_rows == 11 and "idle" in job.told.steps)
+    job.loop.stop()
+    runner.join(10)
+    assert not runner.is_alive()
+    assert job.fold("clicks").unclosed is None
+
+
+def test_of_two_jobs_one_owns_a_table():
+    storage = MemoryStorage()
+    claim_tables(storage, ["ods.clicks"], "first", 1)
+    claim_tables(storage, ["ods.clicks"], "first", 2)
+    with pytest.raises(TableOwned) as refused:
+        claim_tables(storage, ["ods.clicks"], "second", 3)
+    assert refused.value.fields["owner"] == "first"
+    owner = read_owner(storage, "ods.clicks")
+    assert owner is not None
+    assert (owner.job, owner.claimed_ms, owner.number) == ("first", 1, 0)
+
+
+def test_of_many_jobs_that_claim_a_table_at_once_one_wins():
+    storage, start, won = MemoryStorage(), threading.Barrier(8), []
+
+    def claim(job: str) -> None:
+        start.wait()
+        with contextlib.suppress(TableOwned):
+            claim_tables(storage, ["ods.clicks"], job, 1)
+            won.append(job)
+
+    threads = [threading.Thread(target=claim, args=(f"job{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    owner = read_owner(storage, "ods.clicks")
+    assert owner is not None
+    assert won == [owner.job]
+
+
+class OtherLake:
+    """A runner whose executors see another lake."""
+
+    def probe(self, path: str, content: bytes) -> None:
+        MemoryStorage().create(path, content)
+
+
+def test_a_lake_that_executors_do_not_share_is_found_by_the_probe():
+    storage, name = MemoryStorage(), SliceName("job", "main")
+    with pytest.raises(StorageError, match="cannot see"):
+        probe_lake(storage, OtherLake(), name, ["ods.clicks"])
+
+
+def test_a_mount_inside_a_table_is_found_by_the_probe():
+    inner, name = MemoryStorage(), SliceName("job", "main")
+    storage = FaultyStorage(inner, [FailBefore(1, kind="move")])
+    with pytest.raises(StorageError, match="moved from staging"):
+        probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
+
+
+def test_a_probe_leaves_nothing_behind():
+    storage, name = MemoryStorage(), SliceName("job", "main")
+    probe_lake(storage, RecordedRunner(RecordedSource(), storage), name, ["ods.clicks"])
+    left = [each for each in storage.list("ods.db/clicks") if not each.is_directory]
+    assert left == []
