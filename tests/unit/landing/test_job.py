@@ -1,0 +1,167 @@
+"""From a job file to what slices do: tables, first offsets, topics that come later."""
+
+from pathlib import Path
+
+import pytest
+from tests.strategies import Chain
+
+from ashore.config import match_topics
+from ashore.errors import JobFileInvalid, OffsetsWentBack, StreamMissing, StreamReplaced
+from ashore.landing.job import (
+    JobStreams,
+    check_table,
+    first_offset_of,
+    load_job_file,
+    slow_reasons,
+    table_spec,
+    tables_of,
+)
+from ashore.landing.joins import check_streams, plan_join, plan_rejoin, require_streams
+from ashore.protocol.fold import EMPTY
+from ashore.sources.base import FirstOffset, StreamShard
+from ashore.testing import RecordedSource
+
+HEAD = """\
+job: shop
+lake: file:///data/lake
+source:
+  kafka: {bootstrap_servers: "127.0.0.1:9092"}
+  first_start: {default: latest, clicks: {timestamp: 2026-11-21T08:00:00Z}}
+tables:
+"""
+CLICKS = """\
+  - topic: clicks
+    table: ods.clicks
+    schema: "id BIGINT, ts BIGINT"
+    event_time: {column: ts}
+"""
+LOGS = """\
+  - topic: /log_.*/
+    table: "ods.{topic}"
+    decode: text
+    late: {policy: side}
+"""
+
+
+def load(tmp_path: Path, *tables: str):
+    path = tmp_path / "job.yaml"
+    path.write_text(HEAD + "".join(tables))
+    return load_job_file(path)
+
+
+def test_a_table_comes_with_its_dead_and_late_tables(tmp_path):
+    job = load(tmp_path, CLICKS, LOGS)
+    resolved = match_topics(job, ["clicks", "log_a"])
+    assert tables_of(resolved.values()) == [
+        "ods.clicks", "ods.clicks__dead", "ods.log_a", "ods.log_a__dead", "ods.log_a__late",
+    ]  # fmt: skip
+    spec = table_spec(resolved["clicks"])
+    assert (spec.event_column, spec.event_unit, spec.partition_by) == ("ts", "ms", ("date", "hour"))
+    assert not spec.is_decoded_by_spark
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("id BIGINT, m MAP<INT, STRING>, ts BIGINT", "STRING keys"),
+        ("id BIGINT, ts STRING", "cannot be a time"),
+    ],
+)
+def test_a_table_that_could_not_be_written_is_refused_with_its_line(tmp_path, change, said):
+    job = load(tmp_path, CLICKS.replace("id BIGINT, ts BIGINT", change))
+    resolved = match_topics(job, ["clicks"])["clicks"]
+    with pytest.raises(JobFileInvalid, match=said) as refused:
+        check_table(job, resolved, table_spec(resolved))
+    assert refused.value.fields["line"] == 8
+
+
+def test_what_decodes_slowly_is_told(tmp_path):
+    maps = CLICKS.replace("id BIGINT", "id BIGINT, m MAP<STRING, INT>")
+    job = load(tmp_path, maps)
+    assert slow_reasons(match_topics(job, ["clicks"])["clicks"]) == ["column m holds a MAP"]
+    job = load(tmp_path, CLICKS + '    where: "id > 0"\n')
+    resolved = match_topics(job, ["clicks"])["clicks"]
+    assert slow_reasons(resolved) == ["where runs in Spark"]
+    assert table_spec(resolved).is_decoded_by_spark
+
+
+def test_first_offsets_follow_names_then_the_default_and_what_comes_later_begins_at_the_start(
+    tmp_path,
+):
+    first_of = first_offset_of(load(tmp_path, CLICKS, LOGS))
+    assert first_of("clicks", True) == FirstOffset("timestamp", 1_795_248_000_000)
+    assert first_of("clicks", False) == FirstOffset("timestamp", 1_795_248_000_000)
+    assert first_of("log_a", True) == FirstOffset("latest")
+    assert first_of("log_b", False) == FirstOffset("earliest")
+
+
+def test_a_topic_that_an_expression_finds_later_is_claimed_before_it_is_read(tmp_path):
+    source, claimed = RecordedSource(), []
+    source.create("clicks")
+    streams = JobStreams(load(tmp_path, CLICKS, LOGS), source, claimed.extend)
+    assert list(streams()) == ["clicks"]
+    source.create("log_a")
+    source.create("other")
+    assert sorted(streams()) == ["clicks", "log_a"]
+    assert streams.tables() == sorted(claimed)
+    assert "ods.log_a__late" in claimed
+
+
+def test_shards_join_where_their_policy_says_and_new_ones_at_their_beginning():
+    source = RecordedSource()
+    source.create("clicks", 1)
+    source.append(StreamShard("clicks", "0"), b"a", b"b")
+    streams = source.describe_streams(["clicks"])
+    join = plan_join(source, EMPTY, streams, lambda _name, _first: FirstOffset("latest"))
+    assert join is not None
+    assert [(each.first_offset, each.policy) for each in join.shards] == [(2, "latest")]
+    chain = Chain()
+    chain.open()
+    chain.add(join)
+    source.add_shard("clicks")
+    source.append(StreamShard("clicks", "1"), b"c")
+    grown = source.describe_streams(["clicks"])
+    later = plan_join(source, chain.fold, grown, lambda *_: FirstOffset("latest"))
+    assert later is not None
+    assert [(each.key.shard, each.first_offset, each.policy) for each in later.shards] == [
+        ("1", 0, "new_shard")
+    ]
+    assert plan_join(source, chain.fold, streams, lambda *_: FirstOffset("latest")) is None
+
+
+def test_a_topic_created_again_stops_the_slice_until_it_is_rejoined():
+    source = RecordedSource()
+    source.create("clicks", 1)
+    first = source.describe_streams(["clicks"])
+    chain = Chain()
+    chain.open()
+    join = plan_join(source, EMPTY, first, lambda *_: FirstOffset("earliest"))
+    assert join is not None
+    chain.add(join)
+    check_streams(source.name, chain.fold, first)
+    assert plan_rejoin(source, chain.fold, first["clicks"]) is None
+    source.delete_and_recreate("clicks")
+    again = source.describe_streams(["clicks"])
+    with pytest.raises(StreamReplaced, match="clicks"):
+        check_streams(source.name, chain.fold, again)
+    rejoin = plan_rejoin(source, chain.fold, again["clicks"])
+    assert rejoin is not None
+    assert [each.key.generation for each in rejoin.shards] == [2]
+    chain.add(rejoin)
+    check_streams(source.name, chain.fold, again)
+
+
+def test_a_topic_or_a_partition_that_is_gone_is_named():
+    source = RecordedSource()
+    source.create("clicks", 2)
+    streams = source.describe_streams(["clicks"])
+    chain = Chain()
+    chain.open()
+    join = plan_join(source, EMPTY, streams, lambda *_: FirstOffset("earliest"))
+    assert join is not None
+    chain.add(join)
+    smaller = {"clicks": type(streams["clicks"])("clicks", streams["clicks"].stream_id, ("0",))}
+    with pytest.raises(OffsetsWentBack, match="partition 1"):
+        check_streams(source.name, chain.fold, smaller)
+    with pytest.raises(StreamMissing, match="orders"):
+        require_streams(["clicks", "orders"], streams)
