@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 
 
@@ -12,3 +13,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     """Run one broker for the session. Tests share it: topics need names of their own."""
     with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    """Run one HDFS for the session. Tests share it: who breaks it mends it."""
+    with Hdfs(tmp_path_factory.mktemp("hdfs")) as cluster:
+        yield cluster

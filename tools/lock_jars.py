@@ -21,7 +21,18 @@ HEADER = """\
 # by one: Spark already brings the rest, and transitive resolution cannot work, because
 # spark-token-provider-kafka-0-10 was not to be had as 4.2.0, 4.1.1, 4.1.0 or 4.0.1. With 4.0.0 the
 # connector of 4.2.0 reads a topic; delegation tokens, which it is there for, were not tried.
+# Hadoop's servers come shaded, so nothing comes with them; without slf4j and a logger behind it
+# they die without a word.
 ROOTS: dict[str, tuple[tuple[str, bool], ...]] = {
+    "hdfs": (
+        ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", False),
+        ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),
+        ("org.apache.hadoop:hadoop-client-api:3.5.0", False),
+        ("commons-logging:commons-logging:1.3.2", False),
+        ("org.slf4j:slf4j-api:1.7.36", False),
+        ("org.slf4j:slf4j-reload4j:1.7.36", False),
+        ("ch.qos.reload4j:reload4j:1.2.22", False),
+    ),
     "kafka": (
         ("org.apache.kafka:kafka_2.13:4.1.0", True),
         ("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3", False),

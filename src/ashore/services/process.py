@@ -33,6 +33,7 @@ _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
 class _Stat(NamedTuple):
     runs: bool
+    is_frozen: bool
     parent: int
     session: int
     started: int
@@ -49,6 +50,11 @@ class ProcessId:
         """Tell whether this very process runs. A zombie does not."""
         _reap(self.pid)
         return _start_time(self.pid) == self.started
+
+    def is_frozen(self) -> bool:
+        """Tell whether this very process is stopped by SIGSTOP: alive, and doing nothing."""
+        facts = _read_stat(self.pid)
+        return facts is not None and facts.started == self.started and facts.is_frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,7 @@ class ServerProcess:
         known = self.id()
         if known is not None:
             _signal_session(known, signal.SIGTERM)
+            _signal_session(known, signal.SIGCONT)  # a frozen one hears the first only then
             if not _wait_until_gone(known, grace_s):
                 self.kill()
         self._note.unlink(missing_ok=True)
@@ -114,6 +121,25 @@ class ServerProcess:
             if not _wait_until_gone(known, KILL_DEADLINE_S):
                 raise ServiceError(f"{self.name}, pid {known.pid}, does not end after SIGKILL")
         self._note.unlink(missing_ok=True)
+
+    def freeze(self) -> None:
+        """Stop the process and its session by SIGSTOP: its sockets stay open and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen process go on."""
+        self._signal(signal.SIGCONT)
+
+    def is_frozen(self) -> bool:
+        """Tell whether the process is frozen."""
+        known = self.id()
+        return known is not None and known.is_frozen()
+
+    def _signal(self, number: signal.Signals) -> None:
+        known = self.id()
+        if known is None or not known.is_alive():
+            raise ServiceError(f"{self.name} does not run", hint="start it first")
+        _signal_session(known, number)
 
     def _spawn(self, command: Command) -> None:
         command.directory.mkdir(parents=True, exist_ok=True)
@@ -222,4 +248,4 @@ def _read_stat(pid: int) -> _Stat | None:
     state, parent, _, session, *rest = text.rpartition(")")[2].split()
     # A killed JVM is a zombie first, while its threads still end and hold its sockets.
     runs = state not in "ZX" or int(rest[13]) > 1
-    return _Stat(runs, int(parent), int(session), int(rest[15]))
+    return _Stat(runs, state in "Tt", int(parent), int(session), int(rest[15]))

@@ -7,13 +7,14 @@ What it must not know: how a service is started. Not for jobs, which name their 
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from ashore.errors import ServiceError
+from ashore.services import hdfs
 from ashore.services.jars import Progress
 from ashore.services.kafka import Kafka
 from ashore.services.locks import locked
@@ -58,6 +59,7 @@ class ProcessStatus:
     name: str
     pid: int | None
     is_alive: bool
+    is_frozen: bool
     log: Path
 
 
@@ -77,6 +79,7 @@ class ServiceStatus:
             "state": self.state.value,
             "endpoint": self.endpoint,
             "processes": {each.name: each.pid for each in self.processes if each.is_alive},
+            "frozen": [each.name for each in self.processes if each.is_frozen],
             "logs": [str(each.log) for each in self.processes],
             "directory": str(self.directory),
         }
@@ -84,9 +87,14 @@ class ServiceStatus:
 
 KNOWN: dict[str, Callable[[Path, Progress | None], Service]] = {
     "kafka": lambda directory, progress: Kafka(directory, progress=progress),
+    "hdfs": lambda directory, progress: hdfs.Hdfs(directory, progress=progress),
     "spark": lambda directory, _: SparkCluster(directory),
 }
-PLANNED = ("bookkeeper", "hdfs", "hive", "zookeeper")
+PLANNED = ("bookkeeper",)
+
+# What can be done to a service that is up: by service, then by action.
+Action = Callable[[Path, Sequence[str]], dict[str, str]]
+ACTIONS: dict[str, Mapping[str, Action]] = {"hdfs": hdfs.ACTIONS}
 
 
 def home_directory() -> Path:
@@ -148,13 +156,35 @@ def status(directory: Path | None = None) -> dict[str, ServiceStatus]:
     }
 
 
+def command(
+    name: str, action: str, arguments: Sequence[str] = (), directory: Path | None = None
+) -> dict[str, str]:
+    """Do something to a service that is up, and return what it is like then.
+
+    Raises ServiceError if the service is not up or does not know the action.
+    """
+    home = directory or home_directory()
+    _check_names([name])
+    known = ACTIONS.get(name, {})
+    if action not in known:
+        raise ServiceError(
+            f"service {name!r} has no action {action!r}", hint=f"it has: {', '.join(known) or '-'}"
+        )
+    with locked(home, _say_nothing):
+        state = _status(name, KNOWN[name](home / name, None), home / name).state
+        if state not in (State.UP, State.PARTLY):
+            raise ServiceError(f"{name} is {state}", hint=f"ashore services up {name}")
+        return known[action](home / name, arguments)
+
+
 def _status(name: str, service: Service, directory: Path) -> ServiceStatus:
     processes = []
     for process in service.processes:
         known = process.id()
         is_alive = known is not None and known.is_alive()
         pid = known.pid if known else None
-        processes.append(ProcessStatus(process.name, pid, is_alive, process.log_path))
+        is_frozen = known is not None and known.is_frozen()
+        processes.append(ProcessStatus(process.name, pid, is_alive, is_frozen, process.log_path))
     if all(each.is_alive for each in processes):
         state = State.UP
     elif any(each.is_alive for each in processes):

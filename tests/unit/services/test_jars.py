@@ -44,9 +44,9 @@ def ensure(cache: Path, jar: Jar = JAR) -> list[Path]:
     return ensure_jars([jar], cache, lambda _: None)
 
 
-def test_the_lock_list_has_both_sets_and_whole_checksums():
+def test_the_lock_list_has_all_sets_and_whole_checksums():
     lock = load_lock()
-    assert set(lock) == {"kafka", "spark-kafka"}
+    assert set(lock) == {"hdfs", "kafka", "spark-kafka"}
     for jars in lock.values():
         assert len({jar.path for jar in jars}) == len(jars)
         assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)

@@ -114,6 +114,29 @@ def test_children_that_outlive_a_server_are_ended_too(server: ServerProcess):
     assert session_members(process) == []
 
 
+def test_a_frozen_server_is_alive_and_goes_on_when_thawed(server: ServerProcess):
+    process = start(server, STAY)
+    assert not server.is_frozen()
+    server.freeze()
+    while not server.is_frozen():
+        pass
+    assert process.is_alive()
+    server.thaw()
+    while server.is_frozen():
+        pass
+    assert process.is_alive()
+
+
+def test_a_frozen_server_stops_in_order(server: ServerProcess):
+    script = "trap 'echo in order; kill $!; exit' TERM; echo ready; sleep 60 & wait"
+    start(server, script)
+    server.freeze()
+    server.stop()
+    assert "in order" in server.log_path.read_text()
+    with pytest.raises(ServiceError, match="does not run"):
+        server.freeze()
+
+
 def test_another_object_stands_for_the_same_server(server: ServerProcess, tmp_path: Path):
     process = start(server, STAY)
     ServerProcess("server", tmp_path).stop()

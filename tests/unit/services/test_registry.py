@@ -12,6 +12,7 @@ from ashore.services.notes import write_note
 def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):
     seen = registry.status(tmp_path)
     assert {name: status.state for name, status in seen.items()} == {
+        "hdfs": "down",
         "kafka": "down",
         "spark": "down",
     }
@@ -19,6 +20,7 @@ def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):
         "state": "down",
         "endpoint": {},
         "processes": {},
+        "frozen": [],
         "logs": [str(tmp_path / "kafka" / "kafka.log")],
         "directory": str(tmp_path / "kafka"),
     }
@@ -34,16 +36,16 @@ def test_a_note_without_its_process_means_died_and_down_clears_it(tmp_path: Path
 
 @pytest.mark.parametrize("call", [registry.up, registry.down])
 def test_a_planned_service_is_told_from_an_unknown_one(tmp_path: Path, call):
-    with pytest.raises(ServiceError, match="'hdfs' is planned"):
-        call(["hdfs"], tmp_path)
+    with pytest.raises(ServiceError, match="'bookkeeper' is planned"):
+        call(["bookkeeper"], tmp_path)
     with pytest.raises(ServiceError, match="no service 'kafak'") as caught:
         call(["kafak"], tmp_path)
-    assert "kafka, spark" in caught.value.hint
+    assert "kafka, hdfs, spark" in caught.value.hint
 
 
 def test_a_wrong_name_stops_before_anything_starts(tmp_path: Path):
     with pytest.raises(ServiceError):
-        registry.up(["kafka", "hive"], tmp_path)
+        registry.up(["kafka", "bookkeeper"], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
