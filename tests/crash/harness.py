@@ -21,13 +21,13 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick, stops_slice
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Open, Prepare, Reland, Skip
-from ashore.protocol.files import BatchPlace, DataFile
+from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
 from ashore.sources.base import FirstOffset, StreamShard
-from ashore.storage import MemoryStorage, Storage
+from ashore.storage import MemoryStorage, Storage, is_temporary
 from ashore.testing import (
     Call,
     FakeClock,
@@ -218,9 +218,9 @@ def visible_files(storage: Storage) -> set[str]:
     return {path for path in walk(storage, "ods.db") if names.is_visible(path)}
 
 
-def named_files(entries: Sequence[Entry]) -> dict[str, DataFile]:
-    """The final files that entries name and none has given up."""
-    files: dict[str, tuple[str, DataFile]] = {}
+def named_places(entries: Sequence[Entry]) -> list[FilePlace]:
+    """The files that entries name and none has given up."""
+    files: dict[str, FilePlace] = {}
     for entry in entries:
         body = entry.body
         if isinstance(body, Reland | Skip):
@@ -229,30 +229,50 @@ def named_files(entries: Sequence[Entry]) -> dict[str, DataFile]:
         if isinstance(body, Prepare | Reland):
             place = BatchPlace(NAME, entry.epoch, body.batch)
             for file in body.files:
-                path = place.place(file, body.targets[file.target]).final
-                files[file.unique] = (path, file)
-    return dict(files.values())
+                files[file.unique] = place.place(file, body.targets[file.target])
+    return list(files.values())
 
 
-def check_readers(storage: Storage) -> None:
+def checksum_of(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def check_readers(storage: Storage) -> list[Entry]:
     """I3 and I6, at any moment: the log folds, and readers see no file that it does not name."""
     entries = history(storage)
     require(reduce(extend, entries, EMPTY).end == len(entries) - 1, "the history does not fold")
-    unnamed = visible_files(storage) - named_files(entries).keys()
+    unnamed = visible_files(storage) - {place.final for place in named_places(entries)}
     require(not unnamed, f"visible, and no prepare names it: {sorted(unnamed)}")
+    return entries
 
 
-def check_table(storage: Storage, expected: Counter[RecordedRow]) -> None:
+def check_recoverable(storage: Storage) -> None:
+    """I5, at any moment: what readers see is named, and what is named is there, moved or not."""
+    places = named_places(check_readers(storage))
+    for place in places:
+        ends = [storage.read(path) for path in (place.pending, place.final) if storage.stat(path)]
+        sums = {checksum_of(content) for content in ends}
+        require(sums == {place.file.checksum}, f"named by a prepare and not whole: {place.pending}")
+
+
+def check_table(storage: Storage, entries: Sequence[Entry], expected: Counter[RecordedRow]) -> None:
     """I1: every file that the log names is there as it was written, and each row is there once."""
-    named, rows = named_files(history(storage)), Counter[RecordedRow]()
-    missing = named.keys() - visible_files(storage)
+    places, rows = named_places(entries), Counter[RecordedRow]()
+    missing = {place.final for place in places} - visible_files(storage)
     require(not missing, f"named by a prepare and not there: {sorted(missing)}")
-    for path, file in named.items():
-        content = storage.read(path)
-        checksum = hashlib.blake2b(content, digest_size=8).hexdigest()
-        require(checksum == file.checksum, f"{path} holds something else than was written")
+    for place in places:
+        content = storage.read(place.final)
+        is_whole = checksum_of(content) == place.file.checksum
+        require(is_whole, f"{place.final} holds something else than was written")
         rows.update(read_rows(content))
     require(rows == expected, f"lost {expected - rows}, duplicated or made up {rows - expected}")
+
+
+def contents(storage: Storage) -> dict[str, bytes]:
+    """What readers and the next writer go by: the visible files and the log."""
+    log = [found.path for found in storage.list(names.log_directory(NAME))]
+    paths = visible_files(storage) | {path for path in log if not is_temporary(path)}
+    return {path: storage.read(path) for path in sorted(paths)}
 
 
 def check_ranges(entries: Sequence[Entry], fold: Fold) -> None:
@@ -307,9 +327,8 @@ class Reference:
 
     def check(self, storage: Storage) -> None:
         """Compare what is on the storage after the job has finished (I1, I3, I5, I6)."""
-        check_readers(storage)
-        check_table(storage, self.rows)
-        entries, fold = history(storage), read_log(storage, NAME)
+        entries, fold = check_readers(storage), read_log(storage, NAME)
+        check_table(storage, entries, self.rows)
         require(fold.unclosed is None, "an entry is unclosed at the end")
         check_ranges(entries, fold)
         require(ledger(fold) == self.ledger, f"ledger {ledger(fold)} is not {self.ledger}")
@@ -323,7 +342,7 @@ def reference(world: World) -> Reference:
     require(world.start().run() is None, "the job did not end by itself")
     fold = read_log(world.machine, NAME)
     rows = recorded_rows(world.source)
-    check_table(world.machine, rows)
+    check_table(world.machine, history(world.machine), rows)
     return Reference(rows, ledger(fold), partition_rows(fold))
 
 
@@ -334,7 +353,6 @@ def finish(world: World, expected: Reference) -> None:
     require(ended is None, f"the last process ended with {ended!r}")
     for _ in range(2):
         world.pending.release()
-    check_readers(world.machine)
     require(last.loop.tick() is Tick.IDLE, "there was something to land after the end")
     expected.check(world.machine)
 
