@@ -70,7 +70,7 @@ class JobLaunch:
     def events(self) -> Iterator[Event]:
         """Yield what the process tells, until it ends."""
         stdout = self._running().stdout
-        if stdout is None:
+        if stdout is None or stdout.closed:
             return
         for line in stdout:
             try:
@@ -91,8 +91,18 @@ class JobLaunch:
             os.killpg(self._running().pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Wait for the end and return the exit code; negative: the signal that ended it."""
-        return self._running().wait()
+        """Wait for the end and return the exit code; negative: the signal that ended it.
+
+        Events that were not read are dropped: a process that cannot tell them would not end.
+        """
+        process = self._running()
+        for _dropped in self.events():
+            pass
+        code = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        return code
 
     @property
     def pid(self) -> int:
