@@ -60,7 +60,7 @@ class LandingLog:
         self._context = context
         self._fold: Fold | None = None
         self._is_settled = False  # whether the number after the fold is this writer's to take
-        self._fenced: Fenced | None = None
+        self._is_overtaken = False  # whether another's entry stands where ours should
 
     @property
     def fold(self) -> Fold:
@@ -74,8 +74,8 @@ class LandingLog:
         Raises LogDamaged, StorageError; Fenced where this writer was fenced before.
         If interrupted: an `open` entry may stand in the log; it closes nothing.
         """
-        if self._fenced:
-            raise self._fenced
+        if self._is_overtaken:
+            self._fenced_or_damaged()
         self._is_settled = False
         who = Open(socket.gethostname(), os.getpid(), __version__)
         while True:
@@ -180,17 +180,17 @@ class LandingLog:
 
     def _fenced_or_damaged(self) -> NoReturn:
         """Another entry stands where this writer's should. Raises Fenced or LogDamaged."""
+        self._is_overtaken = True  # also if the reading fails: it is ours no more
         known = self.fold
         fold = read_log(self._context.storage, self.name)
         if fold.epoch > known.epoch:
             self._is_settled = False
-            self._fenced = Fenced(
+            raise Fenced(
                 f"slice {self.name} was taken over by epoch {fold.epoch}; this is {known.epoch}",
                 hint="do not restart this process: the job runs elsewhere",
                 epoch=known.epoch,
                 owner_epoch=fold.epoch,
             )
-            raise self._fenced
         raise LogDamaged(
             f"slice {self.name}: entry {known.end + 1} was written by another process in the "
             f"same epoch {known.epoch}",

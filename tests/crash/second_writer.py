@@ -1,0 +1,171 @@
+"""A writer frozen at every storage call, while another takes over, archives and cleans.
+
+What it is: the first writer stands still before one call; others act; it wakes and goes on from
+that very call.
+What it promises: it ends fenced, or had nothing more to do; the table is the same. A writer that
+was still opening may take the slice back: then the other one is fenced.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from tests.crash.harness import (
+    NAME,
+    TABLES,
+    Reference,
+    World,
+    check_end,
+    check_readers,
+    finish,
+    memory_world,
+    reference,
+    require,
+)
+from tests.crash.storage_calls import Case
+
+from ashore.errors import Fenced
+from ashore.landing.archive import archive_log
+from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.landing.log_reader import read_log
+from ashore.storage import Storage
+from ashore.testing import (
+    FailAfterEffect,
+    FailBefore,
+    Fault,
+    FaultyStorage,
+    LateEffect,
+    StopProcess,
+)
+
+T = TypeVar("T")
+BATCH_RECORDS = 4  # more batches, so that the log grows past what the frozen writer knows
+
+
+class FrozenStorage(FaultyStorage):
+    """A process that stands still before one call, while `others` act."""
+
+    def __init__(
+        self,
+        inner: Storage,
+        number: int,
+        others: Callable[[], None],
+        faults: Sequence[Fault] = (),
+    ) -> None:
+        super().__init__(inner, faults)
+        self._number = number
+        self._others = others
+        self.has_frozen = False
+
+    def apply(
+        self,
+        asked: tuple[str, str] | tuple[str, str, str],
+        effect: Callable[[], T],
+        late: Callable[[], object] | None = None,
+    ) -> T:
+        if len(self.calls) + 1 == self._number and not self.has_frozen:
+            self.has_frozen = True
+            self._others()
+        return super().apply(asked, effect, late)
+
+
+def new_world() -> World:
+    world = memory_world()
+    world.batch_records = BATCH_RECORDS
+    return world
+
+
+def keep_house(world: World, storage: Storage) -> None:
+    """Archive what can be archived, and clean without any patience."""
+    archive_log(storage, NAME)
+    clean(world, storage)
+
+
+def clean(world: World, storage: Storage) -> None:
+    now_and_ttl = (world.clock.now_ms(), 0)
+    fold = read_log(storage, NAME)
+    apply_cleaning(storage, plan_cleaning(storage, NAME, fold, TABLES, now_and_ttl))
+
+
+def land_everything(world: World) -> None:
+    """Take over, land, snapshot, archive and clean; twice, so that removals reach far."""
+    for _ in range(2):
+        check_end(world.start().run())
+        keep_house(world, world.machine)
+
+
+def only_open(world: World) -> None:
+    """Take over and finish what was prepared; the frozen writer wakes in the midst of it."""
+    world.start().loop.open()
+    clean(world, world.machine)
+
+
+def land_one_batch(world: World) -> None:
+    """Take over and land one batch, which stays unclosed."""
+    world.start().loop.tick()
+    clean(world, world.machine)
+
+
+OTHERS = (land_everything, only_open, land_one_batch)
+WAKING: dict[str, Callable[[int], Sequence[Fault]]] = {
+    "wakes": lambda _number: (),
+    "wakes, and its call fails": lambda number: [FailBefore(number)],
+    "wakes, and its answer is lost": lambda number: [FailAfterEffect(number)],
+    "wakes, and its call takes effect late": lambda number: [LateEffect(number, after=3, times=2)],
+    "wakes, and its next call fails": lambda number: [FailBefore(number + 1)],
+}
+
+
+def frozen_writers(others: Callable[[World], None], waking: str) -> Iterator[Case]:
+    """Freeze the first writer before each of its calls. No call is left out."""
+    expected = reference(new_world())
+    whole = new_world().start()
+    check_end(whole.run())
+    for call in whole.faulty.calls:
+
+        def run(number: int = call.number) -> None:
+            run_frozen(number, others, WAKING[waking](number), expected)
+
+        yield f"call {call.number} waits: {call.kind} {call.path}", run
+
+
+def run_frozen(
+    number: int, others: Callable[[World], None], faults: Sequence[Fault], expected: Reference
+) -> None:
+    world = new_world()
+    frozen = FrozenStorage(world.machine, number, lambda: others(world), faults)
+    woken = world.start_on(frozen)
+    ended = woken.run()
+    require(frozen.has_frozen, "it was never frozen")
+    if not isinstance(ended, Fenced):
+        require(ended is None, f"the woken writer ended with {ended!r}")
+        ours, epoch = woken.loop.parts.log.fold.epoch, read_log(world.machine, NAME).epoch
+        require(ours == epoch, f"it ended well as epoch {ours}; the owner is epoch {epoch}")
+    check_readers(world.machine)
+    frozen.pending.release()
+    finish(world, expected)
+
+
+def frozen_keepers() -> Iterator[Case]:
+    """Freeze housekeeping before each of its calls, while writers come, land and keep house."""
+    expected = reference(new_world())
+    world, whole = begun_world()
+    keep_house(world, whole)
+    for call in whole.calls:
+
+        def run(number: int = call.number) -> None:
+            world, _ = begun_world()
+            frozen = FrozenStorage(world.machine, number, lambda: land_everything(world))
+            keep_house(world, frozen)
+            require(frozen.has_frozen, "it was never frozen")
+            finish(world, expected)
+
+        yield f"call {call.number} waits: {call.kind} {call.path}", run
+
+
+def begun_world() -> tuple[World, FaultyStorage]:
+    """Return a job that was killed three times, with files to clean and files to keep."""
+    world = new_world()
+    for killed in (StopProcess(6, kind="close"), StopProcess(1, kind="sync")):
+        world.start([killed]).run()
+    world.start([StopProcess(1, kind="move", when="after")]).run()
+    return world, FaultyStorage(world.machine)

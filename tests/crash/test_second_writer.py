@@ -1,0 +1,78 @@
+"""Of two writers at most one appends; the other repeats what the log orders, or is fenced (I4)."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.crash import second_writer
+from tests.crash.harness import NAME, World, find_failures, memory_world, report, walk
+from tests.crash.second_writer import OTHERS, WAKING, begun_world, keep_house, land_everything
+
+from ashore.errors import Fenced, StorageError
+from ashore.landing import log
+from ashore.landing.log_reader import list_log
+from ashore.protocol import names
+from ashore.storage import Storage
+from ashore.testing import FaultyStorage
+
+
+@pytest.fixture(autouse=True)
+def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot after every closed entry, an archive of every two entries."""
+    monkeypatch.setattr(log, "SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 2)
+
+
+def staged(storage: Storage) -> list[str]:
+    return [path for path in walk(storage, "ods.db") if path.endswith(".in-progress")]
+
+
+@pytest.mark.parametrize("waking", WAKING)
+@pytest.mark.parametrize("others", OTHERS, ids=lambda others: others.__name__)
+def test_a_writer_frozen_before_every_call(others: Callable[[World], None], waking: str) -> None:
+    report(find_failures(second_writer.frozen_writers(others, waking)))
+
+
+def test_housekeeping_frozen_before_every_call() -> None:
+    report(find_failures(second_writer.frozen_keepers()))
+
+
+def test_the_others_do_archive_and_remove_and_clean() -> None:
+    world = second_writer.new_world()
+    land_everything(world)
+    listing = list_log(world.machine, NAME)
+    assert len(listing.archives) > 2
+    assert len(listing.snapshots) == 2
+    assert set(range(4)) - set(listing.entries), "entries were removed"
+
+    world, _ = begun_world()
+    before = staged(world.machine)
+    keep_house(world, world.machine)
+    after = staged(world.machine)
+    assert 0 < len(after) < len(before)
+
+
+class Unreadable(FaultyStorage):
+    """Cannot list while it is dark."""
+
+    is_dark = False
+
+    def list(self, directory):  # type: ignore[no-untyped-def]
+        if self.is_dark:
+            raise StorageError("injected: no answer")
+        return super().list(directory)
+
+
+def test_who_has_seen_the_other_never_takes_the_slice_back() -> None:
+    world = memory_world()
+    storage = Unreadable(world.machine)
+    first = world.start_on(storage)
+    first.loop.tick()
+    world.start().loop.open()
+    storage.is_dark = True
+    for _ in range(2):
+        with pytest.raises(StorageError, match="no answer"):
+            first.loop.tick()
+    storage.is_dark = False
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            first.loop.tick()
