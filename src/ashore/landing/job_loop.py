@@ -23,6 +23,7 @@ from ashore.storage.base import Storage
 from ashore.storage.retry import Backoff
 
 ARCHIVE_EVERY_S = 30.0
+CANCEL_AGAIN_S = 1.0
 TRIES_UNTIL_DRAINED = 10  # of `--available-now`: a job that is to end cannot wait for ever
 
 
@@ -55,6 +56,7 @@ class JobLoop:
         self._rhythm = rhythm
         self._parts = parts
         self._stop = threading.Event()
+        self._ended = threading.Event()
         self._failures: list[BaseException] = []
         self._archived: dict[SliceName, int] = {}  # whole archives of each slice's log
 
@@ -63,12 +65,39 @@ class JobLoop:
 
         With `probe` the lake is tried out by an executor before the first batch.
         """
+        try:
+            self._begin(probe)
+            self._run_all()
+        finally:
+            self._stop.set()
+            self._ended.set()
+        if self._failures:
+            raise self._failures[0]
+
+    def stop(self) -> None:
+        """Ask for an orderly stop. May be called from a signal handler, once or often."""
+        self._stop.set()
+        for each in self._slices:
+            each.stop()
+        threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
+
+    def _cancel_late(self) -> None:
+        """Cancel what is unfinished at half of the grace, unless all has ended by then."""
+        delay_s = self._rhythm.grace_s / 2
+        while not self._ended.wait(delay_s):
+            for each in self._slices:
+                each.parts.runner.cancel()
+            delay_s = CANCEL_AGAIN_S  # a batch may just have been on its way to its executors
+
+    def _begin(self, probe: BatchRunner | None) -> None:
         for each in self._slices:
             each.plan.streams()  # claims the tables before anything is written
             each.open()
         if probe is not None:
             for each in self._slices:
                 probe_lake(self._parts.storage, probe, each.plan.name, self._parts.tables())
+
+    def _run_all(self) -> None:
         threads = [
             threading.Thread(target=self._guard, args=(each,), name=f"slice-{each.plan.name.slice}")
             for each in self._slices
@@ -80,21 +109,6 @@ class JobLoop:
             thread.join()
         self._stop.set()
         keeper.join(timeout=1.0)
-        if self._failures:
-            raise self._failures[0]
-
-    def stop(self) -> None:
-        """Ask for an orderly stop. May be called from a signal handler, once or often."""
-        self._stop.set()
-        for each in self._slices:
-            each.stop()
-        canceller = threading.Timer(self._rhythm.grace_s / 2, self._cancel)
-        canceller.daemon = True
-        canceller.start()
-
-    def _cancel(self) -> None:
-        for each in self._slices:
-            each.parts.runner.cancel()
 
     # ---- one slice
 
