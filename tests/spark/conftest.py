@@ -7,7 +7,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from tests.spark import tasks
-from tests.spark.site import Site
+from tests.spark.site import SHORT_LIVED, Site
 
 from ashore.services.jars import jar_paths
 from ashore.services.kafka import Kafka, KafkaOptions
@@ -35,7 +35,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start the session that all tests in this process share. Tasks are tried three times."""
-    session = start_session("tests", "local[2,3]", {}, jar_paths("spark-kafka"))
+    session = start_session("tests", "local[2,3]", SHORT_LIVED, jar_paths("spark-kafka"))
     yield session
     session.stop()
 
@@ -47,12 +47,4 @@ def site(
     """Lay out a lake of its own, with writers in this process."""
     monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
     with Site(tmp_path, kafka.bootstrap_servers, spark) as site:
-        yield site
-
-
-@pytest.fixture
-def outside(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Lay out a lake of its own, for job processes: no session is started here."""
-    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
-    with Site(tmp_path, kafka.bootstrap_servers, None) as site:
         yield site

@@ -41,6 +41,8 @@ from ashore.storage.open import open_storage
 
 SCHEMA = "id BIGINT, country STRING, ts BIGINT"
 DEADLINE_S = 30.0
+# Tests end before the second compiler of the JVM pays: a job process starts in half the time.
+SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 PROVENANCE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 Place = tuple[str, int, int]  # topic, partition, offset
@@ -174,20 +176,14 @@ class Writer:
 class Site:
     """A temporary directory with a lake. A context manager: it lets go of writers' connections."""
 
-    def __init__(self, directory: Path, servers: str, spark: SparkSession | None) -> None:
+    def __init__(self, directory: Path, servers: str, spark: SparkSession) -> None:
         self.directory = directory
         self.servers = servers
         self.lake = directory / "lake"
         self.lake.mkdir()
-        self._spark = spark
+        self.spark = spark
         self._source = KafkaSource(servers, {}, timeout_s=20)
         self._writers: list[Writer] = []
-
-    @property
-    def spark(self) -> SparkSession:
-        """The shared session. Requires: the test asked for it."""
-        assert self._spark is not None
-        return self._spark
 
     @property
     def storage(self) -> Storage:

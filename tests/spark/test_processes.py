@@ -1,0 +1,268 @@
+"""The job process itself: killed, stopped, abandoned, frozen, refused; and servers that go away."""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.kafka_tools import Sender
+from tests.spark.site import SHORT_LIVED, At, Site, events, table_of
+
+from ashore.control.launch import Event, JobLaunch
+from ashore.errors import FilesLost
+from ashore.protocol.entries import Prepare
+from ashore.services.kafka import Kafka
+from ashore.services.spark_cluster import SparkCluster
+
+WAIT_S = 90.0
+QUICK = {"interval": "100ms", "max_records": 1_000}
+LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
+
+
+@contextmanager
+def launched(job_file: Path, command: str = "run", **options: bool) -> Iterator[JobLaunch]:
+    """Start a job process; whatever happens, nothing of it is left."""
+    launch = JobLaunch(command, job_file, **options)
+    launch.start()
+    try:
+        yield launch
+    finally:
+        launch.kill()
+        launch.wait()
+
+
+def is_step(step: str) -> Callable[[Event], bool]:
+    return lambda event: step in (event.get("step"), event.get("event"))
+
+
+def wait_for(launch: JobLaunch, is_wanted: Callable[[Event], bool]) -> Event:
+    """Return the first event that is wanted. Fails if the process ends before."""
+    seen = []
+    for event in launch.events():
+        seen.append(event)
+        if is_wanted(event):
+            return event
+    raise AssertionError(f"ended with {launch.wait()}: {seen}, {launch.log_path.read_text()}")
+
+
+def ended(launch: JobLaunch) -> tuple[int, list[Event]]:
+    """Return the exit code and the events that were left."""
+    left = list(launch.events())
+    return launch.wait(), left
+
+
+# --- killed --------------------------------------------------------------------------------------
+
+
+def test_killed_at_each_step_it_goes_on_from_anywhere(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start is another process in another directory, with another copy of the job file."""
+    topic = site.topic(3)
+    job_file = site.job_file(table_of(topic, partition_by=["country"]), batch=QUICK, spark=LOCAL)
+    with Sender(site.servers, topic) as sender:
+        for number, step in enumerate(["open", "write", "prepare", "move", "landed"]):
+            sender.send(events(number * 3_000, 3_000))
+            elsewhere = tmp_path / f"machine-{number}"
+            elsewhere.mkdir()
+            monkeypatch.chdir(elsewhere)
+            with launched(Path(shutil.copy(job_file, "job.yaml"))) as launch:
+                wait_for(launch, is_step(step))
+                launch.kill()
+                assert launch.wait() == -signal.SIGKILL
+            landed = site.landed_ids() if site.files() else {}
+            assert landed.items() <= site.committed_ids(topic).items()
+
+    with launched(job_file, available_now=True) as launch:
+        assert ended(launch)[0] == 0
+
+    assert site.landed_ids() == site.committed_ids(topic)
+    assert len(site.landed_ids()) == 15_000
+    assert site.fold().epoch in {5, 6}  # the first was killed before or after its `open`
+    site.prove(job_file)
+
+
+def test_lost_files_are_landed_again_by_a_process(site: Site) -> None:
+    topic = site.topic()
+    site.produce(topic, events(0, 100))
+    job_file = site.job_file(table_of(topic), spark=LOCAL)
+
+    def lose() -> None:
+        site.staged()[0].unlink()
+
+    with pytest.raises(FilesLost):
+        site.writer(job_file, At("move", lose)).drain()
+
+    with launched(job_file, "reland") as launch:
+        code, left = ended(launch)
+
+    assert code == 0
+    assert [event["rows"] for event in left if event["event"] == "relanded"] == [100]
+    assert site.landed_ids() == site.committed_ids(topic)
+    site.prove(job_file)
+
+
+# --- stopped -------------------------------------------------------------------------------------
+
+
+def test_sigterm_in_mid_batch_ends_in_order(site: Site) -> None:
+    topic = site.topic(2)
+    with Sender(site.servers, topic) as sender:
+        sender.send(events(0, 5_000))
+    job_file = site.job_file(table_of(topic), batch=QUICK, spark=LOCAL, grace="30s")
+    with launched(job_file) as launch:
+        wait_for(launch, is_step("landed"))
+        wait_for(launch, is_step("write"))
+        asked_s = time.monotonic()
+        launch.stop()
+        code, left = ended(launch)
+
+    assert code == 0
+    assert time.monotonic() - asked_s < 30
+    assert left[-1]["event"] == "ended"
+    assert sum(event["event"] == "landed" for event in left) <= 1  # the batch under way, no other
+    assert site.fold().unclosed is None
+    assert site.staged() == []
+    verdict = site.prove(job_file)
+    assert 1_000 <= verdict.totals.landed < 5_000
+
+
+def test_the_end_of_the_parent_cancels_a_batch_that_takes_too_long(site: Site) -> None:
+    topic = site.topic(2)
+    with Sender(site.servers, topic) as sender:
+        sender.send(events(0, 400_000))
+    job_file = site.job_file(table_of(topic), spark=LOCAL, grace="500ms")
+    with launched(job_file) as launch:
+        wait_for(launch, is_step("write"))
+        launch._process.stdin.close()  # what the kernel does when the parent dies
+        code, left = ended(launch)
+
+    assert code == 0
+    assert left[-1]["event"] == "ended"
+    assert not any(event["event"] == "landed" for event in left)
+    assert not any(isinstance(entry.body, Prepare) for entry in site.history())
+    assert site.files() == []
+
+
+# --- exit codes ----------------------------------------------------------------------------------
+
+
+def test_a_frozen_job_that_was_taken_over_ends_as_fenced(site: Site) -> None:
+    topic = site.topic()
+    site.produce(topic, events(0, 2_000))
+    job_file = site.job_file(table_of(topic), batch=QUICK, spark=LOCAL)
+    with launched(job_file) as launch:
+        wait_for(launch, is_step("write"))
+        os.killpg(launch.pid, signal.SIGSTOP)
+        site.writer(job_file).drain()
+        os.killpg(launch.pid, signal.SIGCONT)
+        code, left = ended(launch)
+
+    assert code == 3
+    assert (left[-1]["event"], left[-1]["code"]) == ("error", "fenced")
+    assert site.landed_ids() == site.committed_ids(topic)
+    site.prove(job_file)
+
+
+def test_a_bad_record_ends_the_process_with_4(site: Site) -> None:
+    topic = site.topic()
+    site.produce(topic, [b"{broken"])
+    job_file = site.job_file(table_of(topic, on_invalid="fail"), spark=LOCAL)
+    with launched(job_file) as launch:
+        code, left = ended(launch)
+
+    assert code == 4
+    assert (left[-1]["event"], left[-1]["code"]) == ("error", "bad-record")
+    assert left[-1]["offset"] == 0
+
+
+def test_a_bad_job_file_ends_the_process_with_2(site: Site) -> None:
+    job_file = site.job_file(table_of("events", colour="blue"))
+    with launched(job_file) as launch:
+        code, left = ended(launch)
+
+    assert code == 2
+    assert [event["event"] for event in left] == ["error"]
+    assert "colour" in str(left[-1]["message"])
+
+
+# --- servers that go away ------------------------------------------------------------------------
+
+
+def test_a_job_rides_out_a_restart_of_the_broker(site: Site, kafka: Kafka) -> None:
+    topic = site.topic(2)
+    site.produce(topic, events(0, 500), partition=0)
+    job_file = site.job_file(table_of(topic), batch=QUICK)
+    writer = site.writer(job_file)
+    job = writer.job_loop(until_drained=False)
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            job.run()
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion below
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="job")
+    thread.start()
+    try:
+        wait_until(lambda: len(site.files()) >= 1)
+        kafka.kill()
+        time.sleep(1.0)  # the job meets a broker that is gone
+        kafka.start()
+        site.produce(topic, events(1_000, 500), partition=1)
+        wait_until(lambda: sum(state.landed for state in site.fold().shards.values()) == 1_000)
+    finally:
+        job.stop()
+        thread.join()
+
+    assert failures == []
+    assert site.landed_ids() == site.committed_ids(topic)
+    site.prove(job_file)
+
+
+def test_an_executor_that_dies_loses_and_doubles_nothing(site: Site, tmp_path: Path) -> None:
+    topic = site.topic(4)
+    with Sender(site.servers, topic) as sender:
+        sender.send(events(0, 60_000))
+    with SparkCluster(tmp_path / "spark") as cluster:
+        conf = {
+            **SHORT_LIVED,
+            "spark.driver.memory": "512m",
+            "spark.executor.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"],
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        }
+        job_file = site.job_file(
+            table_of(topic),
+            batch={"interval": "100ms", "max_records": 30_000},
+            spark={"master": cluster.master_url, "conf": conf},
+        )
+        with launched(job_file, available_now=True) as launch:
+            wait_for(launch, is_step("write"))
+            time.sleep(0.3)
+            first = cluster.kill_executor()
+            wait_for(launch, is_step("landed"))
+            wait_for(launch, is_step("write"))
+            second = cluster.kill_executor()
+            code, left = ended(launch)
+
+    assert code == 0, left
+    assert first != second
+    assert site.landed_ids() == site.committed_ids(topic)
+    assert len(site.landed_ids()) == 60_000
+    site.prove(job_file)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited too long"
+        time.sleep(0.1)
