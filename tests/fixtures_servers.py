@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from ashore.services.hdfs import Hdfs
+from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
+from ashore.services.zookeeper import ZooKeeper
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +22,17 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
     """Run one HDFS for the session. Tests share it: who breaks it mends it."""
     with Hdfs(tmp_path_factory.mktemp("hdfs")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hive]:
+    """Run one Hive metastore for the session. Tests share it: databases need names of their own."""
+    with Hive(tmp_path_factory.mktemp("hive")) as metastore:
+        yield metastore
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """Run one ZooKeeper for the session. Tests share it: paths need names of their own."""
+    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server

@@ -1,6 +1,7 @@
 """Java, and the jars that come with PySpark.
 
-What it is: where the Java virtual machine and PySpark's `jars/` are on this machine.
+What it is: where the Java virtual machine and PySpark's `jars/` are on this machine, and how
+servers log.
 What it promises: PySpark is located, never imported; a Java that is too old is refused by name.
 What it must not know: what is started with it.
 """
@@ -17,6 +18,15 @@ from ashore.errors import JavaMissing, ServiceError
 
 JAVA_MAJOR_MIN = 17
 HINT = "install a Java 17 runtime (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME"
+
+LOG4J = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %m (%c)%n
+"""
 
 
 @functools.cache
@@ -52,6 +62,13 @@ def find_pyspark_home() -> Path:
 def pyspark_classpath() -> str:
     """Return the class path of all jars that PySpark brings."""
     return str(find_pyspark_home() / "jars" / "*")
+
+
+def log4j_option(directory: Path) -> str:
+    """Write Log4j's configuration to `directory` and return the option that names it."""
+    path = directory / "log4j2.properties"
+    path.write_text(LOG4J, "utf-8")
+    return f"-Dlog4j2.configurationFile={path}"
 
 
 def _read_major_version(java: str) -> int | None:

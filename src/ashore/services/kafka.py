@@ -10,15 +10,15 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 from uuid import uuid4
 
 from ashore.errors import ServiceError
 from ashore.services.jars import Progress, class_path
-from ashore.services.java import find_java
+from ashore.services.java import find_java, log4j_option
 from ashore.services.notes import read_note, write_note
-from ashore.services.ports import LOOPBACK, find_free_ports, is_free, is_listening
-from ashore.services.process import Command, ServerProcess
+from ashore.services.ports import LOOPBACK, find_free_ports, is_listening
+from ashore.services.process import Command
+from ashore.services.single import SingleServer
 
 STARTED = "Kafka Server started (kafka.server.KafkaRaftServer)"
 
@@ -41,15 +41,6 @@ SINGLE_BROKER = {
     "auto.create.topics.enable": "false",
 }
 
-LOG4J = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %m (%c)%n
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
@@ -60,7 +51,7 @@ class KafkaOptions:
     start_deadline_s: float = 60
 
 
-class Kafka:
+class Kafka(SingleServer):
     """One broker in one directory. As a context manager it is up inside and gone after."""
 
     name = "kafka"
@@ -72,15 +63,9 @@ class Kafka:
         *,
         progress: Progress | None = None,
     ) -> None:
-        self.directory = directory.absolute()
+        super().__init__(directory)
         self.options = options or KafkaOptions()
         self.progress = progress
-        self.process = ServerProcess(self.name, self.directory)
-
-    @property
-    def processes(self) -> list[ServerProcess]:
-        """Return the server processes of this service."""
-        return [self.process]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -98,9 +83,7 @@ class Kafka:
         """
         jars = class_path("kafka", progress=self.progress)
         port = int(self._identity()["port"])
-        if not self.process.is_alive() and not is_free(port):
-            raise ServiceError(f"port {port} of {self.directory} is taken by somebody else")
-        (self.directory / "log4j2.properties").write_text(LOG4J, "utf-8")
+        self._check_port(port)
         (self.directory / "server.properties").write_text(self._properties(), "utf-8")
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(jars)
@@ -109,26 +92,6 @@ class Kafka:
             lambda log: STARTED in log and is_listening(port),
             deadline_s=self.options.start_deadline_s,
         )
-
-    def stop(self) -> None:
-        """Shut the broker down in order; it keeps its data and its port."""
-        self.process.stop(grace_s=30)
-
-    def kill(self) -> None:
-        """Kill the broker with SIGKILL."""
-        self.process.kill()
-
-    def restart(self) -> None:
-        """Stop and start, on the same port, with the same data."""
-        self.stop()
-        self.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _identity(self) -> dict[str, str | int]:
         """Return cluster id and ports, which are chosen once for a directory."""
@@ -165,7 +128,7 @@ class Kafka:
         return (
             str(find_java()),
             f"-Xmx{self.options.heap}",
-            f"-Dlog4j2.configurationFile={self.directory}/log4j2.properties",
+            log4j_option(self.directory),
             "-cp",
             jars,
             main_class,

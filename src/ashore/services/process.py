@@ -23,7 +23,7 @@ from ashore.services.notes import read_note, write_note
 
 CLOCK = SystemClock()
 POLL_S = 0.05
-KILL_DEADLINE_S = 10
+KILL_DEADLINE_S = SIGNAL_DEADLINE_S = 10
 LOG_TAIL_LINES = 25
 
 # A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
@@ -125,10 +125,12 @@ class ServerProcess:
     def freeze(self) -> None:
         """Stop the process and its session by SIGSTOP: its sockets stay open and nobody answers."""
         self._signal(signal.SIGSTOP)
+        self._wait_until(self.is_frozen)
 
     def thaw(self) -> None:
         """Let a frozen process go on."""
         self._signal(signal.SIGCONT)
+        self._wait_until(lambda: not self.is_frozen())
 
     def is_frozen(self) -> bool:
         """Tell whether the process is frozen."""
@@ -140,6 +142,13 @@ class ServerProcess:
         if known is None or not known.is_alive():
             raise ServiceError(f"{self.name} does not run", hint="start it first")
         _signal_session(known, number)
+
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        deadline = CLOCK.monotonic_s() + SIGNAL_DEADLINE_S
+        while not is_so():
+            if CLOCK.monotonic_s() > deadline:
+                raise ServiceError(f"{self.name} does not heed a signal")
+            CLOCK.sleep(POLL_S / 10)
 
     def _spawn(self, command: Command) -> None:
         command.directory.mkdir(parents=True, exist_ok=True)

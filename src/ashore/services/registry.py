@@ -15,11 +15,14 @@ from typing import Protocol
 
 from ashore.errors import ServiceError
 from ashore.services import hdfs
+from ashore.services.hdfs import Hdfs
+from ashore.services.hive import Hive, HiveOptions
 from ashore.services.jars import Progress
 from ashore.services.kafka import Kafka
 from ashore.services.locks import locked
 from ashore.services.process import ServerProcess
 from ashore.services.spark_cluster import SparkCluster
+from ashore.services.zookeeper import ZooKeeper
 
 
 class Service(Protocol):
@@ -85,10 +88,15 @@ class ServiceStatus:
         }
 
 
+# Hive finds files on HDFS if that came up before it.
 KNOWN: dict[str, Callable[[Path, Progress | None], Service]] = {
     "kafka": lambda directory, progress: Kafka(directory, progress=progress),
-    "hdfs": lambda directory, progress: hdfs.Hdfs(directory, progress=progress),
+    "hdfs": lambda directory, progress: Hdfs(directory, progress=progress),
+    "hive": lambda directory, _: Hive(
+        directory, HiveOptions(hadoop_conf=Hdfs(directory.parent / "hdfs").conf_dir)
+    ),
     "spark": lambda directory, _: SparkCluster(directory),
+    "zookeeper": lambda directory, _: ZooKeeper(directory),
 }
 PLANNED = ("bookkeeper",)
 

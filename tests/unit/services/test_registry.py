@@ -13,8 +13,10 @@ def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):
     seen = registry.status(tmp_path)
     assert {name: status.state for name, status in seen.items()} == {
         "hdfs": "down",
+        "hive": "down",
         "kafka": "down",
         "spark": "down",
+        "zookeeper": "down",
     }
     assert seen["kafka"].to_dict() == {
         "state": "down",
@@ -40,7 +42,7 @@ def test_a_planned_service_is_told_from_an_unknown_one(tmp_path: Path, call):
         call(["bookkeeper"], tmp_path)
     with pytest.raises(ServiceError, match="no service 'kafak'") as caught:
         call(["kafak"], tmp_path)
-    assert "kafka, hdfs, spark" in caught.value.hint
+    assert "kafka, hdfs, hive, spark, zookeeper" in caught.value.hint
 
 
 def test_a_wrong_name_stops_before_anything_starts(tmp_path: Path):

@@ -1,0 +1,71 @@
+"""A service that is one process: what Kafka, Hive and ZooKeeper have in common here.
+
+What it is: stop, kill, freeze and come back, for one server process in one directory.
+What it promises: the server keeps its address and its data through all of them.
+What it must not know: which server it is.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar, Self
+
+from ashore.errors import ServiceError
+from ashore.services.notes import read_note, write_note
+from ashore.services.ports import find_free_ports, is_free
+from ashore.services.process import ServerProcess
+
+
+class SingleServer(ABC):
+    """One server in one directory. As a context manager it is up inside and gone after."""
+
+    name: ClassVar[str]
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.process = ServerProcess(self.name, self.directory)
+
+    @property
+    def processes(self) -> list[ServerProcess]:
+        """Return the server processes of this service."""
+        return [self.process]
+
+    @abstractmethod
+    def endpoint(self) -> dict[str, str]:
+        """Return what clients need."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the server and wait until it serves. Raises ServiceError if it does not."""
+
+    def stop(self) -> None:
+        """Shut the server down in order; it keeps its data and its port."""
+        self.process.stop(grace_s=30)
+
+    def kill(self) -> None:
+        """Kill the server with SIGKILL."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        """Stop and start, on the same port, with the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _port(self) -> int:
+        """Return the port of a server that has one, which is chosen once for a directory."""
+        path = self.directory / f"{self.name}.json"
+        known = read_note(path, ("port",))
+        if known is None:
+            known = {"port": find_free_ports(1)[0]}
+            write_note(path, known)
+        return int(known["port"])
+
+    def _check_port(self, port: int) -> None:
+        if not self.process.is_alive() and not is_free(port):
+            raise ServiceError(f"port {port} of {self.directory} is taken by somebody else")
