@@ -152,6 +152,7 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
     """
     order, batch = _reland_order(plan, parts, lost)
     written = merge_results(order, parts.runner.run(order, batch))
+    _require_same(parts.source, parts.log.fold, [each.key for each in order.ranges])
     expected, found = sum(lost.rows().values()), sum(file.rows for file in written.files)
     if expected != found:
         raise Stopped(
@@ -224,17 +225,27 @@ def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[Batch
     return order, batch
 
 
+_GIVE_UP = "to give the lost files up: ashore recover JOB.yaml --accept-loss"
+
+
 def _require_readable(source: Source, fold: Fold, hulls: Mapping[ShardKey, OffsetRange]) -> None:
     """Raise unless the source still has these offsets of these generations."""
-    streams = source.describe_streams(sorted({key.stream for key in hulls}))
+    _require_same(source, fold, list(hulls))
     found: dict[StreamShard, ShardOffsets] = source.read_offsets(shards_of(list(hulls)))
-    hint = "to give the lost files up: ashore recover JOB.yaml --accept-loss"
     for key, offsets in hulls.items():
+        if found[StreamShard(key.stream, key.shard)].earliest > offsets.start:
+            raise OffsetsGone(f"Kafka no longer has {key} {offsets}", hint=_GIVE_UP)
+
+
+def _require_same(source: Source, fold: Fold, keys: Sequence[ShardKey]) -> None:
+    """Raise StreamReplaced unless the streams are those that were landed. After a reading too."""
+    streams = source.describe_streams(sorted({key.stream for key in keys}))
+    for key in keys:
         info = streams.get(key.stream)
         if info is None or info.stream_id != fold.shards[key].stream_id:
-            raise StreamReplaced(f"topic {key.stream} is not the one that was landed", hint=hint)
-        if found[StreamShard(key.stream, key.shard)].earliest > offsets.start:
-            raise OffsetsGone(f"Kafka no longer has {key} {offsets}", hint=hint)
+            raise StreamReplaced(
+                f"topic {key.stream} is not the one that was landed", hint=_GIVE_UP
+            )
 
 
 def _reland_body(lost: Lost, written: Written) -> Reland:

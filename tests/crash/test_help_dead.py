@@ -1,0 +1,128 @@
+"""`ashore recover` helps a dead job to its end, appends nothing, and may race anybody."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.crash.harness import (
+    NAME,
+    World,
+    check_end,
+    check_readers,
+    check_table,
+    find_failures,
+    finish,
+    history,
+    memory_world,
+    reference,
+    report,
+    require,
+)
+from tests.crash.second_writer import FrozenStorage, clean
+from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
+
+from ashore.landing.log_reader import read_log
+from ashore.landing.recovery import help_dead, plan_help
+from ashore.protocol.entries import Prepare, ShardRead
+from ashore.storage import Storage
+from ashore.testing import FaultyStorage, RecordedRow, StopProcess
+
+
+def help_it(world: World, storage: Storage) -> None:
+    help_dead(storage, NAME, world.clock, plan_help(storage, NAME))
+
+
+def dead_world(number: int | None = None) -> World:
+    """A job that was killed before a call, or in the midst of the moves of its second batch."""
+    world = memory_world()
+    world.start([StopProcess(number) if number else FIRST_LIFE_ENDS]).run()
+    return world
+
+
+def holds(read: ShardRead, row: RecordedRow) -> bool:
+    is_same = (row.stream, row.shard) == (read.key.stream, read.key.shard)
+    return is_same and read.offsets.start <= row.offset < read.offsets.end
+
+
+def helped_jobs() -> Iterator[Case]:
+    """Help a job that died before each of its calls. No call is left out."""
+    expected = reference(memory_world())
+    whole = memory_world().start()
+    check_end(whole.run())
+    for call in whole.faulty.calls:
+
+        def run(number: int = call.number) -> None:
+            world = dead_world(number)
+            before = history(world.machine)
+            help_it(world, world.machine)
+            require(history(world.machine) == before, "the helper has appended")
+            entries = check_readers(world.machine)
+            landed = [entry.body for entry in entries if isinstance(entry.body, Prepare)]
+            rows = {
+                row: count
+                for row, count in expected.rows.items()
+                if any(holds(read, row) for body in landed for read in body.shards)
+            }
+            check_table(world.machine, entries, Counter(rows))
+            finish(world, expected)
+
+        yield f"dead before call {call.number}: {call.kind} {call.path}", run
+
+
+def racing_writers() -> Iterator[Case]:
+    """Freeze the helper before each of its calls, while a new writer lands and cleans."""
+    expected = reference(memory_world())
+    world = dead_world()
+    whole = FaultyStorage(world.machine)
+    help_it(world, whole)
+    for call in whole.calls:
+
+        def run(number: int = call.number) -> None:
+            world = dead_world()
+
+            def others() -> None:
+                check_end(world.start().run())
+                clean(world, world.machine)
+
+            frozen = FrozenStorage(world.machine, number, others)
+            help_it(world, frozen)
+            require(frozen.has_frozen, "it was never frozen")
+            finish(world, expected)
+
+        yield f"the helper waits at call {call.number}: {call.kind} {call.path}", run
+
+
+def racing_helpers() -> Iterator[Case]:
+    """Freeze a new writer before each of its calls, while a helper does everything."""
+    expected = reference(memory_world())
+    whole = dead_world().start()
+    check_end(whole.run())
+    for call in whole.faulty.calls:
+
+        def run(number: int = call.number) -> None:
+            world = dead_world()
+            frozen = FrozenStorage(world.machine, number, lambda: help_it(world, world.machine))
+            check_end(world.start_on(frozen).run())
+            require(frozen.has_frozen, "it was never frozen")
+            finish(world, expected)
+
+        yield f"the writer waits at call {call.number}: {call.kind} {call.path}", run
+
+
+def test_a_job_that_died_before_any_call_is_helped() -> None:
+    report(find_failures(helped_jobs()))
+
+
+def test_a_helper_races_a_new_writer_at_every_call() -> None:
+    report(find_failures(racing_writers()))
+
+
+def test_a_writer_races_a_helper_at_every_call() -> None:
+    report(find_failures(racing_helpers()))
+
+
+def test_a_helper_finishes_the_moves_and_closes_nothing() -> None:
+    world = dead_world()
+    help_it(world, world.machine)
+    fold = read_log(world.machine, NAME)
+    assert fold.unclosed is not None
+    assert plan_help(world.machine, NAME)
