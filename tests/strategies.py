@@ -424,4 +424,4 @@ def _draw_seal(draw: st.DrawFn, fold: Fold) -> Seal:
         version = state.sealed_version + 1 if state else 1
         rows = state.rows if state else 0
         sealed.append(SealedPartition(TABLE, partition, version, rows, rows, fold.now_ms))
-    return Seal(tuple(sealed), (("main", fold.end),))
+    return Seal(tuple(sealed), ("success_file",), (("main", fold.end),))

@@ -66,7 +66,11 @@ def build_golden() -> dict[str, bytes]:
     log.add(_prepare(), None)
     log.add(Commit("idle"), Closing(2, 1, 1, registered=False, owed=(REGISTER,), done=()))
     log.add(
-        Seal((SealedPartition("ods.clicks", TARGET.partition, 1, 5, 5, START_MS),), (("main", 3),)),
+        Seal(
+            (SealedPartition("ods.clicks", TARGET.partition, 1, 5, 5, START_MS),),
+            ("success_file",),
+            (("main", 3),),
+        ),
         Closing(None, 0, 0, registered=False, owed=(), done=(REGISTER.id,)),
     )
     log.add(Commit("idle"), Closing(4, 0, 0, registered=False, owed=(), done=()))

@@ -22,6 +22,7 @@ from ashore.protocol.plan_commit import (
     SyncDirectories,
     plan_commit,
 )
+from ashore.protocol.plan_owed import plan_owed
 from ashore.storage.base import Storage
 
 
@@ -63,14 +64,16 @@ class Committer:
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
 
-    def finish(self, without: tuple[str, ...] = ()) -> Closing | None:
-        """Do all effects of the unclosed entry and return its closing for the next entry.
+    def finish(self, without: tuple[str, ...] = (), *, registers: bool = False) -> Closing | None:
+        """Make the unclosed entry's files final and return its closing for the next entry.
+
+        What may be done later (registration, the effects of a seal) is owed by the closing.
 
         None where nothing is unclosed. Raises FilesLost, FileConflict, Fenced, StorageError.
         If interrupted: call it again, here or anywhere, after an `open`.
         """
         name, fold = self.log.name, self.log.fold
-        steps = plan_commit(name, fold, registers=False, without=without)
+        steps = plan_commit(name, fold, registers=registers, without=without)
         places = [step.place for step in steps if isinstance(step, MoveFile)]
         moved = Moved(0, 0)
         closing: Closing | None = None
@@ -84,9 +87,12 @@ class Committer:
                     self.storage.sync(step.directories)
                 case CloseEntry():
                     # Step 6. The next entry closes this one.
-                    closing = Closing(step.number, moved.moved, moved.already_moved, False, (), ())
-                case MoveFile():
-                    pass  # done above, all at once
-                case OpenSlice() | RegisterPartitions():
-                    check(False, f"{step} is not a step of a commit without a catalog")
+                    owed = plan_owed(fold, registers=registers)
+                    closing = Closing(
+                        step.number, moved.moved, moved.already_moved, registers, owed, ()
+                    )
+                case MoveFile() | RegisterPartitions():
+                    pass  # moves are done above, all at once; registration is owed
+                case OpenSlice():
+                    check(False, "a slice is opened before its entry is finished")
         return closing

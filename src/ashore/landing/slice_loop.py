@@ -8,8 +8,8 @@ What it must not know: Spark, Kafka, other slices.
 """
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ashore.base.clock import Clock
@@ -25,8 +25,10 @@ from ashore.errors import (
 )
 from ashore.landing.batch import BatchOrder, BatchRunner, TableSpec, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.effects import Effects
 from ashore.landing.joins import check_streams, plan_join, require_streams, shards_of
 from ashore.landing.log import LandingLog
+from ashore.landing.sealer import Sealer
 from ashore.protocol.entries import Body, Closing, Commit, Skip
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
@@ -37,7 +39,9 @@ from ashore.protocol.plan_batch import (
     WentBack,
     check_plan,
     plan_batch,
+    plan_watermarks,
 )
+from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
 
@@ -68,6 +72,9 @@ class SliceParts:
     log: LandingLog
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
+    registers: bool = False  # whether a catalog wants new partitions at once
+    effects: Effects | None = None  # None: what is owed stays owed
+    sealer: Sealer | None = None
 
 
 class Tick(StrEnum):
@@ -98,8 +105,7 @@ class SliceLoop:
         self._closing = None
         self._must_open = True
         self.parts.log.open()
-        self._closing = self._committer.finish()
-        self._must_open = False
+        self._finish()
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land.
@@ -130,6 +136,7 @@ class SliceLoop:
         lag = self.lag() if plan.is_behind else 0
         self.parts.progress.landed(self.plan.name.slice, written.rows, len(written.files), lag)
         self._show_offsets()
+        self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
@@ -146,7 +153,7 @@ class SliceLoop:
         """Close the last entry, so that nothing is left to recover. Call it at a stop."""
         if self._must_open:
             return
-        if self.parts.log.fold.unclosed is not None:
+        if self._closing is not None:
             self._append(Commit(reason))
 
     def lag(self) -> int:
@@ -243,8 +250,41 @@ class SliceLoop:
 
     def _finish(self) -> None:
         self._must_open = True
-        self._closing = self._committer.finish()
+        self._closing = self._committer.finish(registers=self.parts.registers)
         self._must_open = False
+        self._pay()
+
+    def _pay(self) -> None:
+        """Step 5. Do what is owed, by the entry just finished and by earlier ones.
+
+        What cannot be done now stays owed: the closing says so.
+        """
+        effects, closing, known = self.parts.effects, self._closing, self.parts.log.fold.owed
+        due = (*known.values(), *(closing.owed if closing else ()))
+        if effects is None or not due:
+            return
+        self.parts.log.look()
+        done = effects.pay(due)
+        if not done:
+            return
+        closing = closing or Closing(None, 0, 0, False, (), ())
+        left = tuple(each for each in closing.owed if each.id not in done)
+        self._closing = replace(closing, owed=left, done=tuple(sorted(done & known.keys())))
+
+    def _seal(self, waiting: Collection[ShardKey]) -> None:
+        """Seal the partitions that are complete. `waiting`: shards that have more to read."""
+        if self.parts.sealer is None:
+            return
+        fold = self.parts.log.fold
+        tables = {stream: spec.table for stream, spec in self.plan.streams().items()}
+        now_ms = max(self.parts.clock.now_ms(), fold.now_ms)
+        idle_after_ms = self.plan.limits.idle_after_ms
+        watermarks = plan_watermarks(fold, tables, now_ms, idle_after_ms, waiting)
+        seal = self.parts.sealer.plan(self.plan.name, fold, dict(watermarks), now_ms)
+        if seal is not None:
+            self._step("seal")
+            self._append(seal)
+            self._finish()
 
     def _show_offsets(self) -> None:
         """Show next offsets in the job's group. For tools that watch lag: nothing rests on it."""
@@ -261,7 +301,9 @@ class SliceLoop:
     def _idle(self) -> None:
         """Close the last entry, or look whether the log is still ours."""
         self._step("idle")
-        if self.parts.log.fold.unclosed is not None:
+        self._seal(())
+        self._pay()
+        if self._closing is not None:
             self._append(Commit("idle"))
         else:
             self.parts.log.look()

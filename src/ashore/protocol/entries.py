@@ -161,6 +161,7 @@ class Seal:
 
     kind: ClassVar[str] = "seal"
     partitions: tuple[SealedPartition, ...]
+    actions: tuple[str, ...]  # what each of them owes: success_file, register, catalog, http
     read_to: tuple[tuple[str, int], ...]  # slice, entry number
 
 

@@ -212,15 +212,25 @@ def _register(
         for done in closing.done
         if (owed := fold.owed[done]).action == "register"
     }
-    if closing.registered and unclosed and isinstance(unclosed.body, Prepare | Reland):
-        registered |= {(target.table, target.partition) for target in unclosed.body.targets}
-    registered -= {(owed.table, owed.partition) for owed in closing.owed}
+    if closing.registered and unclosed:
+        registered |= _partitions_of(unclosed.body)
+    registered -= {
+        (owed.table, owed.partition) for owed in closing.owed if owed.action == "register"
+    }
     changed = {
         key: replace(fold.partitions[key], registered=True)
         for key in registered
         if key in fold.partitions and not fold.partitions[key].registered
     }
     return {**fold.partitions, **changed} if changed else fold.partitions
+
+
+def _partitions_of(body: Prepare | Reland | Seal) -> set[PartitionKey]:
+    """Return the partitions that an entry has registered, if anything was."""
+    if isinstance(body, Seal):
+        is_registering = "register" in body.actions
+        return {(each.table, each.partition) for each in body.partitions if is_registering}
+    return {(target.table, target.partition) for target in body.targets}
 
 
 def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, object]:

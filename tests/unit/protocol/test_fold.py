@@ -132,7 +132,7 @@ def test_only_prepare_reland_and_seal_have_effects_to_be_closed(chain: Chain):
     chain.add(Retire((), "ana", "old"))
     chain.add(Skip((), None, (), (), "ana", "gap"))
     assert chain.fold.unclosed is None
-    chain.add(Seal((), ()))
+    chain.add(Seal((), (), ()))
     assert chain.fold.unclosed.number == chain.fold.end
 
 
@@ -414,7 +414,7 @@ def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     refuse(chain, "0 in its spans", without)
     chain.commit()
     refuse(chain, "that it does not close", body, closing=NO_CLOSING)
-    chain.add(Seal((), ()))
+    chain.add(Seal((), (), ()))
     refuse(chain, "an entry that has none", replace(body, entry=chain.fold.end))
 
 
@@ -462,7 +462,7 @@ def test_a_skip_of_lost_files_that_does_not_fit_its_entry(chain: Chain):
 
 
 def seal(version: int) -> Seal:
-    return Seal((SealedPartition(TABLE, EIGHT, version, 6, 6, START_MS),), (("main", 2),))
+    return Seal((SealedPartition(TABLE, EIGHT, version, 6, 6, START_MS),), (), (("main", 2),))
 
 
 def test_the_version_of_a_seal_is_new(chain: Chain):

@@ -158,7 +158,7 @@ def test_files_that_are_known_to_be_lost_are_left_out(chain: Chain):
 
 
 def test_a_seal_moves_nothing(chain: Chain):
-    chain.add(Seal((), ()))
+    chain.add(Seal((), (), ()))
     assert plan_commit(NAME, chain.fold, registers=True) == (CloseEntry(3),)
 
 

@@ -25,7 +25,7 @@ def sealed(chain: Chain, *hours: int, now_ms: int = START_MS) -> None:
         version = state.sealed_version + 1
         rows = state.rows
         seals.append(SealedPartition(TABLE, state.partition, version, rows, rows, now_ms))
-    chain.add(Seal(tuple(seals), (("main", chain.fold.end),)))
+    chain.add(Seal(tuple(seals), (), (("main", chain.fold.end),)))
     chain.commit()
 
 

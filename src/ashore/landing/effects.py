@@ -1,0 +1,154 @@
+"""Step 5, and what a seal brings about: effects that may come late but are never forgotten.
+
+What it is: `Effects`, which does owed effects: success files, catalog calls, HTTP calls.
+What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
+what is not done stays owed in the log, and is tried again after a pause.
+What it must not know: when an effect became due.
+"""
+
+import contextlib
+import json
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
+from ashore.landing.committer import Progress
+from ashore.protocol import names
+from ashore.protocol.entries import Owed
+from ashore.storage.base import Storage
+
+PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow batches
+HTTP_TIMEOUT_S = 5.0
+
+Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
+MarkSealed = Callable[[Owed], None]
+Post = Callable[[str, bytes], None]
+
+
+def post_json(url: str, body: bytes) -> None:
+    """Send one POST request. Raises OSError where it is not answered with success."""
+    request = urllib.request.Request(  # noqa: S310 - the address comes from the job file
+        url, data=body, headers={"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S):  # noqa: S310 - as above
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class EffectParts:
+    """What effects are done with. None: the job has no use for it."""
+
+    job: str
+    storage: Storage
+    clock: Clock
+    progress: Progress
+    register: Register | None = None
+    mark_sealed: MarkSealed | None = None
+    http_url: str | None = None
+    post: Post = post_json
+
+
+class Effects:
+    """Does owed effects for one slice. Used by its thread."""
+
+    def __init__(self, parts: EffectParts, slice_name: str) -> None:
+        self._parts = parts
+        self._slice = slice_name
+        self._paused_until_s: dict[str, float] = {}  # by action
+        self.failures = 0
+
+    def pay(self, owed: Sequence[Owed]) -> frozenset[str]:
+        """Try effects; return the ids of those that are done. Never raises but SyncFailed."""
+        by_action: dict[str, list[Owed]] = defaultdict(list)
+        for each in owed:
+            by_action[each.action].append(each)
+        done: set[str] = set()
+        for action, effects in sorted(by_action.items()):
+            if self._parts.clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
+                continue
+            try:
+                done |= self._do(action, effects)
+            except SyncFailed:
+                raise
+            except (AshoreError, OSError) as error:
+                self.failures += 1
+                self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
+                what = f"{len(effects)} x {action} put off: {error}"
+                self._parts.progress.trouble(self._slice, what)
+        return frozenset(done)
+
+    def _do(self, action: str, effects: Sequence[Owed]) -> set[str]:
+        match action:
+            case "register":
+                return self._register(effects)
+            case "success_file":
+                return self._write_success_files(effects)
+            case "catalog":
+                return self._each(effects, self._parts.mark_sealed)
+            case "http":
+                return self._each(effects, self._call)
+            case _:
+                raise StorageError(f"this release does not know the effect {action}")
+
+    def _register(self, effects: Sequence[Owed]) -> set[str]:
+        by_table: dict[str, list[Owed]] = defaultdict(list)
+        for each in effects:
+            by_table[each.table].append(each)
+        if self._parts.register is None:
+            return {each.id for each in effects}  # the job has no catalog any more
+        for table, found in by_table.items():
+            self._parts.register(table, [each.partition for each in found])
+        return {each.id for each in effects}
+
+    def _each(self, effects: Sequence[Owed], do: MarkSealed | None) -> set[str]:
+        for each in effects:
+            if do is not None:
+                do(each)
+        return {each.id for each in effects}
+
+    def _write_success_files(self, effects: Sequence[Owed]) -> set[str]:
+        directories = set()
+        for each in effects:
+            directory = names.join(names.table_path(each.table), each.partition)
+            path = names.join(directory, names.success_name(each.version))
+            content = success_content(self._parts.job, each)
+            try:
+                self._parts.storage.create(path, content)
+            except PathExists:
+                if self._parts.storage.read(path) != content:
+                    trouble = f"{path} is not ours; it was left as it is"
+                    self._parts.progress.trouble(self._slice, trouble)
+            directories.add(directory)
+        self._parts.storage.sync(sorted(directories))
+        return {each.id for each in effects}
+
+    def _call(self, effect: Owed) -> None:
+        if self._parts.http_url is not None:
+            self._parts.post(self._parts.http_url, success_content(self._parts.job, effect))
+
+
+def success_content(job: str, effect: Owed) -> bytes:
+    """Return the content of a success file, and of the HTTP call: the same for the same seal."""
+    document = {
+        "job": job,
+        "table": effect.table,
+        "partition": effect.partition,
+        "version": effect.version,
+        "rows": effect.rows,
+    }
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def next_free_version(storage: Storage, table: str, partition: str, version: int) -> int:
+    """Return `version`, or the next one whose success file nobody has written.
+
+    A success file that is not ours means the next version.
+    """
+    directory = names.join(names.table_path(table), partition)
+    with contextlib.suppress(StorageError):  # the file is then written, or found, by the effect
+        while storage.stat(names.join(directory, names.success_name(version))) is not None:
+            version += 1
+    return version

@@ -1,0 +1,53 @@
+"""Effects that may be finished after their entry was closed: registration, success files, calls.
+
+What it is: `plan_owed`, from the unclosed entry of a fold.
+What it promises: pure; from the log alone, so that whoever finishes the entry owes the same. An
+effect that is owed already is not owed twice.
+What it must not know: how an effect is done.
+"""
+
+from ashore.protocol.entries import Owed, Prepare, Reland, Seal
+from ashore.protocol.fold import Fold
+
+REGISTER, SUCCESS_FILE, CATALOG, HTTP = "register", "success_file", "catalog", "http"
+
+
+def plan_owed(fold: Fold, *, registers: bool) -> tuple[Owed, ...]:
+    """Return what the unclosed entry owes.
+
+    Arguments:
+        fold: of the slice's log.
+        registers: whether a catalog wants to know of a partition as soon as it has a file.
+
+    """
+    if fold.unclosed is None:
+        return ()
+    body = fold.unclosed.body
+    if isinstance(body, Seal):
+        owed = _of_seal(body)
+    elif registers and isinstance(body, Prepare | Reland):
+        owed = _of_files(fold, body)
+    else:
+        owed = {}
+    return tuple(owed[key] for key in sorted(owed) if key not in fold.owed)
+
+
+def _of_files(fold: Fold, body: Prepare | Reland) -> dict[str, Owed]:
+    owed = {}
+    for target in body.targets:
+        state = fold.partitions.get((target.table, target.partition))
+        if target.partition and not (state and state.registered):
+            key = f"{REGISTER}:{target.table}:{target.partition}"
+            owed[key] = Owed(key, REGISTER, target.table, target.partition)
+    return owed
+
+
+def _of_seal(body: Seal) -> dict[str, Owed]:
+    owed = {}
+    for sealed in body.partitions:
+        for action in body.actions:
+            key = f"{action}:{sealed.table}:{sealed.partition}:{sealed.version}"
+            owed[key] = Owed(
+                key, action, sealed.table, sealed.partition, sealed.version, sealed.rows
+            )
+    return owed
