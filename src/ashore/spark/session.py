@@ -6,7 +6,9 @@ What it must not know: batches.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -55,4 +57,8 @@ def start_session(
     settings = {**DEFAULTS, **local, **conf, **OURS, "spark.jars": ",".join(all_jars)}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    session = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)  # PySpark puts a handler of its own there
+    return session
