@@ -2,9 +2,11 @@
 
 import datetime as dt
 
+from tests.kafka_tools import produce
 from tests.spark.site import PROVENANCE, Site, event, events, table_of
 
 HOUR_MS = 3_600_000
+BELIEVED = {"policy": "keep", "future_max": "9000d"}  # each record goes to the bucket of its time
 NOON_MS = 1_795_003_200_000 - 1_795_003_200_000 % 86_400_000 + 12 * HOUR_MS
 
 
@@ -26,7 +28,7 @@ def test_two_topics_land_in_partitioned_tables(site: Site) -> None:
             "ods.clicks",
             event_time={"column": "ts"},
             partition_by=["date", "hour", "country"],
-            late={"policy": "keep", "future_max": "9000d"},
+            late=BELIEVED,
         ),
         table_of(
             orders,
@@ -75,16 +77,22 @@ def test_text_and_bytes_land_as_they_are(site: Site) -> None:
     text, raw = site.topic(2, "text"), site.topic(1, "raw")
     lines = ["plain", "", 'two\nlines "quoted"', "日本 €"]
     blobs = [b"\x00\xff\n", b"", b"x" * 10_000]
-    site.produce(text, [line.encode() for line in lines] + [b"\xff\xfe"], partition=1)
+    sent = [line.encode() for line in lines] + [b"\xff\xfe"]
+    produce(site.servers, text, sent, partition=1, timestamp_ms=NOON_MS + 1)
     site.produce(raw, [*blobs, None])
     job_file = site.job_file(
-        {"topic": text, "table": "ods.text", "decode": "text"},
+        {"topic": text, "table": "ods.text", "decode": "text", "late": BELIEVED},
         {"topic": raw, "table": "ods.raw", "decode": "bytes", "on_invalid": "drop"},
     )
 
     site.writer(job_file).drain()
 
-    assert [row.value for row in site.read("ods.text").orderBy("kafka_offset").collect()] == lines
+    rows = site.read("ods.text").orderBy("kafka_offset").collect()
+    assert [row.value for row in rows] == lines
+    noon = dt.datetime.fromtimestamp(NOON_MS / 1000, dt.UTC)  # Kafka's time is the event's here
+    assert {(row.date, row.hour) for row in rows} == {(noon.date(), 12)}
+    stamps = site.read("ods.text").selectExpr("unix_millis(kafka_timestamp)").distinct().collect()
+    assert [row[0] for row in stamps] == [NOON_MS + 1]
     assert [bytes(row.value) for row in site.read("ods.raw").orderBy("kafka_offset").collect()] == (
         blobs
     )
@@ -94,8 +102,8 @@ def test_text_and_bytes_land_as_they_are(site: Site) -> None:
     assert (totals.landed, totals.dead, totals.dropped) == (7, 1, 1)
 
 
-def test_spark_decodes_what_the_columns_cannot(site: Site) -> None:
-    """A map is one of these, if any is: then `from_json` does it, and finds the same bad ones."""
+def test_spark_decodes_and_finds_the_same_bad_records(site: Site) -> None:
+    """With `where`, `from_json` does what columnar decoding does elsewhere."""
     topic = site.topic(1)
     site.produce(topic, [b'{"id": 1, "tags": {"a": 1}}', b'{"id": 2}', b"{broken", None])
     job_file = site.job_file(

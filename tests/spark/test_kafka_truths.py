@@ -257,3 +257,23 @@ def test_a_topic_found_later_begins_at_its_beginning_in_a_table_of_its_own(site:
     assert ids(site, f"ods.bank_{family}") == [100, 101, 102, 103, 104]
     assert (site.path_of(f"ods.bank_{family}") / ".ashore" / "owner-0.json").exists()
     site.prove(job_file)
+
+
+def test_a_topic_that_is_gone_does_not_hold_up_the_others(site: Site) -> None:
+    staying = site.topic(1, "shop")
+    family = staying.removeprefix("shop-")
+    leaving = f"bank-{family}"
+    create_topic(site.servers, leaving, 1)
+    site.produce(leaving, events(100, 5))
+    job_file = site.job_file(table_of(f"/.*-{family}/", "ods.{topic}"), batch={"max_records": 10})
+    writer = site.writer(job_file)
+    writer.loop.open()
+    writer.ticks()
+    delete_topic(site.servers, leaving)
+    site.produce(staying, events(0, 25))
+
+    assert writer.ticks() == [Tick.BEHIND, Tick.BEHIND, Tick.LANDED, Tick.IDLE]
+
+    assert ids(site, f"ods.shop_{family}") == list(range(25))
+    assert ids(site, f"ods.bank_{family}") == [100, 101, 102, 103, 104]
+    site.prove(job_file)

@@ -1,15 +1,20 @@
 """What stops a job for a decision, and how it goes on afterwards."""
 
+import signal
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.kafka_tools import delete_records
 from tests.spark.site import Around, At, Site, events, table_of
 
 from ashore.control.jobs import accept_losses, open_job
-from ashore.errors import BadRecord, FilesLost, OffsetsGone
+from ashore.errors import BadRecord, FilesLost, OffsetsGone, StorageError
+from ashore.landing.batch import BatchRunner
 from ashore.landing.recovery import open_and_find_lost, reland
-from ashore.protocol.entries import Skip
+from ashore.protocol.entries import Prepare, Skip
+from ashore.spark.reader import KafkaAddress
+from ashore.spark.runner import SparkRunner
 
 
 def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
@@ -32,6 +37,29 @@ def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
     site.writer(job_file).drain()
     assert len(site.landed_ids()) == 10
     site.prove(job_file)
+
+
+def test_a_lake_that_executors_do_not_share_is_found_before_the_first_batch(
+    site: Site, tmp_path: Path
+) -> None:
+    topic = site.topic()
+    site.produce(topic, events(0, 3))
+    other = f"file://{tmp_path / 'other'}"
+
+    def astray(_runner: BatchRunner) -> BatchRunner:
+        return SparkRunner(site.spark, KafkaAddress(site.servers, {}), other, 10.0, "astray")
+
+    with pytest.raises(StorageError) as caught:
+        site.writer(site.job_file(table_of(topic)), wrap=astray).drain()
+
+    assert "the driver cannot see it" in caught.value.message
+    assert "same directory on every node" in caught.value.hint
+    assert not any(isinstance(entry.body, Prepare) for entry in site.history())
+
+
+def test_ctrl_c_stays_ours(spark: SparkSession) -> None:
+    """PySpark takes SIGINT for itself when a session starts; an orderly stop needs it back."""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # --- lost files ----------------------------------------------------------------------------------
