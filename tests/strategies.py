@@ -312,6 +312,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "seal": st.builds(
         Seal,
         _many(st.builds(SealedPartition, texts, texts, numbers, numbers, numbers, numbers)),
+        _many(texts),
         _pairs(texts, numbers),
     ),
     "skip": st.builds(
