@@ -1,6 +1,7 @@
 """A real HDFS: it serves, and it fails in the ways that it is there for."""
 
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from ashore.errors import ServiceError
 from ashore.services import registry
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hdfs_ha import Role
+from ashore.services.jars import class_path
+from ashore.services.java import find_java
 from ashore.services.ports import is_free
 from ashore.services.process import session_members
 from ashore.services.proxy import Mode
@@ -99,6 +102,14 @@ def test_files_are_written_and_read_and_seen_in_the_audit_log(whole: Hdfs):
     assert any(call.startswith("rename") and to == "/moved" for call, _, to in seen)
     assert {entry.namenode for entry in whole.audit_entries(since)} == {whole.active()}
     assert whole.audit_entries(CLOCK.now_ms() + 1000) == []
+
+
+def test_java_reads_what_was_written_with_the_conf_dir_alone(whole: Hdfs):
+    write(connect(whole), "/for-java", b"hello, java")
+    class_paths = f"{whole.conf_dir}:{class_path('hdfs')}"
+    command = (find_java(), "-cp", class_paths, "org.apache.hadoop.fs.FsShell", "-cat", "/for-java")
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert answer.stdout.endswith("hello, java")
 
 
 def test_other_users_are_told_apart_and_have_no_rights(whole: Hdfs, monkeypatch):

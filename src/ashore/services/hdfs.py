@@ -134,7 +134,7 @@ class Hdfs:
                 for task in tasks:
                     task.result()
             if self.active() is None:
-                self._transition(0, Role.ACTIVE)
+                self.switch()
             self._wait_until_serving()
         except BaseException:
             self.stop()
@@ -185,7 +185,8 @@ class Hdfs:
         for index in range(len(self._namenodes)):
             if index != to and self.state(index) is not None:
                 self._step_down(index)
-        self._transition(to, Role.ACTIVE)
+        rpc = self._ports().namenodes[to].rpc
+        transition(rpc, Role.ACTIVE, deadline_s=self.options.start_deadline_s)
         return to
 
     def kill_namenode(self, index: int) -> None:
@@ -261,8 +262,9 @@ class Hdfs:
         found = []
         for index, namenode in enumerate(self._namenodes):
             path = self.directory / namenode.name / "audit.log"
-            lines = path.read_text("utf-8").splitlines() if path.exists() else ()
-            found += [parse_line(line, index) for line in lines]
+            text = path.read_text("utf-8") if path.exists() else ""
+            *whole_lines, _ = text.split("\n")
+            found += [parse_line(line, index) for line in whole_lines]
         return sorted(
             (entry for entry in found if entry.time_ms >= since_ms), key=lambda each: each.time_ms
         )
@@ -421,10 +423,6 @@ class Hdfs:
         except ServiceError as error:
             if self.progress:
                 self.progress(f"hdfs: NameNode {index} does not step down: {error.message}")
-
-    def _transition(self, index: int, role: Role) -> None:
-        rpc = self._ports().namenodes[index].rpc
-        transition(rpc, role, deadline_s=self.options.start_deadline_s)
 
     def _wait_until_serving(self) -> None:
         """Wait until a NameNode is active, out of safe mode, and knows of all DataNodes."""
