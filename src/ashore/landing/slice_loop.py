@@ -158,7 +158,9 @@ class SliceLoop:
 
     def lag(self) -> int:
         """Return how many offsets the source has that the log has not."""
-        current = self.parts.log.fold.current()
+        streams = self.plan.streams()  # a topic of an expression may be gone meanwhile
+        known = self.parts.log.fold.current().items()
+        current = {key: state for key, state in known if key.stream in streams}
         offsets = self.parts.source.read_offsets(shards_of(list(current)))
         return sum(
             max(0, offsets[StreamShard(key.stream, key.shard)].end - state.next)
