@@ -7,6 +7,7 @@
     - PathMissing             the path is not there (an answer, not a failure)
     - PathExists              the path is there already (an answer, not a failure)
     - AnswerUnknown           no answer within the deadline; it may still be applied
+    - NotApplied              no server took the call: nothing was applied, nor will be
     - SyncFailed              what was written may not be durable; never repeated, stop
   + LogError
     - LogDamaged              an entry, snapshot or archive is not what a writer wrote
@@ -26,6 +27,9 @@
   + SourceError               the source cannot be read
     - SourceUnreachable
     - StreamMissing
+  + CatalogError              the catalog refused a call
+    - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
+  + NotInstalled              an optional package is missing; the hint prints the pip line
   + ServiceError              a development server could not be started or stopped
     - JavaMissing
     - JarMismatch             a jar is not the one in the lock list
@@ -94,6 +98,12 @@ class AnswerUnknown(StorageError):
     """No answer came within the deadline. The call may still be applied, once or twice."""
 
     code = "answer-unknown"
+
+
+class NotApplied(StorageError):
+    """No server took the call: it was not applied and never will be. It may be made again."""
+
+    code = "not-applied"
 
 
 class SyncFailed(StorageError):
@@ -220,6 +230,26 @@ class StreamMissing(SourceError):
     """A topic of the job file does not exist."""
 
     code = "stream-missing"
+
+
+class CatalogError(AshoreError):
+    """The catalog refused a call. Landing goes on; what was to be registered stays owed."""
+
+    code = "catalog-error"
+    exit_code = 7
+
+
+class CatalogUnreachable(CatalogError):
+    """No catalog answers in time. The call may still be applied; repeating it is harmless."""
+
+    code = "catalog-unreachable"
+
+
+class NotInstalled(AshoreError):
+    """A package that only some jobs need is missing."""
+
+    code = "not-installed"
+    exit_code = 7
 
 
 class ServiceError(AshoreError):

@@ -1,0 +1,54 @@
+"""From what the job file says to a catalog.
+
+What it promises: nobody is asked yet; a catalog that is away does not keep a job from starting.
+What it must not know: job files.
+"""
+
+from urllib.parse import urlsplit
+
+from ashore.catalogs.base import Catalog
+from ashore.catalogs.none import NoCatalog
+from ashore.errors import CatalogError, JobFileInvalid
+
+PORT = 9083  # where metastores listen unless told otherwise
+
+
+def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -> Catalog:
+    """Return the catalog at `uris`: `thrift://host:port`, more of them with commas; None: none.
+
+    Raises JobFileInvalid for an address that cannot be one, CatalogError if a package is missing.
+
+    Arguments:
+        uris: where the same metastore answers; the first that does is asked.
+        timeout_s: how long a call may take altogether.
+        user: in whose name a metastore without Kerberos acts; empty: in its own.
+
+    """
+    if uris is None:
+        return NoCatalog()
+    addresses = [_parse(uri.strip()) for uri in uris.split(",")]
+    try:
+        from ashore.catalogs.hive import HiveCatalog  # noqa: PLC0415 - an extra
+        from ashore.catalogs.hive_client import ClientSettings  # noqa: PLC0415 - an extra
+        from ashore.catalogs.hive_wire import Address  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise CatalogError(
+            f"the Hive catalog needs the package {error.name}",
+            hint="type: pip install 'ashore[hive]'",
+        ) from error
+    made = tuple(Address(host, port) for host, port in addresses)
+    return HiveCatalog(ClientSettings(made, timeout_s, user))
+
+
+def _parse(uri: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port or PORT
+    except ValueError:
+        host, port = None, PORT
+    is_bare = uri.startswith("thrift://") and "/" not in uri.removeprefix("thrift://").rstrip("/")
+    if not host or not is_bare:
+        raise JobFileInvalid(
+            f"{uri!r} is not the address of a metastore", hint="write thrift://host:9083"
+        )
+    return host, port
