@@ -72,8 +72,6 @@ def run(
             name = opened.job.job
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
-        for note in preflight.notes:
-            talk.print(f"note: {note}")
         launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
         raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
 

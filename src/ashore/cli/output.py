@@ -40,9 +40,14 @@ def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -
 
 def print_error(error: AshoreError) -> None:
     """Print an error as a person reads it: what happened, its code, what to do next."""
-    talk.print(f"[bold red]error[/] {escape(error.message)}  [dim]({error.code})[/]")
+    say(f"[bold red]error[/] {escape(error.message)}  [dim]({error.code})[/]")
     if error.hint:
-        talk.print(f"[bold]next[/]  {escape(error.hint)}")
+        say(f"[bold]next[/]  {escape(error.hint)}")
+
+
+def say(line: str) -> None:
+    """Print one line of talk. Never folded: a path is there to be copied."""
+    talk.print(line, soft_wrap=True)
 
 
 def escape(text: str) -> str:

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ashore.base.units import format_duration
-from ashore.cli.output import escape, out, print_json, talk
+from ashore.cli.output import escape, out, print_json, say, talk
 from ashore.control.launch import JobLaunch
 
 
@@ -122,7 +122,7 @@ def show_run(job: str, launch: JobLaunch, *, as_json: bool) -> int:
     state = RunState(job)
     with launch, _signals_stop(launch):
         for line in _watch(state, launch, as_json=as_json):
-            talk.print(escape(line))
+            say(escape(line))
         code = launch.wait()
     return _ended(state, code, launch, as_json=as_json)
 
@@ -168,12 +168,12 @@ def _ended(state: RunState, code: int, launch: JobLaunch, *, as_json: bool) -> i
     """Say how a job process ended. Returns the exit code for the shell."""
     if state.error is not None and not as_json:
         message, kind = str(state.error.get("message")), state.error.get("code")
-        talk.print(f"[bold red]error[/] {escape(message)}  [dim]({kind})[/]")
+        say(f"[bold red]error[/] {escape(message)}  [dim]({kind})[/]")
         if state.error.get("hint"):
-            talk.print(f"[bold]next[/]  {escape(str(state.error['hint']))}")
-        talk.print(f"[bold]log[/]   {launch.log_path}")
+            say(f"[bold]next[/]  {escape(str(state.error['hint']))}")
+        say(f"[bold]log[/]   {launch.log_path}")
     elif state.error is None and code != 0:
-        talk.print(
+        say(
             f"[bold red]error[/] the job process ended with {code} and said nothing; start it "
             f"again: it goes on from its landing log. What Spark said: {launch.log_path}"
         )

@@ -25,9 +25,6 @@ class Unsupported:
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
-        ("catalog", "hive"), ".*", "the Hive catalog is not in this release", "write catalog: none"
-    ),
-    Unsupported(
         ("lake",), "hdfs://.*", "a lake on HDFS is not in this release", "write file:///path"
     ),
     Unsupported(("lake",), "s3://.*", "a lake on S3 is not in this release", "write file:///path"),

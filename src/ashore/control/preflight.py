@@ -25,14 +25,12 @@ class Preflight:
 
     tables: tuple[ResolvedTable, ...]
     slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why its topic decodes slowly
-    notes: tuple[str, ...]  # what the job file asks for and this release does in part
 
     def to_dict(self) -> dict[str, object]:
         """Return what `--json` prints."""
         return {
             "tables": {each.topic: str(each.table) for each in self.tables},
             "decoded_slowly": {table: list(reasons) for table, reasons in self.slow},
-            "notes": list(self.notes),
         }
 
 
@@ -48,13 +46,7 @@ def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
             check_table(job, each, table_spec(each))
         if reasons := slow_reasons(each):
             slow[str(each.table)] = tuple(reasons)
-    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), _notes(job))
-
-
-def _notes(job: Job) -> tuple[str, ...]:
-    if not any("seal" in item.model_fields_set for item in job.tables):
-        return ()
-    return ("sealing is not in this release: of `seal`, only `idle_after` has an effect",)
+    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))
 
 
 def check_lake(job: Job, storage: Storage) -> None:

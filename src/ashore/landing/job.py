@@ -25,6 +25,8 @@ from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.slice_loop import SlicePlan
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
+from ashore.protocol.plan_owed import CATALOG, REGISTER, SUCCESS_FILE
+from ashore.protocol.plan_seal import SealRule
 from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
 
@@ -118,7 +120,8 @@ class JobStreams:
     """The topics of a job and their tables, looked up again where an expression may find more.
 
     Called by the threads of slices; `claim` is called for tables before anything is written there,
-    `refine` may complete what only Spark can tell of a table (the columns that `select` makes).
+    `refine` may complete what only Spark can tell of a table (the columns that `select` makes), and
+    `ensure` makes a catalog know the tables, or refuses a schema that conflicts.
     """
 
     def __init__(
@@ -127,11 +130,13 @@ class JobStreams:
         source: Source,
         claim: Callable[[Iterable[str]], None],
         refine: Callable[[TableSpec], TableSpec] = lambda spec: spec,
+        ensure: Callable[[Iterable[TableSpec]], None] = lambda _specs: None,
     ) -> None:
         self._job = job
         self._source = source
         self._claim = claim
         self._refine = refine
+        self._ensure = ensure
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, TableSpec] = {}
         self._claimed: set[str] = set()
@@ -150,6 +155,7 @@ class JobStreams:
             specs = {topic: self._refine(table_spec(each)) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
+            self._ensure(specs.values())
             self._specs = specs
         return self._specs
 
@@ -169,6 +175,26 @@ def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
         return FirstOffset(start.policy, start.timestamp_ms)
 
     return first_of
+
+
+def seal_rules(job: Job, specs: Mapping[str, TableSpec]) -> tuple[SealRule, ...]:
+    """Return how the main tables are sealed: those that have partitions of time."""
+    resolved = match_topics(job, specs)
+    rules = {
+        spec.table: SealRule(spec.table, spec.timezone, resolved[topic].spec.seal.delay_ms)
+        for topic, spec in specs.items()
+        if "date" in spec.partition_by
+    }
+    return tuple(rules[table] for table in sorted(rules))
+
+
+def seal_actions(job: Job) -> tuple[str, ...]:
+    """Return what a sealed partition owes. Empty: nothing is sealed."""
+    wanted = {action for item in job.tables for action in item.seal.actions}
+    actions: list[str] = [SUCCESS_FILE] if SUCCESS_FILE in wanted else []
+    if job.catalog.hive and "catalog" in wanted:
+        actions += [REGISTER, CATALOG]
+    return tuple(actions)
 
 
 def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: float) -> SlicePlan:

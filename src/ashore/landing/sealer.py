@@ -5,7 +5,7 @@ What it promises: nothing is written here; the seal's effects follow from its en
 What it must not know: batches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.landing.effects import next_free_version
@@ -21,14 +21,14 @@ class Sealer:
     """Seals for a job. One slice of a job has it."""
 
     storage: Storage
-    rules: Sequence[SealRule]
+    rules: Callable[[], Sequence[SealRule]]  # a job may find more tables while it runs
     actions: tuple[str, ...]
 
     def plan(
         self, name: SliceName, fold: Fold, watermarks: Mapping[str, int], now_ms: int
     ) -> Seal | None:
         """Return the next seal, or None where nothing is due."""
-        found: SealPlan = plan_seal(fold, {}, self.rules, watermarks, now_ms)
+        found: SealPlan = plan_seal(fold, {}, self.rules(), watermarks, now_ms)
         if not found.partitions:
             return None
         partitions = tuple(self._numbered(each) for each in found.partitions)

@@ -199,14 +199,17 @@ def _close(fold: Fold, entry: Entry) -> Fold:
         _damaged(entry, f"{unknown[0]} is done but was never owed")
     owed = {owed.id: owed for owed in closing.owed}
     kept = {key: value for key, value in fold.owed.items() if key not in closing.done}
-    partitions = _register(fold, closing, unclosed)
+    partitions = _register(fold, closing, unclosed, kept | owed)
     return replace(fold, unclosed=None, owed=kept | owed, partitions=partitions)
 
 
 def _register(
-    fold: Fold, closing: Closing, unclosed: Unclosed | None
+    fold: Fold, closing: Closing, unclosed: Unclosed | None, still_owed: Mapping[str, Owed]
 ) -> Mapping[PartitionKey, PartitionState]:
-    """Mark partitions registered: those of the closed entry that are not owed, and those done."""
+    """Mark partitions registered: those of the closed entry that are not owed, and those done.
+
+    Not owed by this entry nor by one before it: a batch does not owe what is owed already.
+    """
     registered = {
         (owed.table, owed.partition)
         for done in closing.done
@@ -215,7 +218,7 @@ def _register(
     if closing.registered and unclosed:
         registered |= _partitions_of(unclosed.body)
     registered -= {
-        (owed.table, owed.partition) for owed in closing.owed if owed.action == "register"
+        (owed.table, owed.partition) for owed in still_owed.values() if owed.action == "register"
     }
     changed = {
         key: replace(fold.partitions[key], registered=True)

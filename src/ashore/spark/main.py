@@ -23,14 +23,25 @@ from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
+from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job
 from ashore.errors import AshoreError, JobFileInvalid
 from ashore.landing.batch import TableSpec
-from ashore.landing.job import JobStreams, load_job_file, slice_plan
+from ashore.landing.effects import EffectParts, Effects
+from ashore.landing.job import (
+    MAIN,
+    JobStreams,
+    load_job_file,
+    seal_actions,
+    seal_rules,
+    slice_plan,
+)
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
 from ashore.landing.recovery import open_and_find_lost, reland
+from ashore.landing.registrar import Registrar
+from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.events import EventWriter, watch_parent
@@ -42,6 +53,7 @@ from ashore.storage.open import open_storage
 
 DEADLINE_S = 60.0
 SOURCE_TIMEOUT_S = 20.0
+CATALOG_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +111,60 @@ class JobProcess:
         job, lake, kafka = self.job, self.job.lake.reveal(), self._kafka
         storage = open_storage(lake, deadline_s=DEADLINE_S, clock=self._clock)
         source = KafkaSource(kafka.bootstrap_servers, kafka.options, timeout_s=SOURCE_TIMEOUT_S)
+        hive = job.catalog.hive
+        catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
         self.events.send("starting", job=job.job, lake=str(job.lake))
         spark = start_session(job.job, job.spark.master, job.spark.conf, self._jars)
         try:
+            registrar = self._registrar(catalog, lake)
             streams = JobStreams(
                 job,
                 source,
                 lambda tables: claim_tables(storage, tables, job.job, self._clock.now_ms()),
                 lambda spec: self._refine(spark, spec),
+                registrar.ensure,
             )
             plan = slice_plan(job, streams, spark.sparkContext.defaultParallelism, DEADLINE_S)
             runner = SparkRunner(spark, kafka, lake, DEADLINE_S, str(plan.name))
             log = LandingLog(self._log_context(storage, plan.name.slice), plan.name)
-            parts = SliceParts(storage, source, runner, log, self._clock, self.events)
+            parts = SliceParts(
+                storage,
+                source,
+                runner,
+                log,
+                self._clock,
+                self.events,
+                registers=job.catalog.hive is not None and job.catalog.hive.strategy == "near",
+                effects=self._effects(storage, registrar, plan.name.slice),
+                sealer=self._sealer(storage, streams),
+            )
             yield Assembly(plan, parts, streams)
         finally:
             source.close()
+            catalog.close()
             spark.stop()
+
+    def _registrar(self, catalog: Catalog, lake: str) -> Registrar:
+        return Registrar(
+            catalog, lake, self.job.job, lambda message: self.events.trouble(MAIN, message)
+        )
+
+    def _effects(self, storage: Storage, registrar: Registrar, slice_name: str) -> Effects:
+        parts = EffectParts(
+            job=self.job.job,
+            storage=storage,
+            clock=self._clock,
+            progress=self.events,
+            register=registrar.register,
+            mark_sealed=registrar.mark_sealed,
+        )
+        return Effects(parts, slice_name)
+
+    def _sealer(self, storage: Storage, streams: JobStreams) -> Sealer | None:
+        actions = seal_actions(self.job)
+        if not actions:
+            return None
+        return Sealer(storage, lambda: seal_rules(self.job, streams()), actions)
 
     def _log_context(self, storage: Storage, slice_name: str) -> LogContext:
         return LogContext(

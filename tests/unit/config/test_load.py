@@ -13,11 +13,10 @@ from ashore.config.naming import Start
 from ashore.errors import JobFileInvalid
 
 
-def test_the_example_says_everything_that_is_built() -> None:
-    line, key, message, instead = only(EXAMPLE)
-    assert (line, key) == (25, "catalog.hive")
-    assert "not in this release" in message
-    assert instead == "write catalog: none"
+def test_the_example_of_the_design_loads_as_it_is() -> None:
+    hive = job(EXAMPLE).catalog.hive
+    assert hive is not None
+    assert (hive.uri.reveal(), hive.strategy) == ("thrift://127.0.0.1:9083", "near")
 
 
 def test_the_example_without_hive_loads() -> None:

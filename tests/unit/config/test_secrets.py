@@ -75,7 +75,11 @@ def test_secrets_written_out_are_masked_too() -> None:
 def test_a_password_in_a_uri_is_masked() -> None:
     uri = f"thrift://user:{SECRET}@/x@host:9083"
     text = changed(EXAMPLE, ("thrift://127.0.0.1:9083", uri))
-    assert SECRET not in repr(problems(text))
+    loaded = job(text)
+    assert SECRET not in repr(loaded)
+    assert SECRET not in loaded.model_dump_json()
+    assert loaded.catalog.hive is not None
+    assert loaded.catalog.hive.uri.reveal() == uri
 
 
 def test_the_digest_leaves_secrets_out() -> None:

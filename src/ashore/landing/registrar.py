@@ -1,0 +1,104 @@
+"""Telling a catalog of a job's tables and partitions.
+
+What it is: `Registrar`, between the tables of a job and a Catalog.
+What it promises: a table that the catalog knows with another schema is refused before anything is
+written there. A catalog that is away delays registration and stops nothing: what is not registered
+stays owed in the landing log.
+What it must not know: which catalog it is, when a partition is due.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
+from ashore.config.resolve import DEAD_DDL, DEAD_PARTITION_BY
+from ashore.errors import CatalogUnreachable
+from ashore.formats import Schema, parse_ddl
+from ashore.formats.ddl import Atom, Field
+from ashore.landing.batch import TableSpec
+from ashore.landing.writer.sorting import PROVENANCE_DDL
+from ashore.protocol import names
+from ashore.protocol.entries import Owed
+
+
+class Registrar:
+    """Registers for one job. Used by the threads of its slices, one call at a time each."""
+
+    def __init__(
+        self, catalog: Catalog, lake: str, job: str, on_trouble: Callable[[str], None]
+    ) -> None:
+        self._catalog = catalog
+        self._lake = lake.rstrip("/")
+        self._job = job
+        self._on_trouble = on_trouble
+        self._tables: dict[str, CatalogTable] = {}
+        self._ensured: set[str] = set()
+
+    def ensure(self, specs: Iterable[TableSpec]) -> None:
+        """Make the tables known, main, late and dead. Raises SchemaConflict, CatalogError.
+
+        A catalog that does not answer is told of them with their first partition.
+        Requires: the tables' directories exist.
+        """
+        for spec in specs:
+            for table in catalog_tables(spec, self._lake, self._job):
+                self._tables[table.full_name] = table
+        try:
+            for name in sorted(self._tables.keys() - self._ensured):
+                self._ensure(name)
+        except CatalogUnreachable as error:
+            self._on_trouble(f"tables are not in the catalog yet: {error.message}")
+
+    def register(self, table: str, partitions: Sequence[str]) -> None:
+        """Register partitions in one call. Raises CatalogError. May be repeated."""
+        if table not in self._tables:
+            return  # a table that the job file names no more
+        self._ensure(table)
+        found = [CatalogPartition(partition) for partition in partitions]
+        self._catalog.add_partitions(self._tables[table], found)
+
+    def mark_sealed(self, effect: Owed) -> None:
+        """Write the version and rows of a sealed partition. Raises CatalogError."""
+        if effect.table not in self._tables:
+            return
+        self._ensure(effect.table)
+        seal = PartitionSeal(CatalogPartition(effect.partition), effect.version, effect.rows)
+        self._catalog.mark_sealed(self._tables[effect.table], [seal])
+
+    def _ensure(self, table: str) -> None:
+        if table not in self._ensured:
+            self._catalog.ensure_table(self._tables[table])
+            self._ensured.add(table)
+
+
+def catalog_tables(spec: TableSpec, lake: str, job: str) -> list[CatalogTable]:
+    """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
+    provenance = parse_ddl(PROVENANCE_DDL).fields if spec.provenance else ()
+    schema = Schema((*parse_ddl(spec.schema).fields, *provenance))
+    tables = [_table(spec.table, schema, spec.partition_by)]
+    if spec.late.policy == "side":
+        tables.append(_table(f"{spec.table}__late", schema, spec.partition_by))
+    if spec.on_invalid == "dead_letter":
+        dead = parse_ddl(DEAD_DDL)
+        tables.append(_table(f"{spec.table}__dead", dead, DEAD_PARTITION_BY))
+    return [
+        CatalogTable(
+            database=name.split(".")[0],
+            name=name.split(".")[1],
+            columns=columns,
+            partition_columns=partition_columns,
+            location=f"{lake}/{names.table_path(name)}",
+            format=spec.format,
+            job=job,
+        )
+        for name, columns, partition_columns in tables
+    ]
+
+
+def _table(name: str, schema: Schema, partition_by: Sequence[str]) -> tuple[str, Schema, Schema]:
+    """Part the columns of the files from those of the directories."""
+    own = {field.name: field for field in schema.fields}
+    partitions = tuple(
+        own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by
+    )
+    rest = tuple(field for field in schema.fields if field.name not in partition_by)
+    return name, Schema(rest), Schema(partitions)

@@ -1,0 +1,202 @@
+"""Sealing and owed effects in the loop: memory storage, recorded batches, a catalog that fails."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ashore.base.unique import unique
+from ashore.catalogs import MemoryCatalog
+from ashore.errors import SchemaConflict
+from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.committer import Quiet
+from ashore.landing.effects import PAUSE_S, EffectParts, Effects
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_history
+from ashore.landing.registrar import Registrar, catalog_tables
+from ashore.landing.sealer import Sealer
+from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick
+from ashore.protocol.entries import Seal
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import Limits
+from ashore.protocol.plan_seal import SealRule
+from ashore.sources.base import FirstOffset, StreamShard
+from ashore.storage import MemoryStorage
+from ashore.testing import FakeClock, RecordedRunner, RecordedSource
+
+NAME = SliceName("shop", "main")
+TABLE, EIGHT = "ods.clicks", "date=2026-11-21"
+END_MS = 1_795_305_600_000  # 2026-11-22 00:00 UTC
+DELAY_MS, IDLE_MS = 600_000, 1_800_000
+SHARD = StreamShard("clicks", "0")
+SPEC = TableSpec(
+    TABLE, "json", "date STRING, ts BIGINT", "ts", "ms", ("date",), "UTC", LateRule(0, "keep", 0),
+    "jsonl", "dead_letter", True, 1 << 20, False, (), None,
+)  # fmt: skip
+
+
+class Job:
+    def __init__(self, actions: tuple[str, ...] = ("success_file",)) -> None:
+        self.clock = FakeClock(start_ms=END_MS - 3_600_000)
+        self.storage = MemoryStorage(self.clock)
+        self.source = RecordedSource(clock=self.clock)
+        self.source.create("clicks", 1)
+        self.catalog = MemoryCatalog()
+        self.actions = actions
+        self.start()
+
+    def start(self) -> None:
+        registrar = Registrar(self.catalog, "file:///lake", "shop", lambda _: None)
+        registrar.ensure([SPEC])
+        parts = EffectParts(
+            "shop", self.storage, self.clock, Quiet(), registrar.register, registrar.mark_sealed
+        )
+        plan = SlicePlan(
+            "memory:", NAME, lambda: {"clicks": SPEC}, frozenset({"clicks"}),
+            lambda *_: FirstOffset("earliest"), False,
+            Limits(1_000, 1 << 30, 1, IDLE_MS), 1, 1.0,
+        )  # fmt: skip
+        self.loop = SliceLoop(
+            plan,
+            SliceParts(
+                self.storage,
+                self.source,
+                RecordedRunner(self.source, self.storage),
+                LandingLog(LogContext(self.storage, self.clock, unique), NAME),
+                self.clock,
+                registers=True,
+                effects=Effects(parts, "main"),
+                sealer=Sealer(
+                    self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS)], self.actions
+                ),
+            ),
+        )
+
+    def land(self, *times_ms: int, date: str = "2026-11-21") -> None:
+        values = [json.dumps({"date": date, "ts": each}).encode() for each in times_ms]
+        self.source.append(SHARD, *values)
+        assert self.loop.tick() is Tick.LANDED
+
+    def seals(self) -> list[Seal]:
+        bodies = [entry.body for entry in read_history(self.storage, NAME)]
+        return [body for body in bodies if isinstance(body, Seal)]
+
+    def registered(self) -> set[str]:
+        return set(self.catalog.tables[TABLE].partitions)
+
+    def success(self, name: str = "_SUCCESS"):
+        return json.loads(self.storage.read(f"ods.db/clicks/{EIGHT}/{name}"))
+
+    @property
+    def fold(self):
+        return self.loop.parts.log.fold
+
+
+def test_a_partition_is_sealed_and_its_success_file_tells_version_and_rows():
+    job = Job()
+    job.land(END_MS - 5, END_MS - 4)
+    assert job.seals() == []
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    (seal,) = job.seals()
+    assert [(each.partition, each.version, each.rows) for each in seal.partitions] == [
+        (EIGHT, 1, 2)
+    ]
+    assert job.success() == {
+        "job": "shop", "table": TABLE, "partition": EIGHT, "version": 1, "rows": 2,
+    }  # fmt: skip
+    assert job.fold.partitions[TABLE, EIGHT].sealed_version == 1
+    assert job.loop.tick() is Tick.IDLE
+    assert len(job.seals()) == 1
+    assert job.fold.unclosed is None
+    assert job.fold.owed == {}
+
+
+def test_a_late_record_seals_again_with_the_number_of_rows_added():
+    job = Job()
+    job.land(END_MS - 5)
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    job.clock.advance(DELAY_MS / 1000)
+    job.land(END_MS - 4, END_MS - 3)
+    _, again = job.seals()
+    assert [(each.version, each.rows, each.added) for each in again.partitions] == [(2, 3, 2)]
+    assert job.success("_SUCCESS.2")["rows"] == 3
+    assert job.success()["rows"] == 1  # no name is used twice
+
+
+def test_a_table_that_falls_silent_is_sealed_all_the_same():
+    job = Job()
+    job.land(END_MS - 5)
+    job.clock.advance(3_600 + (DELAY_MS + IDLE_MS) / 1000 - 1)
+    assert job.loop.tick() is Tick.IDLE
+    assert job.seals() == []
+    job.clock.advance(1)
+    assert job.loop.tick() is Tick.IDLE
+    assert len(job.seals()) == 1
+
+
+def test_a_success_file_that_is_not_ours_means_the_next_version():
+    job = Job()
+    job.land(END_MS - 5)
+    job.storage.create(f"ods.db/clicks/{EIGHT}/_SUCCESS", b"")
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    assert job.seals()[0].partitions[0].version == 2
+    assert job.success("_SUCCESS.2")["version"] == 2
+    assert job.storage.read(f"ods.db/clicks/{EIGHT}/_SUCCESS") == b""
+
+
+def test_partitions_are_registered_before_their_batch_is_closed():
+    job = Job()
+    job.land(END_MS - 5)
+    assert job.registered() == {EIGHT}
+    job.loop.tick()
+    assert job.fold.partitions[TABLE, EIGHT].registered
+    assert job.fold.owed == {}
+    calls = job.catalog.calls
+    job.land(END_MS - 4)
+    assert job.catalog.calls == calls  # a partition that is known costs no call
+
+
+def test_a_catalog_that_is_away_delays_registration_and_stops_nothing():
+    job = Job()
+    job.catalog.is_reachable = False
+    job.land(END_MS - 5)
+    job.land(END_MS - 4)
+    job.loop.tick()
+    assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
+    assert not job.fold.partitions[TABLE, EIGHT].registered
+    assert job.loop.parts.effects.failures == 1  # it is not asked again at every batch
+    job.start()  # another process: what is owed is part of the log
+    job.loop.tick()
+    assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
+    job.catalog.is_reachable = True
+    job.clock.advance(PAUSE_S)
+    job.loop.tick()
+    assert job.registered() == {EIGHT}
+    assert job.fold.owed == {}
+    assert job.fold.partitions[TABLE, EIGHT].registered
+    assert job.fold.unclosed is None
+
+
+def test_the_seal_of_a_catalog_is_marked_there():
+    job = Job(("success_file", "register", "catalog"))
+    job.land(END_MS - 5)
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    seal = job.catalog.tables[TABLE].partitions[EIGHT]
+    assert seal is not None
+    assert (seal.version, seal.rows) == (1, 1)
+
+
+def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
+    catalog = MemoryCatalog()
+    for table in catalog_tables(SPEC, "file:///lake", "other"):
+        catalog.ensure_table(table)
+    changed = replace(SPEC, schema="date STRING, ts STRING")
+    with pytest.raises(SchemaConflict, match="ts"):
+        Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([changed])
+    grown = replace(SPEC, schema="date STRING, ts BIGINT, more STRING")
+    Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([grown])
+    assert "more" in catalog.tables[TABLE].table.columns.names
