@@ -248,14 +248,11 @@ def test_an_executor_that_dies_loses_and_doubles_nothing(site: Site, tmp_path: P
         with launched(job_file, available_now=True) as launch:
             wait_for(launch, is_step("write"))
             time.sleep(0.3)
-            first = cluster.kill_executor()
-            wait_for(launch, is_step("landed"))
-            wait_for(launch, is_step("write"))
-            second = cluster.kill_executor()
+            cluster.kill_executor()
             code, left = ended(launch)
 
     assert code == 0, left
-    assert first != second
+    assert "Lost executor" in launch.log_path.read_text("utf-8")
     assert site.landed_ids() == site.committed_ids(topic)
     assert len(site.landed_ids()) == 60_000
     site.prove(job_file)

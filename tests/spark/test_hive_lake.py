@@ -1,0 +1,109 @@
+"""A whole job on a lake with a Hive metastore: registered, sealed, read back by Spark SQL.
+
+In a process of its own on both sides: the job's, and that of a reader with Hive support.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ashore.control.jobs import open_job
+from ashore.control.launch import JobLaunch
+from ashore.control.status import read_status
+from ashore.control.verify import verify_job
+from ashore.services.hive import Hive
+from ashore.services.kafka import Kafka
+from tests.kafka_tools import create_topic, produce
+
+JOB = """\
+job: lake
+lake: file://{lake}
+source:
+  kafka: {{bootstrap_servers: "{servers}"}}
+  first_start: {{default: earliest}}
+tables:
+  - topic: {topic}
+    table: ods.{topic}
+    schema: "id BIGINT, user STRING, ts BIGINT, tags ARRAY<STRING>, price DECIMAL(10,2)"
+    event_time: {{column: ts, unit: ms}}
+    partition_by: [date, hour]
+    seal: {{delay: 1s, idle_after: 2s}}
+catalog: {{hive: {{uri: "{hive}", strategy: near}}}}
+batch: {{interval: 500ms}}
+spark: {{master: "local[2]"}}
+"""
+READER = """\
+import json, sys
+from pyspark.sql import SparkSession
+uri, query, warehouse = sys.argv[1:]
+spark = (SparkSession.builder.master("local[1]").enableHiveSupport()
+    .config("spark.hadoop.hive.metastore.uris", uri).config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1").config("spark.log.level", "ERROR")
+    .config("spark.sql.warehouse.dir", warehouse).config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate())
+print("ROWS " + json.dumps([row.asDict() for row in spark.sql(query).collect()], default=str))
+"""
+HOUR_MS = 3_600_000
+
+
+def query(hive: Hive, sql: str, directory: Path) -> list[dict[str, object]]:
+    arguments = [sys.executable, "-c", READER, hive.uri, sql, str(directory / "warehouse")]
+    answer = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=240)
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    (line,) = [each for each in answer.stdout.splitlines() if each.startswith("ROWS ")]
+    return json.loads(line.removeprefix("ROWS "))
+
+
+def a_record(number: int, ts_ms: int) -> bytes:
+    record = {"id": number, "user": f"u{number}", "ts": ts_ms, "tags": ["a", "b"], "price": 1.25}
+    return json.dumps(record).encode()
+
+
+def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
+    kafka: Kafka, hive: Hive, tmp_path: Path
+) -> None:
+    topic, lake = "hive_clicks", tmp_path / "lake"
+    lake.mkdir()
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(
+        JOB.format(lake=lake, servers=kafka.bootstrap_servers, topic=topic, hive=hive.uri)
+    )
+    create_topic(kafka.bootstrap_servers, topic, 2)
+    hour_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS - 5 * HOUR_MS
+    values = [a_record(n, hour_ms + n * HOUR_MS // 100) for n in range(300)]  # three hours
+    produce(kafka.bootstrap_servers, topic, values[:100], partition=0)
+    hive.kill()  # landing does not wait for it
+    with JobLaunch("run", job_file, available_now=True) as launch:
+        events = list(launch.events())
+        assert launch.wait() == 0, events[-3:]
+    assert any("not in the catalog yet" in str(event.get("message")) for event in events)
+    with open_job(job_file) as opened:
+        owed = read_status(opened).slices[0].owed
+        assert [each.split(":")[0] for each in owed] == ["register"]
+    hive.start()
+    produce(kafka.bootstrap_servers, topic, values[100:], partition=1)
+    with JobLaunch("run", job_file) as launch:
+        for event in launch.events():
+            is_sealed = any((lake / f"ods.db/{topic}").glob("date=*/hour=*/_SUCCESS"))
+            if event.get("event") == "step" and event.get("step") == "idle" and is_sealed:
+                launch.stop()
+        assert launch.wait() == 0
+    rows = query(
+        hive,
+        f"SELECT date, hour, count(*) AS n, sum(id) AS ids, sum(price) AS price, "
+        f"min(tags[1]) AS tag FROM ods.{topic} GROUP BY date, hour ORDER BY date, hour",
+        tmp_path,
+    )
+    assert [row["n"] for row in rows] == [100, 100, 100]
+    assert sum(int(str(row["ids"])) for row in rows) == sum(range(300))
+    assert {row["price"] for row in rows} == {"125.00"}
+    with open_job(job_file) as opened:
+        status = read_status(opened)
+        assert status.slices[0].owed == ()
+        assert verify_job(opened).exit_code == 0
+    success = json.loads(
+        next((lake / f"ods.db/{topic}").glob("date=*/hour=*/_SUCCESS")).read_text()
+    )
+    assert (success["version"], success["rows"]) == (1, 100)
