@@ -46,6 +46,7 @@ CLICKS, ORDERS = "clicks", "orders"
 TABLES = ("ods.clicks", "ods.clicks__dead", "ods.orders")
 BATCH_RECORDS = 7
 TRIES = 12
+TICKS_MAX = 60
 
 Ledger = Mapping[ShardKey, tuple[int, ...]]
 
@@ -91,6 +92,10 @@ def specs() -> dict[str, TableSpec]:
         )
         for stream in (CLICKS, ORDERS)
     }
+
+
+class Broken(AssertionError):
+    """What is on the storage is not what should be there."""
 
 
 @dataclass
@@ -170,7 +175,7 @@ class Process:
     def run(self) -> AshoreError | ProcessStopped | None:
         """Land until nothing is left, as a job does; return what ended it before."""
         tries = 0
-        while True:
+        for _ in range(TICKS_MAX):
             try:
                 self.loop.plan.streams()
                 if self.loop.tick() is Tick.IDLE:
@@ -183,6 +188,7 @@ class Process:
                 if stops_slice(error) or tries == TRIES:
                     return error
                 self.loop.parts.clock.sleep(1.0)
+        raise Broken("the job never comes to an end")
 
 
 def memory_world() -> World:
@@ -191,10 +197,6 @@ def memory_world() -> World:
 
 
 # ---- the checker: it knows what the source held, and reads the storage
-
-
-class Broken(AssertionError):
-    """What is on the storage is not what should be there."""
 
 
 def require(condition: bool, message: str) -> None:

@@ -105,7 +105,13 @@ def land_one_batch(world: World) -> None:
     clean(world, world.machine)
 
 
-OTHERS = (land_everything, only_open, land_one_batch)
+def prepare_and_die(world: World) -> None:
+    """Take over, prepare a batch and be killed before its moves; a janitor comes along."""
+    world.start([StopProcess(1, kind="move")]).run()
+    clean(world, world.machine)
+
+
+OTHERS = (land_everything, only_open, land_one_batch, prepare_and_die)
 WAKING: dict[str, Callable[[int], Sequence[Fault]]] = {
     "wakes": lambda _number: (),
     "wakes, and its call fails": lambda number: [FailBefore(number)],

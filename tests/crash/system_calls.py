@@ -152,7 +152,7 @@ class HangingDisk(SimulatedDisk):
 
 
 class GivenUpStorage(FaultyStorage):
-    """Answers for a call that hangs, as a deadline does, and looks around after each change."""
+    """Answers for a call that hangs, as a deadline does, and looks around once files are moved."""
 
     def __init__(self, disk: HangingDisk, life: int, look: Callable[[], None]) -> None:
         super().__init__(LocalStorage(ROOT, disk), life_ends(life))
@@ -176,7 +176,7 @@ class GivenUpStorage(FaultyStorage):
         try:
             return super().apply(asked, answer, late)
         finally:
-            if asked[0] in ("create", "move", "sync"):
+            if asked[0] in ("move", "sync"):
                 self._look()
 
 
