@@ -9,13 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+from tests.kafka_tools import create_topic, produce
+
 from ashore.control.jobs import open_job
 from ashore.control.launch import JobLaunch
 from ashore.control.status import read_status
 from ashore.control.verify import verify_job
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
-from tests.kafka_tools import create_topic, produce
 
 JOB = """\
 job: lake
@@ -29,6 +30,7 @@ tables:
     schema: "id BIGINT, user STRING, ts BIGINT, tags ARRAY<STRING>, price DECIMAL(10,2)"
     event_time: {{column: ts, unit: ms}}
     partition_by: [date, hour]
+    late: {{policy: keep}}
     seal: {{delay: 1s, idle_after: 2s}}
 catalog: {{hive: {{uri: "{hive}", strategy: near}}}}
 batch: {{interval: 500ms}}
@@ -81,7 +83,7 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     assert any("not in the catalog yet" in str(event.get("message")) for event in events)
     with open_job(job_file) as opened:
         owed = read_status(opened).slices[0].owed
-        assert [each.split(":")[0] for each in owed] == ["register"]
+        assert "register" in {each.split(":")[0] for each in owed}
     hive.start()
     produce(kafka.bootstrap_servers, topic, values[100:], partition=1)
     with JobLaunch("run", job_file) as launch:

@@ -8,6 +8,7 @@ from ashore.cli.output import escape, out, print_table
 from ashore.control.status import EntryStatus, JobStatus, SliceStatus
 
 SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
+BLOCKED_SHOWN = 10
 TABLES = {"table": "left", "partitions": "right", "unsealed": "right", "rows": "right"}
 
 
@@ -16,6 +17,11 @@ def show(status: JobStatus) -> None:
     out.print(f"job {escape(status.job)} on {escape(status.lake)}: {status.state}")
     for each in status.slices:
         _show_slice(each)
+    for blocked in status.blocked_seals[:BLOCKED_SHOWN]:
+        where = f"{blocked.table} {blocked.partition}"
+        out.print(f"not sealed: {escape(where)}: {escape(blocked.why)}")
+    if len(status.blocked_seals) > BLOCKED_SHOWN:
+        out.print(f"not sealed: {len(status.blocked_seals) - BLOCKED_SHOWN:,} more (see --json)")
     if not status.is_source_reachable:
         out.print("Kafka does not answer: lag is not known")
     for warning in status.warnings:

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ashore.base.units import format_duration
+from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
+from ashore.landing.job import seal_actions, seal_rules, table_spec
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
+from ashore.protocol.plan_seal import Blocked, plan_seal
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
@@ -108,6 +111,7 @@ class JobStatus:
     state: str  # `never started` | `started`
     is_source_reachable: bool
     slices: tuple[SliceStatus, ...]
+    blocked_seals: tuple[Blocked, ...]  # partitions that are over and not sealed, and why
     warnings: tuple[Warned, ...]
 
     def to_dict(self) -> dict[str, object]:
@@ -119,6 +123,7 @@ def read_status(opened: OpenJob) -> JobStatus:
     """Return where a job stands. Raises LogDamaged, StorageError."""
     now_ms = opened.clock.now_ms()
     slices, warnings = [], []
+    blocked: list[Blocked] = []
     is_reachable = True
     for name in find_slices(opened.storage, opened.job.job):
         fold = read_log(opened.storage, name)
@@ -134,6 +139,7 @@ def read_status(opened: OpenJob) -> JobStatus:
         if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
             warnings.append(_warn_unclosed(name, unclosed))
         warnings += warn_source(opened.source.name, fold, there)
+        blocked += _blocked_seals(opened.job, fold, there, now_ms)
     return JobStatus(
         job=opened.job.job,
         lake=opened.storage.describe(),
@@ -141,8 +147,28 @@ def read_status(opened: OpenJob) -> JobStatus:
         state="started" if slices else "never started",
         is_source_reachable=is_reachable,
         slices=tuple(slices),
+        blocked_seals=tuple(blocked),
         warnings=tuple(warnings),
     )
+
+
+def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> tuple[Blocked, ...]:
+    """Return what keeps partitions that are over from being sealed."""
+    if not seal_actions(job):
+        return ()
+    topics = sorted({key.stream for key in fold.shards})
+    matched = [topic for topic in topics if any(item.matches(topic) for item in job.tables)]
+    specs = {topic: table_spec(each) for topic, each in match_topics(job, matched).items()}
+    waiting = {
+        key
+        for key, state in fold.current().items()
+        if (found := there.offsets.get(StreamShard(key.stream, key.shard)))
+        and found.end > state.next
+    }
+    idle_after_ms = max(item.seal.idle_after_ms for item in job.tables)
+    tables = {topic: spec.table for topic, spec in specs.items()}
+    watermarks = plan_watermarks(fold, tables, now_ms, idle_after_ms, waiting)
+    return plan_seal(fold, {}, seal_rules(job, specs), dict(watermarks), now_ms).blocked
 
 
 # ---- the source

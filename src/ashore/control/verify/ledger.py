@@ -127,8 +127,8 @@ class LedgerBuilder:
 
     def take(self, name: SliceName, entry: Entry) -> None:
         """Take the next entry of a slice."""
-        if entry.closing is not None and entry.closing.entry == self._unclosed.get(name.slice):
-            del self._unclosed[name.slice]
+        if entry.closing is not None and entry.closing.entry is not None:
+            self._unclosed.pop(name.slice, None)  # a closing may also only say what is done
         match entry.body:
             case Join() as join:
                 self._take_join(join)
