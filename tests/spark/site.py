@@ -7,6 +7,7 @@ compares them with what Kafka says is committed, then asks `verify`.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -15,18 +16,13 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.kafka_tools import create_topic, produce
 
-from ashore.base.clock import SystemClock
-from ashore.base.unique import unique
 from ashore.control.jobs import open_job
 from ashore.control.verify import VerifyResult, verify_job
-from ashore.landing.batch import BatchOrder, BatchRunner, TableSpec, TaskResult
+from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
 from ashore.landing.committer import Progress, Quiet
-from ashore.landing.job import JobStreams, load_job_file, slice_plan
-from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
-from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.job import load_job_file
 from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.owner import claim_tables
-from ashore.landing.slice_loop import SliceLoop, SliceParts, Tick
+from ashore.landing.slice_loop import SliceLoop, Tick
 from ashore.protocol.entries import Entry
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -34,8 +30,7 @@ from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
-from ashore.spark.reader import KafkaAddress, output_schema
-from ashore.spark.runner import SparkRunner
+from ashore.spark.assembly import Assembly, assembled
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 
@@ -119,34 +114,14 @@ class Writer:
 
     def __init__(
         self,
-        spark: SparkSession,
-        job_file: Path,
-        progress: Progress | None = None,
+        assembly: Assembly,
         wrap: Callable[[BatchRunner], BatchRunner] = lambda runner: runner,
     ) -> None:
-        self.job = job = load_job_file(job_file)
-        kafka, lake, clock = job.source.kafka, job.lake.reveal(), SystemClock()
-        address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
-        self.storage = storage = open_storage(lake, deadline_s=DEADLINE_S)
-        self.source = KafkaSource(address.bootstrap_servers, address.options, timeout_s=20)
-
-        def claim(tables: Iterable[str]) -> None:
-            claim_tables(storage, tables, job.job, clock.now_ms())
-
-        def refine(spec: TableSpec) -> TableSpec:
-            if not spec.is_decoded_by_spark:
-                return spec
-            return replace(spec, schema=output_schema(spark, spec))
-
-        self.streams = JobStreams(job, self.source, claim, refine)
-        plan = slice_plan(job, self.streams, spark.sparkContext.defaultParallelism, DEADLINE_S)
-        self.runner = SparkRunner(spark, address, lake, DEADLINE_S, str(plan.name))
-        self.log = LandingLog(LogContext(storage, clock, unique), plan.name)
-        self._progress = progress or Quiet()
-        self.parts = SliceParts(
-            storage, self.source, wrap(self.runner), self.log, clock, self._progress
-        )
-        self.loop = SliceLoop(plan, self.parts)
+        runner = wrap(assembly.parts.runner)
+        self.assembly = replace(assembly, parts=replace(assembly.parts, runner=runner))
+        self.parts = self.assembly.parts
+        self.log, self.source, self.storage = self.parts.log, self.parts.source, self.parts.storage
+        self.loop = SliceLoop(assembly.plan, self.parts)
 
     def ticks(self) -> list[Tick]:
         """Take turns until nothing is left to land; the last entry stays unclosed."""
@@ -155,22 +130,9 @@ class Writer:
             ticks.append(self.loop.tick())
         return ticks
 
-    def job_loop(self, *, until_drained: bool) -> JobLoop:
-        """Return the loop around the slice, as the process runs it."""
-        rhythm = Rhythm(
-            interval_s=0.2,
-            clean_every_s=3600.0,
-            clean_ttl_ms=0,
-            grace_s=30.0,
-            until_drained=until_drained,
-        )
-        clock = self.parts.clock
-        parts = JobParts(self.storage, clock, self._progress, self.streams.tables)
-        return JobLoop([self.loop], rhythm, parts)
-
     def drain(self) -> None:
         """Land what is there and end, as `--available-now` does."""
-        self.job_loop(until_drained=True).run(probe=self.parts.runner)
+        self.assembly.loop(until_drained=True).run(probe=self.parts.runner)
 
 
 class Site:
@@ -183,7 +145,7 @@ class Site:
         self.lake.mkdir()
         self.spark = spark
         self._source = KafkaSource(servers, {}, timeout_s=20)
-        self._writers: list[Writer] = []
+        self._writers = ExitStack()
 
     @property
     def storage(self) -> Storage:
@@ -227,8 +189,8 @@ class Site:
         wrap: Callable[[BatchRunner], BatchRunner] = lambda runner: runner,
     ) -> Writer:
         """Return a new writer of the job, as a restart of its process would be."""
-        self._writers.append(Writer(self.spark, job_file, progress, wrap))
-        return self._writers[-1]
+        assembly = assembled(load_job_file(job_file), self.spark, progress or Quiet())
+        return Writer(self._writers.enter_context(assembly), wrap)
 
     # ---- after
 
@@ -304,8 +266,7 @@ class Site:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._writers:
-            each.source.close()
+        self._writers.close()
         self._source.close()
 
 

@@ -1,0 +1,137 @@
+"""A job's slice put together: log, source, runner, catalog and lake, over a Spark session.
+
+What it is: the one place where the parts of a job meet; the job process and tests use it alike.
+What it promises: connections are let go of at the end; the session is left to who started it.
+What it must not know: processes, signals, where events go.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ashore.base.clock import SystemClock
+from ashore.base.unique import unique
+from ashore.catalogs import open_catalog
+from ashore.config import Job
+from ashore.errors import JobFileInvalid
+from ashore.landing.batch import TableSpec
+from ashore.landing.committer import Progress
+from ashore.landing.effects import EffectParts, Effects
+from ashore.landing.job import MAIN, JobStreams, seal_actions, seal_rules, slice_plan
+from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.owner import claim_tables
+from ashore.landing.registrar import Registrar
+from ashore.landing.sealer import Sealer
+from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.sources.kafka import KafkaSource
+from ashore.spark.reader import KafkaAddress, output_schema
+from ashore.spark.runner import SparkRunner
+from ashore.storage.base import Storage
+from ashore.storage.open import open_storage
+
+DEADLINE_S = 60.0
+SOURCE_TIMEOUT_S = 20.0
+CATALOG_TIMEOUT_S = 10.0
+CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A job's slice with everything that it works with."""
+
+    job: Job
+    plan: SlicePlan
+    parts: SliceParts
+    streams: JobStreams
+
+    def loop(self, *, until_drained: bool) -> JobLoop:
+        """Return the loop that runs the job, in the job file's rhythm."""
+        job, parts = self.job, self.parts
+        rhythm = Rhythm(
+            interval_s=job.batch.interval_ms / 1000,
+            clean_every_s=job.clean.every_ms / 1000,
+            clean_ttl_ms=job.clean.ttl_ms,
+            grace_s=job.grace_ms / 1000,
+            until_drained=until_drained,
+        )
+        shared = JobParts(parts.storage, parts.clock, parts.progress, self.streams.tables)
+        return JobLoop([SliceLoop(self.plan, parts)], rhythm, shared)
+
+
+@contextmanager
+def assembled(job: Job, spark: SparkSession, progress: Progress) -> Iterator[Assembly]:
+    """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet."""
+    lake, kafka, hive = job.lake.reveal(), job.source.kafka, job.catalog.hive
+    storage = open_storage(lake, deadline_s=DEADLINE_S, clock=CLOCK)
+    address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
+    source = KafkaSource(address.bootstrap_servers, address.options, timeout_s=SOURCE_TIMEOUT_S)
+    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
+    try:
+        registrar = Registrar(
+            catalog, lake, job.job, lambda message: progress.trouble(MAIN, message)
+        )
+        streams = JobStreams(
+            job,
+            source,
+            lambda tables: claim_tables(storage, tables, job.job, CLOCK.now_ms()),
+            lambda spec: _refine(spark, spec),
+            registrar.ensure,
+        )
+        plan = slice_plan(job, streams, spark.sparkContext.defaultParallelism, DEADLINE_S)
+        parts = SliceParts(
+            storage,
+            source,
+            SparkRunner(spark, address, lake, DEADLINE_S, str(plan.name)),
+            LandingLog(_log_context(storage, progress, plan.name.slice), plan.name),
+            CLOCK,
+            progress,
+            registers=hive is not None and hive.strategy == "near",
+            effects=_effects(job, storage, registrar, progress, plan.name.slice),
+            sealer=_sealer(job, storage, streams),
+        )
+        yield Assembly(job, plan, parts, streams)
+    finally:
+        source.close()
+        catalog.close()
+
+
+def _effects(
+    job: Job, storage: Storage, registrar: Registrar, progress: Progress, slice_name: str
+) -> Effects:
+    parts = EffectParts(
+        job=job.job,
+        storage=storage,
+        clock=CLOCK,
+        progress=progress,
+        register=registrar.register,
+        mark_sealed=registrar.mark_sealed,
+    )
+    return Effects(parts, slice_name)
+
+
+def _sealer(job: Job, storage: Storage, streams: JobStreams) -> Sealer | None:
+    actions = seal_actions(job)
+    if not actions:
+        return None
+    return Sealer(storage, lambda: seal_rules(job, streams()), actions)
+
+
+def _log_context(storage: Storage, progress: Progress, slice_name: str) -> LogContext:
+    return LogContext(storage, CLOCK, unique, on_wait=lambda why: progress.trouble(slice_name, why))
+
+
+def _refine(spark: SparkSession, spec: TableSpec) -> TableSpec:
+    """Complete a table with the columns that its `select` makes."""
+    if not spec.is_decoded_by_spark:
+        return spec
+    try:
+        return replace(spec, schema=output_schema(spark, spec))
+    except PySparkException as error:
+        raise JobFileInvalid(
+            f"table {spec.table}: `select` or `where` cannot be run: {str(error)[:300]}",
+            hint="the expressions are Spark SQL over the columns of `schema`",
+        ) from error
