@@ -199,7 +199,10 @@ def demo(
 
 @services.command("up")
 def services_up(
-    names: Annotated[list[str] | None, typer.Argument(help="kafka, spark; default: kafka")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="kafka, hdfs, hive, zookeeper, spark; default: kafka"),
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -219,6 +222,22 @@ def services_down(
     with told(as_json=as_json, debug=debug):
         stopped = registry.down(names or (), progress=None if as_json else talk.print)
         _say([f"stopped {', '.join(stopped) or 'nothing'}"], {"stopped": stopped}, as_json=as_json)
+
+
+@services.command("control")
+def services_control(
+    name: Annotated[str, typer.Argument(help="A service with actions of its own: hdfs.")],
+    action: Annotated[str, typer.Argument(help="show, switch, kill, freeze, black-hole ...")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Which one: the number of a NameNode, from 0.")
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Do something to a running service: switch, kill, freeze or cut off a NameNode."""
+    with told(as_json=as_json, debug=debug):
+        answer = registry.command(name, action, arguments or [])
+        _say([f"{key}: {value}" for key, value in answer.items()], answer, as_json=as_json)
 
 
 @services.command("status")
