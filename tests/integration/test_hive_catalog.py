@@ -19,7 +19,10 @@ from ashore.catalogs.hive import HiveCatalog
 from ashore.catalogs.hive_wire import Address, Connection, thrift
 from ashore.errors import CatalogError, CatalogUnreachable, SchemaConflict
 from ashore.formats.ddl import parse_ddl
+from ashore.services import proxy
 from ashore.services.hive import Hive
+from ashore.services.ports import find_free_ports, is_listening
+from ashore.services.process import Command, ServerProcess
 
 numbers = itertools.count(1)
 
@@ -335,6 +338,58 @@ def test_a_frozen_metastore_is_unreachable_in_time(hive, table):
     assert patient.add_partitions(table, [partition("2026-11-21")]) in (0, 1)
     assert patient.add_partitions(table, [partition("2026-11-21")]) == 0
     patient.close()
+    catalog.close()
+
+
+@pytest.fixture
+def control(hive: Hive, tmp_path: Path) -> Iterator[tuple[int, str]]:
+    """Run a proxy before the metastore; return its control port and its address."""
+    port, control_port = find_free_ports(2)
+    process = ServerProcess("proxy", tmp_path / "proxy")
+    arguments = proxy.command(control_port, [proxy.Route(port, port_of(hive))])
+    process.start(Command("proxy", arguments, tmp_path / "proxy"), lambda _: is_listening(port))
+    yield control_port, f"thrift://127.0.0.1:{port}"
+    process.stop()
+
+
+def test_every_answer_may_be_lost(control, metastore, table, monkeypatch):
+    """The call was done, and is made again on a new connection."""
+    control_port, uri = control
+    catalog = open_catalog(uri, timeout_s=60)
+    answered, lost = catalog._client.call, set()
+    answered("get_database", "default")  # a new connection is not tried twice
+
+    def call(method, *arguments, accept=()):
+        proxy.set_mode(control_port, 0, proxy.Mode.DROP_ANSWER, answers=1)
+        lost.add(method)
+        return answered(method, *arguments, accept=accept)
+
+    monkeypatch.setattr(catalog._client, "call", call)
+    catalog.ensure_table(table)
+    wider = replace(table, columns=parse_ddl(COLUMNS + ", a INT"))
+    assert catalog.ensure_table(wider).added == ("a",)
+    catalog.add_partitions(wider, [partition("2026-11-20"), partition("2026-11-21")])
+    catalog.mark_sealed(wider, [PartitionSeal(partition("2026-11-20"), 1, 5)])
+
+    assert lost == {m for m in thrift.ThriftHiveMetastore.thrift_services if m != "set_ugi"}
+    assert metastore.table(table).sd.cols[-1].name == "a"
+    days = [f"date=2026-11-{day}/country=CN" for day in (20, 21)]
+    there = metastore.partitions(table, *days)
+    assert [each.parameters.get("ashore.rows") for each in there.values()] == ["5", None]
+    catalog.close()
+
+
+def test_a_host_that_is_gone_is_unreachable_in_time(control, table):
+    control_port, uri = control
+    catalog = open_catalog(uri, timeout_s=1.5)
+    catalog.ensure_table(table)
+    proxy.set_mode(control_port, 0, proxy.Mode.BLACK_HOLE)
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(CatalogUnreachable, match="no answer"):
+            catalog.add_partitions(table, [partition("2026-11-21")])
+        assert time.monotonic() - began < 2
+    proxy.set_mode(control_port, 0, proxy.Mode.PASS)
     catalog.close()
 
 

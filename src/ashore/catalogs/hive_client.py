@@ -65,7 +65,7 @@ class HiveClient:
                 return connection.ask(method, arguments, deadline_s)
             except TimeoutError:
                 # That server may still be at it: asking another one would only add to its work.
-                causes.append(f"{connection.address}: no answer")
+                causes.append(f"{connection.address}: no answer in {self._settings.timeout_s:g} s")
                 self._drop()
                 break
             except Exception as error:  # noqa: BLE001 - named when no other address answers
@@ -84,18 +84,26 @@ class HiveClient:
             now_s = self._clock.monotonic_s()
             share_s = max(deadline_s - now_s, 0) / left  # so that a dead host leaves time for more
             try:
-                self._connection = Connection(address, now_s + share_s, self._clock)
-                self._introduce(self._connection, now_s + share_s)
+                self._connection = self._connect(address, now_s + share_s)
             except Exception as error:  # noqa: BLE001 - named when no other address answers
                 causes.append(f"{address}: {error}")
                 self._drop()
             else:
                 yield self._connection
 
-    def _introduce(self, connection: Connection, deadline_s: float) -> None:
-        """Say who calls. A metastore that does not want to know goes on in its own name."""
-        if self._settings.user:
-            connection.ask("set_ugi", (self._settings.user, []), deadline_s)
+    def _connect(self, address: Address, deadline_s: float) -> Connection:
+        """Connect and say who calls.
+
+        A metastore that does not want to know goes on in its own name.
+        """
+        connection = Connection(address, deadline_s, self._clock)
+        try:
+            if self._settings.user:
+                connection.ask("set_ugi", (self._settings.user, []), deadline_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _drop(self) -> None:
         """Close the connection; the next one is made to the next address."""
@@ -106,8 +114,7 @@ class HiveClient:
 
     def _unreachable(self, method: str, causes: list[str]) -> CatalogUnreachable:
         return CatalogUnreachable(
-            f"no metastore answered {method} within {self._settings.timeout_s:g} s: "
-            f"{'; '.join(causes)}",
+            f"no metastore answers {method}: {'; '.join(causes)}",
             hint="start the metastore, or correct its address in the job file",
         )
 
