@@ -322,7 +322,7 @@ def test_list(storage: Storage) -> None:
         "städte",
         "北京",
         "🚢",
-        "a:b?c#d&e",
+        "b?c#d&e",
         "back\\slash",
         "'quoted\"",
         "-rf",
@@ -338,6 +338,16 @@ def test_odd_names(storage: Storage, name: str) -> None:
     assert storage.read(f"{name}/moved") == b"content"
     storage.delete(f"{name}/moved")
     assert storage.list(name) == []
+
+
+def test_a_name_with_a_colon_is_kept_or_refused(storage: Storage) -> None:
+    try:
+        storage.create("a:b", b"content")
+    except StorageError:
+        # HDFS knows no such names; the names of tables and partitions hold none.
+        assert storage.list("a:b") == []
+    else:
+        assert storage.read("a:b") == b"content"
 
 
 @pytest.mark.parametrize(

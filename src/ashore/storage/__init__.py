@@ -1,7 +1,8 @@
 """Storages: where tables and logs are kept. See `base` for the seam."""
 
 from ashore.storage.base import FileStat, FileWriter, Storage
-from ashore.storage.deadline import DeadlineStatistics, DeadlineStorage
+from ashore.storage.deadline import DeadlineStatistics, DeadlineStorage, count_hanging_calls
+from ashore.storage.failover import ActiveServer, FailoverStatistics, FailoverStorage
 from ashore.storage.local import LocalStorage
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import open_storage
@@ -9,9 +10,12 @@ from ashore.storage.paths import is_temporary
 from ashore.storage.retry import Backoff, RetryingStorage, RetryStatistics
 
 __all__ = [
+    "ActiveServer",
     "Backoff",
     "DeadlineStatistics",
     "DeadlineStorage",
+    "FailoverStatistics",
+    "FailoverStorage",
     "FileStat",
     "FileWriter",
     "LocalStorage",
@@ -19,6 +23,7 @@ __all__ = [
     "RetryStatistics",
     "RetryingStorage",
     "Storage",
+    "count_hanging_calls",
     "is_temporary",
     "open_storage",
 ]

@@ -2,7 +2,8 @@
 
 What it is: a storage around another one, whose calls run on threads that can be left behind.
 What it promises: a call answers within the deadline, or AnswerUnknown is raised: it may still be
-applied. A thread that hangs is a daemon, is never used again, and is counted.
+applied. A thread that hangs is a daemon, is never used again, and is counted; a process in which
+too many hang makes no further calls, so that it is replaced.
 What it must not know: why a call hangs.
 """
 
@@ -16,13 +17,15 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
-from ashore.errors import AnswerUnknown, check
+from ashore.errors import AnswerUnknown, StorageError, check
 from ashore.storage.base import FileStat, FileWriter, Storage
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+HANGING_MAX = 256  # threads of one process: some failovers with every thread in a call
 
 
 class DeadlineStatistics(NamedTuple):
@@ -35,10 +38,13 @@ class DeadlineStatistics(NamedTuple):
 class DeadlineStorage:
     """A Storage that never waits longer than `deadline_s` for one call."""
 
-    def __init__(self, inner: Storage, deadline_s: float) -> None:
+    def __init__(
+        self, inner: Storage, deadline_s: float, *, hanging_max: int = HANGING_MAX
+    ) -> None:
         check(deadline_s > 0, "a deadline lies in the future")
         self._inner = inner
         self._deadline_s = deadline_s
+        self._hanging_max = hanging_max
         self._lock = threading.Lock()
         self._abandoned = 0
         self._answered_late = 0
@@ -91,18 +97,26 @@ class DeadlineStorage:
         """Run `function` on a worker, and return or raise what it does.
 
         `late` gets a result that nobody waits for any more (None after an error), on the worker's
-        thread, so that it can give back what the call has taken.
+        thread, so that it can give back what the call has taken. Raises StorageError, and calls
+        nothing, where too many calls of this process hang.
         """
+        if _hanging.count >= self._hanging_max:
+            raise StorageError(
+                f"{_hanging.count} storage calls of this process hang: {what} is not tried",
+                hint="restart this process; Spark replaces a Python worker whose task fails",
+                hanging=_hanging.count,
+            )
         worker = _take_worker()
         answers: SimpleQueue[_Outcome[T]] = SimpleQueue()
         worker.run(lambda: answers.put(_Outcome.of(function)))
         try:
             outcome = answers.get(timeout=self._deadline_s)
         except Empty:
-            worker.run(lambda: self._settle(answers, late))
-            worker.stop()
             with self._lock:
                 self._abandoned += 1
+            _hanging.add(1)
+            worker.run(lambda: self._settle(answers, late))
+            worker.stop()
             message = f"no answer within {self._deadline_s:g} s: {what}"
             _log.warning("%s; its thread is left behind", message)
             raise AnswerUnknown(message, hint="it may still be applied; look before trying again")  # noqa: B904  # the queue being empty is no cause
@@ -113,6 +127,7 @@ class DeadlineStorage:
         self, answers: "SimpleQueue[_Outcome[T]]", late: Callable[[T | None], None] | None
     ) -> None:
         outcome = answers.get()
+        _hanging.add(-1)
         with self._lock:
             self._answered_late += 1
         if late is not None:
@@ -196,6 +211,31 @@ class _Worker:
             if outcome.error is not None:  # only what is done for a call that nobody waits for
                 _log.debug("after a late answer: %s", outcome.error)
             del job, outcome  # an idle thread keeps no caller's data alive
+
+
+class _Hanging:
+    """How many threads of this process were left behind and have not come back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+    def add(self, change: int) -> None:
+        with self._lock:
+            self.count += change
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self.count = 0
+
+
+_hanging = _Hanging()  # of all storages of the process: each task opens its own
+os.register_at_fork(after_in_child=_hanging.forget)
+
+
+def count_hanging_calls() -> int:
+    """Return how many storage calls of this process were given up and have not come back."""
+    return _hanging.count
 
 
 # Idle workers are shared by all storages of the process: a storage is opened for each task, and

@@ -1,46 +1,113 @@
 """From a lake's address to its storage.
 
 What it is: the one door through which jobs, commands and executors get a storage.
-What it promises: every call has a deadline, safe calls are repeated; opening touches no disk, so
-that an executor opens its own from the address alone.
+What it promises: every call has a deadline, safe calls are repeated; opening touches no lake, so
+that an executor opens its own from the address, the options and its HADOOP_CONF_DIR.
 What it must not know: job files.
 """
 
 import posixpath
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.errors import JobFileInvalid
+from ashore.errors import JobFileInvalid, NotInstalled
 from ashore.storage.base import Storage
 from ashore.storage.deadline import DeadlineStorage
+from ashore.storage.failover import ActiveServer, FailoverStorage
+from ashore.storage.hdfs_conf import HdfsConf, load_conf
 from ashore.storage.local import LocalStorage
-from ashore.storage.retry import RetryingStorage
+from ashore.storage.retry import Backoff, RetryingStorage
+
+if TYPE_CHECKING:
+    from ashore.storage.hdfs import HdfsStorage
 
 _FILE = "file://"
+_HDFS = "hdfs://"
 _SYSTEM_CLOCK = SystemClock()
+_FAILOVER_POLL_S = 2.0  # how often an HDFS without an active NameNode is asked again
+# Which NameNode is active, by their addresses: the next task of this process need not find out.
+_ACTIVE: dict[tuple[str, ...], ActiveServer] = {}
 
 
-def open_storage(uri: str, *, deadline_s: float = 60.0, clock: Clock = _SYSTEM_CLOCK) -> Storage:
-    """Return the storage at `uri`, `file:///absolute/path`. Raises JobFileInvalid.
+def open_storage(
+    uri: str,
+    *,
+    deadline_s: float = 60.0,
+    clock: Clock = _SYSTEM_CLOCK,
+    options: Mapping[str, str] | None = None,
+) -> Storage:
+    """Return the storage at `uri`. Raises JobFileInvalid, NotInstalled.
 
-    The path is taken as it is written: `%` is a character like any other.
+    Arguments:
+        uri: `file:///absolute/path`, `hdfs://nameservice/path` or `hdfs://host:port/path`, taken
+            as it is written: `%` is a character like any other.
+        deadline_s: how long a call may take, with all NameNodes that are asked.
+        clock: for the waits between tries.
+        options: of HDFS: see `load_conf`. Without: what HADOOP_CONF_DIR says.
+
     """
-    root = _parse_root(uri)
-    return RetryingStorage(DeadlineStorage(LocalStorage(root), deadline_s), clock)
-
-
-def _parse_root(uri: str) -> str:
-    scheme, separator, _ = uri.partition("://")
+    scheme, separator, rest = uri.partition("://")
     if not separator:
         wanted = posixpath.abspath(uri) if uri else "/data/lake"
         raise _invalid(uri, "has no scheme", f"write it as {_FILE}{wanted}")
-    if scheme != "file":
-        raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/... for now; HDFS comes next")
-    root = uri.removeprefix(_FILE)
+    if scheme == "file":
+        root = _parse_local_root(uri, rest)
+        return RetryingStorage(DeadlineStorage(LocalStorage(root), deadline_s), clock)
+    if scheme == "hdfs":
+        authority, root = _parse_hdfs_root(uri, rest)
+        storage = _open_hdfs(load_conf(authority, options), root, deadline_s)
+        backoff = Backoff(max_s=_FAILOVER_POLL_S, within_s=deadline_s)
+        return RetryingStorage(storage, clock, backoff=backoff)
+    raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/... or {_HDFS}...")
+
+
+def _open_hdfs(conf: HdfsConf, root: str, deadline_s: float) -> FailoverStorage:
+    """Return a storage that asks one NameNode after the other, all within the deadline."""
+    build = _load_hdfs()
+    each_s = deadline_s / len(conf.namenodes)
+
+    def opener(namenode: str) -> Callable[[], Storage]:
+        return lambda: DeadlineStorage(build(conf, namenode, root), each_s)
+
+    active = _ACTIVE.setdefault(tuple(conf.namenodes.values()), ActiveServer())
+    return FailoverStorage([opener(namenode) for namenode in conf.namenodes], active)
+
+
+def _load_hdfs() -> "type[HdfsStorage]":
+    try:
+        from ashore.storage.hdfs import HdfsStorage  # noqa: PLC0415  # its package is optional
+    except ModuleNotFoundError as error:
+        if error.name != "hdfs_native":
+            raise
+        raise NotInstalled(
+            "a lake on HDFS needs the package hdfs-native", hint="pip install 'ashore[hdfs]'"
+        ) from error
+    return HdfsStorage
+
+
+def _parse_local_root(uri: str, root: str) -> str:
     if not root.startswith("/"):
         raise _invalid(uri, "names a host", f"a path has three slashes: {_FILE}/{root}")
-    if ".." in root.split("/"):
-        raise _invalid(uri, "goes up by ..", f"write {_FILE}{posixpath.normpath(root)}")
+    _refuse_going_up(uri, _FILE, root)
     return root
+
+
+def _parse_hdfs_root(uri: str, rest: str) -> tuple[str, str]:
+    """Return nameservice or host:port, and the path without a slash at its end."""
+    authority, _, path = rest.partition("/")
+    if not authority:
+        raise _invalid(uri, "names no HDFS", f"write {_HDFS}NAMESERVICE/{path}")
+    if ":" in path:
+        raise _invalid(uri, "has a colon in its path", "HDFS takes no name with a colon")
+    _refuse_going_up(uri, f"{_HDFS}{authority}", f"/{path}")
+    plain = posixpath.normpath(path.strip("/"))
+    return authority, "" if plain == "." else f"/{plain}"
+
+
+def _refuse_going_up(uri: str, before: str, path: str) -> None:
+    if ".." in path.split("/"):
+        raise _invalid(uri, "goes up by ..", f"write {before}{posixpath.normpath(path)}")
 
 
 def _invalid(uri: str, what: str, hint: str) -> JobFileInvalid:

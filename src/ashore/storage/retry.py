@@ -1,8 +1,9 @@
 """The one place where storage calls are repeated.
 
 What it is: a storage around another one, and the delays between tries.
-What it promises: only calls that change nothing are repeated: stat, list, read. An answer
-(PathMissing, PathExists) is never asked for again, and a failed sync never repeated.
+What it promises: only calls that change nothing are repeated (stat, list, read), and such as no
+server took (NotApplied). An answer (PathMissing, PathExists) is never asked for again, and a failed
+sync never repeated.
 What it must not know: what kind of storage is inside.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from ashore.base.clock import Clock
-from ashore.errors import PathExists, PathMissing, StorageError, SyncFailed, check
+from ashore.errors import NotApplied, PathExists, PathMissing, StorageError, SyncFailed, check
 from ashore.storage.base import FileStat, FileWriter, Storage
 
 _log = logging.getLogger(__name__)
@@ -26,10 +27,14 @@ _uniform: Jitter = random.SystemRandom().uniform
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait between tries: doubling from `first_s` to `max_s`."""
+    """How long to wait between tries: doubling from `first_s` to `max_s`.
+
+    `within_s`: how long a call that no server took is made again, counted from its first try.
+    """
 
     first_s: float = 0.1
     max_s: float = 5.0
+    within_s: float = 60.0
 
     def delays_s(self, jitter: Jitter = _uniform) -> Iterator[float]:
         """Yield delays without end, each between half of the doubled one and all of it.
@@ -52,7 +57,7 @@ class RetryStatistics(NamedTuple):
 
 
 class RetryingStorage:
-    """A Storage that asks again where asking changes nothing."""
+    """A Storage that asks again where nothing was changed."""
 
     def __init__(
         self,
@@ -79,59 +84,60 @@ class RetryingStorage:
             return RetryStatistics(self._repeated, self._given_up)
 
     def create(self, path: str, data: bytes) -> None:
-        """See Storage. Tried once: whoever appends looks at the number before trying again."""
-        self._inner.create(path, data)
+        """See Storage. Whoever appends looks at the number before trying an unclear one again."""
+        self._again(lambda: self._inner.create(path, data))
 
     def open_write(self, path: str) -> FileWriter:
-        """See Storage. Tried once: the next try takes another name."""
-        return self._inner.open_write(path)
+        """See Storage. After an unclear one the next try takes another name."""
+        return self._again(lambda: self._inner.open_write(path))
 
     def move(self, source: str, target: str) -> None:
-        """See Storage. Tried once: whoever moves looks at both names before trying again."""
-        self._inner.move(source, target)
+        """See Storage. Whoever moves looks at both names before trying an unclear one again."""
+        self._again(lambda: self._inner.move(source, target))
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""
-        return self._repeat(lambda: self._inner.stat(path))
+        return self._again(lambda: self._inner.stat(path), self._attempts)
 
     def list(self, directory: str) -> list[FileStat]:
         """See Storage."""
-        return self._repeat(lambda: self._inner.list(directory))
+        return self._again(lambda: self._inner.list(directory), self._attempts)
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See Storage."""
-        return self._repeat(lambda: self._inner.read(path, start, length))
+        return self._again(lambda: self._inner.read(path, start, length), self._attempts)
 
     def delete(self, path: str) -> None:
-        """See Storage. Tried once."""
-        self._inner.delete(path)
+        """See Storage."""
+        self._again(lambda: self._inner.delete(path))
 
     def sync(self, directories: Sequence[str]) -> None:
-        """See Storage. Tried once: the system forgets what a failed sync could not write."""
-        self._inner.sync(directories)
+        """See Storage. A failed one is never repeated: the system forgets what it did not write."""
+        self._again(lambda: self._inner.sync(directories))
 
     def describe(self) -> str:
         """See Storage."""
         return self._inner.describe()
 
-    def _repeat(self, call: Callable[[], T]) -> T:
+    def _again(self, call: Callable[[], T], attempts: int = 1) -> T:
+        """Make a call `attempts` times at most, not counting the tries that no server took."""
         delays_s = self._backoff.delays_s(self._jitter)
-        for attempt in range(1, self._attempts):
+        end_s = self._clock.monotonic_s() + self._backoff.within_s
+        attempt = 0
+        while True:
             try:
                 return call()
             except (PathMissing, PathExists, SyncFailed):
                 raise
             except StorageError as error:
+                attempt += not isinstance(error, NotApplied)
+                is_late = isinstance(error, NotApplied) and self._clock.monotonic_s() >= end_s
+                if is_late or attempt >= attempts:
+                    with self._lock:
+                        self._given_up += 1
+                    raise
                 delay_s = next(delays_s)
-                _log.warning("try %d, again in %.1f s: %s", attempt, delay_s, error)
-                with self._lock:
-                    self._repeated += 1
-                self._clock.sleep(delay_s)
-        try:
-            return call()
-        except (PathMissing, PathExists, SyncFailed):
-            raise
-        except StorageError:
+                _log.warning("again in %.1f s: %s", delay_s, error)
             with self._lock:
-                self._given_up += 1
-            raise
+                self._repeated += 1
+            self._clock.sleep(delay_s)

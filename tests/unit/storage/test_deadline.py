@@ -13,6 +13,7 @@ from ashore.storage import (
     FileWriter,
     LocalStorage,
     MemoryStorage,
+    count_hanging_calls,
 )
 from ashore.storage.writer import GuardedWriter
 from ashore.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
@@ -143,3 +144,21 @@ def test_an_abandoned_thread_ends_when_its_call_does() -> None:
         storage.stat("a")
     faulty.release_hangs()
     wait_until(lambda: threading.active_count() < before)
+
+
+def test_a_process_with_too_many_hanging_calls_makes_no_more() -> None:
+    before = count_hanging_calls()
+    faulty = FaultyStorage(MemoryStorage(), [Hang(1), Hang(2)])
+    for _ in range(2):  # each task opens its own storage
+        with pytest.raises(AnswerUnknown):
+            DeadlineStorage(faulty, SHORT_S).create("a", b"")
+    assert count_hanging_calls() == before + 2
+    storage = DeadlineStorage(faulty, SHORT_S, hanging_max=before + 2)
+    with pytest.raises(StorageError, match="hang: look at a is not tried") as caught:
+        storage.stat("a")
+    assert "restart" in caught.value.hint
+    assert len(faulty.calls) == 2
+
+    faulty.release_hangs()
+    wait_until(lambda: count_hanging_calls() == before)
+    storage.stat("a")

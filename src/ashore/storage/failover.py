@@ -1,0 +1,162 @@
+"""Several servers, of which one is active.
+
+What it is: a storage over the same lake behind each of some servers, of which one serves at a time.
+What it promises: a call goes to the server that served last; where that one does not take it, or
+does not answer and asking another is harmless, to the next one, each once. A call that may have
+been applied is not made again elsewhere.
+What it must not know: what the servers are, or how long one may take: each has its own deadline.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from ashore.errors import AnswerUnknown, NotApplied, StorageError, check
+from ashore.storage.base import FileStat, FileWriter, Storage
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Opener = Callable[[], Storage]  # of one server; its calls end within a deadline
+
+
+class ActiveServer:
+    """Which server served last. Shared by all storages of a process that have the same servers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.index = 0
+        self.changes = 0
+
+    def set(self, index: int, instead_of: int | None = None) -> None:
+        """Ask `index` first; with `instead_of` only where that is still the one."""
+        with self._lock:
+            if index != self.index and instead_of in (None, self.index):
+                self.index = index
+                self.changes += 1
+
+
+class FailoverStatistics(NamedTuple):
+    """What the calls came to."""
+
+    changes: int  # of the server that is asked first, over all storages that share it
+    not_taken: int  # calls that a server refused, not being active
+    unanswered: int  # calls that a server gave no answer to
+
+
+class FailoverStorage:
+    """A Storage that asks the next server where the first does not serve.
+
+    Arguments:
+        servers: each opens a storage for one server. It is called again after a call without an
+            answer: the connection may be dead without knowing it.
+        active: where it is remembered which one serves.
+
+    """
+
+    def __init__(self, servers: Sequence[Opener], active: ActiveServer | None = None) -> None:
+        check(len(servers) > 0, "there is a server")
+        self._servers = servers
+        self._active = active or ActiveServer()
+        self._lock = threading.Lock()
+        self._storages: dict[int, Storage] = {}
+        self._not_taken = 0
+        self._unanswered = 0
+
+    def statistics(self) -> FailoverStatistics:
+        """Return the counts since the start."""
+        with self._lock:
+            return FailoverStatistics(self._active.changes, self._not_taken, self._unanswered)
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage."""
+        self._ask(lambda storage: storage.create(path, data))
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage. Also asks on after no answer: what that may leave is an empty file."""
+        return self._ask(lambda storage: storage.open_write(path), asks_on=True)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage."""
+        self._ask(lambda storage: storage.move(source, target))
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self._look(lambda storage: storage.stat(path))
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self._look(lambda storage: storage.list(directory))
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self._look(lambda storage: storage.read(path, start, length))
+
+    def delete(self, path: str) -> None:
+        """See Storage."""
+        self._ask(lambda storage: storage.delete(path))
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage."""
+        self._ask(lambda storage: storage.sync(directories))
+
+    def describe(self) -> str:
+        """See Storage."""
+        return self._open(self._active.index).describe()
+
+    def _look(self, call: Callable[[Storage], T]) -> T:
+        """Ask what changes nothing: without an answer, nothing was applied."""
+        try:
+            return self._ask(call, asks_on=True)
+        except AnswerUnknown as error:
+            raise NotApplied(error.message, hint=error.hint) from error
+
+    def _ask(self, call: Callable[[Storage], T], *, asks_on: bool = False) -> T:
+        """Ask each server once, the active one first, until one answers, if only with an error.
+
+        `asks_on`: also after a call that may be applied. Raises NotApplied where no server took
+        it, AnswerUnknown where one may have.
+        """
+        first = self._active.index
+        failures: list[AnswerUnknown | NotApplied] = []
+        for step in range(len(self._servers)):
+            index = (first + step) % len(self._servers)
+            storage = self._open(index)
+            try:
+                answer = call(storage)
+            except (AnswerUnknown, NotApplied) as error:
+                failures.append(error)
+                self._pass_on(index, storage, error)
+                if isinstance(error, AnswerUnknown) and not asks_on:
+                    raise
+            except StorageError:
+                self._active.set(index)
+                raise
+            else:
+                self._active.set(index)
+                return answer
+        is_unclear = any(isinstance(failure, AnswerUnknown) for failure in failures)
+        messages = "; ".join(failure.message for failure in failures)
+        raise (AnswerUnknown if is_unclear else NotApplied)(
+            f"no server of {self.describe()} serves: {messages}",
+            hint="look whether one of them is active",
+        )
+
+    def _open(self, index: int) -> Storage:
+        with self._lock:
+            if index not in self._storages:
+                self._storages[index] = self._servers[index]()
+            return self._storages[index]
+
+    def _pass_on(self, index: int, storage: Storage, error: AnswerUnknown | NotApplied) -> None:
+        """Ask the next server first from now on, unless another thread has found one meanwhile."""
+        _log.warning("server %d of %s does not serve: %s", index, storage.describe(), error)
+        self._active.set((index + 1) % len(self._servers), instead_of=index)
+        with self._lock:
+            if isinstance(error, NotApplied):
+                self._not_taken += 1
+                return
+            self._unanswered += 1
+            if self._storages.get(index) is storage:
+                del self._storages[index]

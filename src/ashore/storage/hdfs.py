@@ -1,0 +1,301 @@
+"""A lake on HDFS, through one NameNode. The one home of `hdfs_native`.
+
+What it is: the storage seam over HDFS, without a JVM.
+What it promises: nothing is overwritten, also not under a race; a failure is told by what it means:
+NotApplied (no active NameNode took the call), AnswerUnknown (the answer was lost), an answer.
+What it must not know: retries, deadlines, which NameNode is active. A call may hang for ever: the
+storage is to be wrapped.
+"""
+
+import logging
+import os
+import posixpath
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from hdfs_native import Client, WriteOptions
+from hdfs_native import FileStatus as HdfsFileStatus
+
+from ashore.errors import (
+    AnswerUnknown,
+    NotApplied,
+    PathExists,
+    PathMissing,
+    StorageError,
+    check,
+)
+from ashore.storage.base import FileStat, FileWriter
+from ashore.storage.hdfs_conf import HdfsConf
+from ashore.storage.hdfs_errors import is_below_a_file, storage_errors
+from ashore.storage.paths import build_temporary_path, check_path
+from ashore.storage.writer import GuardedWriter
+
+_log = logging.getLogger(__name__)
+
+_KNOWN_MAX = 4096
+_FAILOVER = "dfs.client.failover."
+# A client of its own for calls: it knows one NameNode and answers at once what that one says.
+# Left alone, the library asks a standby fifteen times, for three minutes.
+_ONE_TRY = {f"{_FAILOVER}max.attempts": "0"}
+# An open file outlives a failover: its client knows all NameNodes and asks them for some 30 s.
+_PATIENT = {
+    f"{_FAILOVER}max.attempts": "30",
+    f"{_FAILOVER}sleep.base.millis": "200",
+    f"{_FAILOVER}sleep.max.millis": "2000",
+}
+_NO_OBSERVERS = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+# The library starts as many threads as there are cores, for each client.
+_CLIENT_THREADS = "2"
+
+
+class OpenFile(Protocol):
+    """The library's raw writer. The one around it finishes a file that is collected as garbage."""
+
+    def write(self, buf: memoryview) -> int:
+        """Send bytes on their way."""
+        ...
+
+    def hsync(self) -> None:
+        """Wait until the block being written is on the disks of its DataNodes."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file. Once only: a second call finishes it without its last block."""
+        ...
+
+
+class HdfsStorage:
+    """A Storage under `root`, an absolute path or nothing, as NameNode `namenode` serves it."""
+
+    def __init__(self, conf: HdfsConf, namenode: str, root: str) -> None:
+        self._conf = conf
+        self._namenode = namenode
+        self._root = root
+        self._lock = threading.Lock()
+        self._calls: Client | None = None
+        self._files: Client | None = None
+        self._known: set[str] = set()  # directories that were there; each spares a call
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage. If interrupted: a temporary file may stay; the target is whole or absent."""
+        target = self._resolve(path)
+        temporary = build_temporary_path(path)
+        try:
+            writer = self.open_write(temporary)
+            writer.write(data)
+            writer.close()
+        except (AnswerUnknown, PathExists, PathMissing) as error:
+            # Whatever became of the temporary file: `path` was not touched.
+            raise NotApplied(error.message, path=path) from error
+        try:
+            with storage_errors("create", path):
+                self._rename(self._resolve(temporary), target)
+        except PathMissing as error:
+            # Nobody else knows the temporary name: a call of ours has renamed it, or a janitor
+            # of another age has taken it.
+            raise AnswerUnknown(f"{temporary} is gone: {error.message}", path=path) from error
+        except PathExists:
+            self._discard(temporary)
+            raise
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage. The file survives a failover while it is open."""
+        target = self._resolve(path)
+        options = WriteOptions(
+            block_size=self._conf.block_size,
+            replication=self._conf.replication,
+            permission=self._conf.file_mode,
+            create_parent=True,
+        )
+        with storage_errors("create", path):
+            file = self._file_client().inner.create(target, options)
+        self._remember(posixpath.dirname(target))
+        return HdfsWriter(file, path, self._conf.block_size if self._conf.is_synced else None)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage. If interrupted: nothing happened, or it is done."""
+        check(source != target, f"{source} is moved to itself")
+        source_path, target_path = self._resolve(source), self._resolve(target)
+        with storage_errors("move", f"{source} to {target}"):
+            self._make_directory(posixpath.dirname(target_path))
+            try:
+                self._rename(source_path, target_path)
+            except FileNotFoundError:
+                if self._look(source_path) is None:
+                    raise
+                # The target's directory was removed since it was made.
+                self._make_directory(posixpath.dirname(target_path), is_new=True)
+                self._rename(source_path, target_path)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        with storage_errors("look at", path):
+            found = self._look(self._resolve(path))
+        return None if found is None else _to_file_stat(path, found)
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        root = self._resolve(directory)
+        try:
+            with storage_errors("list", directory):
+                found = list(self._call_client().list_status(root))
+        except PathMissing:
+            return []
+        return sorted(
+            _to_file_stat(posixpath.join(directory, posixpath.basename(each.path)), each)
+            for each in found
+            if each.path != root  # a file is listed as itself
+        )
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        check(start >= 0 and (length is None or length >= 0), f"{path}: a range below zero")
+        with storage_errors("read", path):
+            reader = self._call_client().read(self._resolve(path))
+            end = len(reader) if length is None else min(start + length, len(reader))
+            return reader.read_range(start, end - start) if start < end else b""
+
+    def delete(self, path: str) -> None:
+        """See Storage. Looks first: HDFS would remove an empty directory as well."""
+        target = self._resolve(path)
+        with storage_errors("delete", path):
+            found = self._look(target)
+            if found is not None and found.isdir:
+                raise StorageError(f"cannot delete {path}: it is a directory", path=path)
+            if found is None or not self._call_client().delete(target):
+                raise FileNotFoundError("it is not there")
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage. Names are durable on HDFS; looks only for directories not seen before."""
+        for directory in sorted({self._resolve(each) for each in directories} - self._known):
+            with storage_errors("sync", directory):
+                found = self._look(directory)
+                if found is None or not found.isdir:
+                    raise FileNotFoundError("there is no such directory")
+                self._remember(directory)
+
+    def describe(self) -> str:
+        """See Storage."""
+        return f"{self._conf.uri}{self._root}"
+
+    def _resolve(self, path: str) -> str:
+        check_path(path)
+        return f"{self._root}/{path}"
+
+    def _look(self, path: str) -> HdfsFileStatus | None:
+        try:
+            return self._call_client().get_file_info(path)
+        except FileNotFoundError:
+            return None
+        except RuntimeError as error:
+            if is_below_a_file(error):
+                return None
+            raise
+
+    def _rename(self, source: str, target: str) -> None:
+        self._call_client().rename(source, target, overwrite=False)
+
+    def _discard(self, temporary: str) -> None:
+        try:
+            with storage_errors("delete", temporary):
+                self._call_client().delete(self._resolve(temporary))
+        except StorageError as error:
+            _log.warning("a temporary file stays, a janitor may delete it: %s", error)
+
+    def _make_directory(self, directory: str, *, is_new: bool = False) -> None:
+        """Make a directory and what is above it, unless it is known to be there."""
+        if is_new or directory not in self._known:
+            try:
+                with storage_errors("make", directory):
+                    mode = self._conf.directory_mode
+                    self._call_client().mkdirs(directory, mode, create_parent=True)
+            except AnswerUnknown as error:  # may be repeated, and nothing has been moved
+                raise NotApplied(error.message) from error
+            except (PathExists, PathMissing) as error:
+                raise StorageError(error.message) from error  # no answer to a move: a file is there
+            self._remember(directory)
+
+    def _remember(self, directory: str) -> None:
+        if len(self._known) >= _KNOWN_MAX:
+            self._known = set()
+        self._known.add(directory)
+
+    def _call_client(self) -> Client:
+        with self._lock:
+            if self._calls is None:
+                self._calls = self._connect([self._namenode], _ONE_TRY)
+            return self._calls
+
+    def _file_client(self) -> Client:
+        """Return the client of files being written. Closing ends with the NameNode active then."""
+        with self._lock:
+            if self._files is None:
+                others = [each for each in self._conf.namenodes if each != self._namenode]
+                self._files = self._connect([self._namenode, *others], _PATIENT)
+            return self._files
+
+    def _connect(self, namenodes: Sequence[str], settings: dict[str, str]) -> Client:
+        os.environ.setdefault("TOKIO_WORKER_THREADS", _CLIENT_THREADS)
+        ours = {
+            **self._conf.client_settings(namenodes),
+            **settings,
+            f"{_FAILOVER}random.order": "false",
+            f"{_FAILOVER}proxy.provider.{self._conf.authority}": _NO_OBSERVERS,
+        }
+        with storage_errors("reach", self._conf.uri):
+            return Client(self._conf.uri, ours)
+
+
+class HdfsWriter(GuardedWriter):
+    """A FileWriter on an open HDFS file.
+
+    Arguments:
+        file: what the library writes to.
+        path: for messages.
+        synced_block_size: None, or how many bytes a block has whose DataNodes are to sync it.
+
+    """
+
+    def __init__(self, file: OpenFile, path: str, synced_block_size: int | None) -> None:
+        super().__init__(path)
+        self._file: OpenFile | None = file
+        self._synced_block_size = synced_block_size
+        self._size = 0
+
+    def _append(self, data: memoryview) -> None:
+        with storage_errors("write", self._path):
+            while data:
+                piece = data[: self._room()]
+                self._open_file().write(piece)
+                self._size += len(piece)
+                data = data[len(piece) :]
+                if self._room() == self._synced_block_size:
+                    # A sync reaches the last block only: each is synced before the next begins.
+                    self._open_file().hsync()
+
+    def _finish(self) -> None:
+        with storage_errors("close", self._path):
+            if self._synced_block_size and self._size % self._synced_block_size:
+                self._open_file().hsync()
+            self._open_file().close()
+        self._file = None
+
+    def _release(self) -> None:
+        # Never closed: a file of which a part may be missing would look finished. Its lease runs
+        # out, and a janitor deletes it.
+        self._file = None
+
+    def _room(self) -> int | None:
+        """Return how many bytes the block being written still takes; None: no matter."""
+        size = self._synced_block_size
+        return None if size is None else size - self._size % size
+
+    def _open_file(self) -> OpenFile:
+        if self._file is None:
+            raise StorageError(f"{self._path} is not open", path=self._path)
+        return self._file
+
+
+def _to_file_stat(path: str, found: HdfsFileStatus) -> FileStat:
+    return FileStat(path, found.length, found.modification_time, found.isdir)

@@ -1,0 +1,20 @@
+"""What every storage promises, on a real HDFS: one NameNode alone, and the whole of it."""
+
+import uuid
+
+import pytest
+from tests.contract.test_storage_contract import *  # noqa: F403  # the suite
+
+from ashore.services.hdfs import Hdfs
+from ashore.storage import Storage, open_storage
+from ashore.storage.hdfs import HdfsStorage
+from ashore.storage.hdfs_conf import load_conf
+
+
+@pytest.fixture(params=["namenode", "nameservice"])
+def storage(request: pytest.FixtureRequest, hdfs: Hdfs) -> Storage:
+    root = f"/contract/{uuid.uuid4().hex}"
+    options = hdfs.client_options()
+    if request.param == "nameservice":
+        return open_storage(f"{hdfs.uri}{root}", options=options)
+    return HdfsStorage(load_conf("ashore", options), f"nn{hdfs.active()}", root)
