@@ -9,6 +9,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	$$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
 
+# Tests that need no server share the cores; those that do have the machine for themselves.
+FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs
 
 .PHONY: help setup setup-python setup-jars java lint check test demo bench docs lock lock-jars clean
@@ -54,10 +56,11 @@ lint: setup-python
 	$(BIN)/python tools/check_lock.py
 
 check: lint ## lint, types, import contract, fast tests: no Java, no network, under a minute
-	$(PYTEST) -q tests/unit tests/property tests/contract tests/architecture
+	$(PYTEST) -q -n 2 $(FAST)
 
 test: setup lint ## everything, on real servers; fails if a test is left out
-	$(PYTEST) --durations=25 tests
+	$(PYTEST) -q -n 2 --durations=10 $(FAST) tests/crash
+	$(PYTEST) --durations=25 tests/integration tests/spark
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo
