@@ -24,7 +24,7 @@ PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow 
 HTTP_TIMEOUT_S = 5.0
 
 Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
-MarkSealed = Callable[[Owed], None]
+MarkSealed = Callable[[Sequence[Owed]], None]  # as `Register`: one call, repeatable
 Post = Callable[[str, bytes], None]
 
 
@@ -87,9 +87,9 @@ class Effects:
             case "success_file":
                 return self._write_success_files(effects)
             case "catalog":
-                return self._each(effects, self._parts.mark_sealed)
+                return self._mark_sealed(effects)
             case "http":
-                return self._each(effects, self._call)
+                return self._call(effects)
             case _:
                 raise StorageError(f"this release does not know the effect {action}")
 
@@ -103,10 +103,9 @@ class Effects:
             self._parts.register(table, [each.partition for each in found])
         return {each.id for each in effects}
 
-    def _each(self, effects: Sequence[Owed], do: MarkSealed | None) -> set[str]:
-        for each in effects:
-            if do is not None:
-                do(each)
+    def _mark_sealed(self, effects: Sequence[Owed]) -> set[str]:
+        if self._parts.mark_sealed is not None:
+            self._parts.mark_sealed(effects)
         return {each.id for each in effects}
 
     def _write_success_files(self, effects: Sequence[Owed]) -> set[str]:
@@ -125,9 +124,11 @@ class Effects:
         self._parts.storage.sync(sorted(directories))
         return {each.id for each in effects}
 
-    def _call(self, effect: Owed) -> None:
-        if self._parts.http_url is not None:
-            self._parts.post(self._parts.http_url, success_content(self._parts.job, effect))
+    def _call(self, effects: Sequence[Owed]) -> set[str]:
+        for each in effects:
+            if self._parts.http_url is not None:
+                self._parts.post(self._parts.http_url, success_content(self._parts.job, each))
+        return {each.id for each in effects}
 
 
 def success_content(job: str, effect: Owed) -> bytes:

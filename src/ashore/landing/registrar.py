@@ -7,6 +7,7 @@ stays owed in the landing log.
 What it must not know: which catalog it is, when a partition is due.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
@@ -56,13 +57,16 @@ class Registrar:
         found = [CatalogPartition(partition) for partition in partitions]
         self._catalog.add_partitions(self._tables[table], found)
 
-    def mark_sealed(self, effect: Owed) -> None:
-        """Write the version and rows of a sealed partition. Raises CatalogError."""
-        if effect.table not in self._tables:
-            return
-        self._ensure(effect.table)
-        seal = PartitionSeal(CatalogPartition(effect.partition), effect.version, effect.rows)
-        self._catalog.mark_sealed(self._tables[effect.table], [seal])
+    def mark_sealed(self, effects: Sequence[Owed]) -> None:
+        """Write version and rows of sealed partitions, one call a table. Raises CatalogError."""
+        seals: dict[str, list[PartitionSeal]] = defaultdict(list)
+        for each in effects:
+            if each.table in self._tables:
+                seal = PartitionSeal(CatalogPartition(each.partition), each.version, each.rows)
+                seals[each.table].append(seal)
+        for table, found in seals.items():
+            self._ensure(table)
+            self._catalog.mark_sealed(self._tables[table], found)
 
     def _ensure(self, table: str) -> None:
         if table not in self._ensured:

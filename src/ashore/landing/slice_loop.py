@@ -133,8 +133,9 @@ class SliceLoop:
         self._append(prepare_of(plan, written))
         # Steps 4 to 6. Move, register, close (the closing waits for the next entry).
         self._finish()
-        lag = self.lag() if plan.is_behind else 0
-        self.parts.progress.landed(self.plan.name.slice, written.rows, len(written.files), lag)
+        self.parts.progress.landed(
+            self.plan.name.slice, written.rows, len(written.files), plan.left
+        )
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._snapshot()
@@ -155,18 +156,6 @@ class SliceLoop:
             return
         if self._closing is not None:
             self._append(Commit(reason))
-
-    def lag(self) -> int:
-        """Return how many offsets the source has that the log has not."""
-        streams = self.plan.streams()  # a topic of an expression may be gone meanwhile
-        known = self.parts.log.fold.current().items()
-        current = {key: state for key, state in known if key.stream in streams}
-        offsets = self.parts.source.read_offsets(shards_of(list(current)))
-        return sum(
-            max(0, offsets[StreamShard(key.stream, key.shard)].end - state.next)
-            for key, state in current.items()
-            if StreamShard(key.stream, key.shard) in offsets
-        )
 
     # ---- step 1
 

@@ -55,6 +55,7 @@ class BatchPlan:
     small: tuple[ShardRange, ...]
     shared_tasks: int
     is_behind: bool  # the source has more than the limits allow: the next batch follows at once
+    left: int = 0  # offsets that stay behind
 
     @property
     def size(self) -> int:
@@ -123,6 +124,8 @@ def plan_batch(
     now_ms = max(now_ms, fold.now_ms)
     allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))
     ranges = _divide(backlog, allowed)
+    total = sum(each.size for each in backlog.values())
+    left = total - sum(each.offsets.size for each in ranges)
     return _split(
         BatchPlan(
             batch=fold.next_batch,
@@ -135,7 +138,8 @@ def plan_batch(
             piece_records=1,
             small=(),
             shared_tasks=0,
-            is_behind=sum(each.size for each in backlog.values()) > allowed,
+            is_behind=left > 0,
+            left=left,
         ),
         limits.parallelism,
     )
@@ -217,6 +221,7 @@ def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
         small=small,
         shared_tasks=shared,
         is_behind=plan.is_behind,
+        left=plan.left,
     )
 
 
