@@ -25,13 +25,15 @@ class Unsupported:
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
-        ("lake",), "hdfs://.*", "a lake on HDFS is not in this release", "write file:///path"
+        ("lake",),
+        "s3://.*",
+        "a lake on S3 is not in this release",
+        "write file:///path or hdfs://nameservice/path",
     ),
-    Unsupported(("lake",), "s3://.*", "a lake on S3 is not in this release", "write file:///path"),
     Unsupported(
         ("durability",),
         "disk",
-        "durability is for lakes on HDFS, which are not in this release; a local lake always syncs",
+        "durability: disk is not in this release; a local lake always syncs",
         "remove the key",
     ),
     Unsupported(

@@ -1,0 +1,152 @@
+"""A whole job on a lake in HDFS, while its NameNodes are switched, killed and cut off."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.kafka_tools import create_topic, produce
+
+from ashore.control.jobs import open_job
+from ashore.control.launch import JobLaunch
+from ashore.control.status import read_status
+from ashore.control.verify import VerifyResult, verify_job
+from ashore.services.hdfs import Hdfs
+from ashore.services.kafka import Kafka
+
+JOB = """\
+job: {topic}
+lake: hdfs://ashore/lake
+source:
+  kafka: {{bootstrap_servers: "{servers}"}}
+  first_start: {{default: earliest}}
+tables:
+  - topic: {topic}
+    table: ods.{topic}
+    schema: "id BIGINT, ts BIGINT"
+    event_time: {{column: ts, unit: ms}}
+    partition_by: [date, hour]
+batch: {{interval: 200ms, max_records: 2000}}
+spark: {{master: "local[2]"}}
+"""
+
+
+class Lake:
+    """A job whose lake is in HDFS."""
+
+    def __init__(self, kafka: Kafka, topic: str, directory: Path) -> None:
+        self.kafka, self.topic = kafka, topic
+        self.job_file = directory / f"{topic}.yaml"
+        self.job_file.write_text(JOB.format(topic=topic, servers=kafka.bootstrap_servers))
+        self.produced = 0
+        create_topic(kafka.bootstrap_servers, topic, 2)
+
+    def produce(self, count: int) -> None:
+        for partition in (0, 1):
+            values = [
+                json.dumps({"id": n, "ts": 1_795_248_000_000 + n}).encode()
+                for n in range(self.produced, self.produced + count)
+            ]
+            produce(self.kafka.bootstrap_servers, self.topic, values, partition=partition)
+        self.produced += count
+
+    def drain(self) -> None:
+        with JobLaunch("run", self.job_file, available_now=True) as launch:
+            events = list(launch.events())
+            assert launch.wait() == 0, events[-3:]
+
+    def verify(self) -> VerifyResult:
+        with open_job(self.job_file) as opened:
+            assert read_status(opened).slices[0].lag == 0
+            return verify_job(opened)
+
+    def prove(self) -> None:
+        result = self.verify()
+        assert result.exit_code == 0, result.to_dict()
+        assert result.totals.landed == 2 * self.produced
+
+
+@pytest.fixture
+def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
+    return hdfs
+
+
+def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
+    kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
+) -> None:
+    lake = Lake(kafka, "hdfs_killed", tmp_path)
+    lake.produce(3_000)
+    with JobLaunch("run", lake.job_file) as launch:
+        for event in launch.events():
+            if event.get("event") == "step" and event.get("step") == "move":
+                launch.kill()
+    on_hdfs.switch()
+    lake.drain()
+    lake.prove()
+
+
+def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
+    kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
+) -> None:
+    lake = Lake(kafka, "hdfs_rides", tmp_path)
+    lake.produce(1_000)
+    landed = 0
+    killed: int | None = None
+    with JobLaunch("run", lake.job_file) as launch:
+        for event in launch.events():
+            if event.get("event") != "landed":
+                continue
+            landed += 1
+            if landed == 1:
+                on_hdfs.switch()
+                lake.produce(1_000)
+            elif killed is None:
+                killed = on_hdfs.active()
+                assert killed is not None
+                on_hdfs.kill_namenode(killed)
+                on_hdfs.switch(1 - killed)
+                lake.produce(1_000)
+            elif landed >= 3:
+                launch.stop()
+        assert launch.wait() == 0
+    if killed is not None:
+        on_hdfs.start_namenode(killed)
+    lake.drain()
+    lake.prove()
+
+
+def test_a_steady_commit_asks_little_of_the_namenode(
+    kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
+) -> None:
+    lake = Lake(kafka, "hdfs_budget", tmp_path)
+    lake.produce(1_000)
+    since_ms, until_ms = 0, 0
+    landed = files = 0
+    with JobLaunch("run", lake.job_file) as launch:
+        for event in launch.events():
+            if event.get("event") != "landed":
+                continue
+            landed += 1
+            if landed == 1:
+                since_ms = max(each.time_ms for each in on_hdfs.audit_entries())
+            elif landed < 6:
+                files += int(str(event["files"]))
+            if landed == 5:
+                until_ms = max(each.time_ms for each in on_hdfs.audit_entries())
+                launch.stop()
+            else:
+                lake.produce(500)
+        assert launch.wait() == 0
+    calls = [
+        each.command
+        for each in on_hdfs.audit_entries(since_ms)
+        if since_ms < each.time_ms <= until_ms
+    ]
+    assert "listStatus" not in calls
+    assert "delete" not in calls
+    entries = 4 + 4  # a log file a batch, and as many that close at an idle tick at the most
+    metadata = [each for each in calls if each not in ("create", "open")]
+    assert files >= 4
+    assert len(metadata) <= 2 * (files + entries), metadata
+    lake.drain()
+    lake.prove()
