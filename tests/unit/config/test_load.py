@@ -117,7 +117,9 @@ ERRORS = [
     pytest.param(("lake: file:///data/lake", "lake: ftp://x/y"), 2, "lake", "not known", "file://"),
     pytest.param(("lake: file:///data/lake", "lake: file:///"), 2, "lake", "cannot", "directory"),
     pytest.param(("lake: file:///data/lake", "lake: s3://b/a"), 2, "lake", "not in this", "file"),
-    pytest.param(("durability: close", "durability: disk"), 28, "durability", "not in this", "remove"),
+    pytest.param(
+        ("durability: close", "durability: disk"), 28, "durability", "not in this", "remove"
+    ),
     pytest.param(("shuffle: none", "shuffle: bucket"), 18, "tables[0].shuffle", "release", "none"),
     pytest.param(("catalog: none", "catalog: hiv"), 25, "catalog", "none or", "{hive: {uri"),
     pytest.param(("job: clicks", "job: _x"), 1, "job", "not a job name", "begin with a letter"),
