@@ -127,8 +127,9 @@ class World:
         faulty: FaultyStorage,
         *,
         wrap: Callable[[FaultyStorage], Storage] = lambda storage: storage,
+        source: RecordedSource | None = None,
     ) -> "Process":
-        storage = wrap(faulty)
+        storage, source = wrap(faulty), source or self.source
         claims: set[str] = set()
 
         def streams() -> Mapping[str, TableSpec]:
@@ -148,9 +149,9 @@ class World:
             remember_ms=1_000_000,
             deadline_s=1.0,
         )
-        runner = RecordedRunner(self.source, storage, self.entropy)
+        runner = RecordedRunner(source, storage, self.entropy)
         log = LandingLog(LogContext(storage, self.clock, self.entropy), NAME)
-        parts = SliceParts(storage, self.source, runner, log, self.clock)
+        parts = SliceParts(storage, source, runner, log, self.clock)
         return Process(SliceLoop(plan, parts), faulty, storage)
 
     def release_when_opened(self) -> None:
@@ -255,6 +256,15 @@ def check_recoverable(storage: Storage) -> None:
         ends = [storage.read(path) for path in (place.pending, place.final) if storage.stat(path)]
         sums = {checksum_of(content) for content in ends}
         require(sums == {place.file.checksum}, f"named by a prepare and not whole: {place.pending}")
+
+
+def read_named_rows(storage: Storage, places: Sequence[FilePlace]) -> Counter[RecordedRow]:
+    """The rows of files that the log names, moved or not yet."""
+    rows: Counter[RecordedRow] = Counter()
+    for place in places:
+        path = place.final if storage.stat(place.final) else place.pending
+        rows.update(read_rows(storage.read(path)))
+    return rows
 
 
 def check_table(storage: Storage, entries: Sequence[Entry], expected: Counter[RecordedRow]) -> None:
