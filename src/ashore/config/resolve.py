@@ -86,7 +86,7 @@ def _resolve(spec: Table, item: int, topic: str) -> ResolvedTable:
     dead = late = None
     if spec.on_invalid == "dead_letter":
         dead = SideTable(table.dead, DEAD_DDL, DEAD_PARTITION_BY)
-    if spec.late.policy == "side":
+    if spec.late.policy in {"side", "keep"}:  # `keep` does not reach back for ever
         late = SideTable(table.late, spec.ddl, spec.partition_by)
     return ResolvedTable(topic, item, table, spec, dead, late)
 

@@ -49,8 +49,8 @@ class Late(Section):
     )
     policy: Literal["rehome", "keep", "side"] = Field(
         default="rehome",
-        description="Where a late record goes: `rehome` the current bucket, `keep` its own "
-        "bucket, `side` the table `<table>__late`.",
+        description="Where a late record goes: `rehome` the current bucket, `keep` its own bucket "
+        "(what is older than `seal.remember` goes aside), `side` the table `<table>__late`.",
     )
     future_max_ms: DurationMs = Field(
         default=3_600_000,
@@ -86,6 +86,12 @@ def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
     return columns
 
 
+def _http_address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise Refused("this is not an address for a POST", "write http://host:port/path")
+    return text
+
+
 class Seal(Section):
     """When a table partition counts as complete, and what is done then."""
 
@@ -103,7 +109,8 @@ class Seal(Section):
     remember_ms: PositiveMs = Field(
         default=2_592_000_000,
         alias="remember",
-        description="How long the log keeps sealed partitions in mind.",
+        description="How long the log keeps sealed partitions in mind, and how far back "
+        "`late: keep` reaches.",
     )
     actions: Annotated[
         tuple[Literal["success_file", "catalog"], ...],
@@ -113,6 +120,12 @@ class Seal(Section):
         default=("success_file", "catalog"),
         description="`success_file` writes `_SUCCESS`; `catalog` marks the partition in the "
         "catalog, where there is one.",
+    )
+    http: Annotated[NonEmpty, AfterValidator(_http_address), Shown("http://...")] | None = Field(
+        default=None,
+        description="An address that is sent the content of the success file at each seal. Tried "
+        "again until it answers with success.",
+        examples=["http://scheduler:8080/sealed"],
     )
 
 

@@ -14,7 +14,7 @@ from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
-from ashore.landing.job import seal_actions, seal_rules, table_spec
+from ashore.landing.job import seal_rules, table_spec
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
@@ -154,8 +154,6 @@ def read_status(opened: OpenJob) -> JobStatus:
 
 def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> tuple[Blocked, ...]:
     """Return what keeps partitions that are over from being sealed."""
-    if not seal_actions(job):
-        return ()
     topics = sorted({key.stream for key in fold.shards})
     matched = [topic for topic in topics if any(item.matches(topic) for item in job.tables)]
     specs = {topic: table_spec(each) for topic, each in match_topics(job, matched).items()}

@@ -27,6 +27,7 @@ class LateRule:
     after_ms: int
     policy: str  # rehome | keep | side
     future_max_ms: int
+    keep_ms: int | None = None  # how far back `keep` reaches; older records take the side
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class EffectParts:
     progress: Progress
     register: Register | None = None
     mark_sealed: MarkSealed | None = None
-    http_url: str | None = None
+    address_of: Callable[[str], str | None] = lambda _table: None  # where a table's seals are told
     post: Post = post_json
 
 
@@ -126,8 +126,9 @@ class Effects:
 
     def _call(self, effects: Sequence[Owed]) -> set[str]:
         for each in effects:
-            if self._parts.http_url is not None:
-                self._parts.post(self._parts.http_url, success_content(self._parts.job, each))
+            address = self._parts.address_of(each.table)
+            if address is not None:
+                self._parts.post(address, success_content(self._parts.job, each))
         return {each.id for each in effects}
 
 

@@ -25,7 +25,7 @@ from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.slice_loop import SlicePlan
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
-from ashore.protocol.plan_owed import CATALOG, REGISTER, SUCCESS_FILE
+from ashore.protocol.plan_owed import CATALOG, HTTP, REGISTER, SUCCESS_FILE
 from ashore.protocol.plan_seal import SealRule
 from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
@@ -95,7 +95,9 @@ def table_spec(resolved: ResolvedTable) -> TableSpec:
         event_unit=spec.event_time.unit if spec.event_time else "ms",
         partition_by=tuple(spec.partition_by),
         timezone=str(spec.timezone),
-        late=LateRule(spec.late.after_ms, spec.late.policy, spec.late.future_max_ms),
+        late=LateRule(
+            spec.late.after_ms, spec.late.policy, spec.late.future_max_ms, spec.seal.remember_ms
+        ),
         format=spec.format,
         on_invalid=spec.on_invalid,
         provenance=spec.provenance,
@@ -178,23 +180,33 @@ def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
 
 
 def seal_rules(job: Job, specs: Mapping[str, TableSpec]) -> tuple[SealRule, ...]:
-    """Return how the main tables are sealed: those that have partitions of time."""
+    """Return how the main tables are sealed: those that have partitions of time, and an action."""
     resolved = match_topics(job, specs)
-    rules = {
-        spec.table: SealRule(spec.table, spec.timezone, resolved[topic].spec.seal.delay_ms)
-        for topic, spec in specs.items()
-        if "date" in spec.partition_by
-    }
+    rules = {}
+    for topic, spec in specs.items():
+        actions = seal_actions(job, resolved[topic])
+        if actions and "date" in spec.partition_by:
+            delay_ms = resolved[topic].spec.seal.delay_ms
+            rules[spec.table] = SealRule(spec.table, spec.timezone, delay_ms, actions)
     return tuple(rules[table] for table in sorted(rules))
 
 
-def seal_actions(job: Job) -> tuple[str, ...]:
-    """Return what a sealed partition owes. Empty: nothing is sealed."""
-    wanted = {action for item in job.tables for action in item.seal.actions}
-    actions: list[str] = [SUCCESS_FILE] if SUCCESS_FILE in wanted else []
-    if job.catalog.hive and "catalog" in wanted:
+def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[str, ...]:
+    """Return what a sealed partition of a table owes. Empty: it is not sealed."""
+    wanted = resolved.spec.seal
+    actions: list[str] = [SUCCESS_FILE] if "success_file" in wanted.actions else []
+    if job.catalog.hive and "catalog" in wanted.actions:
         actions += [REGISTER, CATALOG]
+    if wanted.http:
+        actions.append(HTTP)
     return tuple(actions)
+
+
+def seal_address(job: Job, specs: Mapping[str, TableSpec], table: str) -> str | None:
+    """Return where seals of a table are told by a POST, or None."""
+    resolved = match_topics(job, specs)
+    found = [each.spec.seal.http for each in resolved.values() if str(each.table) == table]
+    return found[0] if found else None
 
 
 def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: float) -> SlicePlan:

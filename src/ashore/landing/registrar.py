@@ -79,7 +79,7 @@ def catalog_tables(spec: TableSpec, lake: str, job: str) -> list[CatalogTable]:
     provenance = parse_ddl(PROVENANCE_DDL).fields if spec.provenance else ()
     schema = Schema((*parse_ddl(spec.schema).fields, *provenance))
     tables = [_table(spec.table, schema, spec.partition_by)]
-    if spec.late.policy == "side":
+    if spec.late.policy in {"side", "keep"}:
         tables.append(_table(f"{spec.table}__late", schema, spec.partition_by))
     if spec.on_invalid == "dead_letter":
         dead = parse_ddl(DEAD_DDL)

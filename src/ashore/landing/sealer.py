@@ -12,7 +12,7 @@ from ashore.landing.effects import next_free_version
 from ashore.protocol.entries import Seal, SealedPartition
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_seal import SealPlan, SealRule, plan_seal
+from ashore.protocol.plan_seal import SealRule, plan_seal
 from ashore.storage.base import Storage
 
 
@@ -22,17 +22,23 @@ class Sealer:
 
     storage: Storage
     rules: Callable[[], Sequence[SealRule]]  # a job may find more tables while it runs
-    actions: tuple[str, ...]
 
     def plan(
         self, name: SliceName, fold: Fold, watermarks: Mapping[str, int], now_ms: int
     ) -> Seal | None:
-        """Return the next seal, or None where nothing is due."""
-        found: SealPlan = plan_seal(fold, {}, self.rules(), watermarks, now_ms)
-        if not found.partitions:
+        """Return the next seal, or None where nothing is due.
+
+        One entry holds tables that owe the same actions; others follow with the next one.
+        """
+        rules = {rule.table: rule for rule in self.rules()}
+        due = plan_seal(fold, {}, rules.values(), watermarks, now_ms).partitions
+        if not due:
             return None
-        partitions = tuple(self._numbered(each) for each in found.partitions)
-        return Seal(partitions, self.actions, ((name.slice, fold.end),))
+        actions = rules[due[0].table].actions
+        partitions = tuple(
+            self._numbered(each) for each in due if rules[each.table].actions == actions
+        )
+        return Seal(partitions, actions, ((name.slice, fold.end),))
 
     def _numbered(self, sealed: SealedPartition) -> SealedPartition:
         version = next_free_version(self.storage, sealed.table, sealed.partition, sealed.version)

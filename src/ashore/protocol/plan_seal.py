@@ -23,6 +23,7 @@ class SealRule:
     table: str
     timezone: str
     delay_ms: int
+    actions: tuple[str, ...] = ("success_file",)  # what each seal owes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,11 @@ batch's `now_ms`; *untimed* if it has no event time. What becomes of them:
 | policy | late                 | future               | untimed        |
 |--------|----------------------|----------------------|----------------|
 | rehome | current bucket       | current bucket       | current bucket |
-| keep   | own bucket           | current bucket       | current bucket |
+| keep   | own bucket, see below| current bucket       | current bucket |
 | side   | side, current bucket | side, current bucket | current bucket |
+
+`keep` reaches back `keep_ms` from `now_ms`, as far as the log remembers sealed partitions: what is
+older goes to the side, current bucket.
 
 The current bucket is that of `now_ms`. Side rows get it too, so that a late table has no more
 partitions than time has passed, whatever the records say.
@@ -36,6 +39,7 @@ class Lateness:
     future_max_ms: int
     now_ms: int
     watermark_ms: int | None  # None: nothing was landed yet, nothing is late
+    keep_ms: int | None = None  # how far back `keep` reaches; None: as far as there is
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -61,7 +65,11 @@ def place(event_ms: pa.Int64Array, lateness: Lateness) -> Placement:
         before = lateness.watermark_ms - lateness.after_ms
     limits = pc.min_max(event_ms)
     least, most = limits["min"].as_py(), limits["max"].as_py()
-    is_usual = least is not None and most <= after and (before is None or least >= before)
+    oldest = None
+    if lateness.policy == "keep" and lateness.keep_ms is not None:
+        oldest = lateness.now_ms - lateness.keep_ms
+    floors = [each for each in (before, oldest) if each is not None]
+    is_usual = least is not None and most <= after and all(least >= each for each in floors)
     if is_usual and not event_ms.null_count:
         return Placement(event_ms, None, 0, 0, 0)
 
@@ -71,10 +79,15 @@ def place(event_ms: pa.Int64Array, lateness: Lateness) -> Placement:
     is_future = pc.and_not(pc.fill_null(pc.greater(event_ms, after), none), is_late)
     untimed = event_ms.is_null()
     moved = pc.or_(is_future, untimed)
+    side = None
     if lateness.policy != "keep":
         moved = pc.or_(moved, is_late)
+    if lateness.policy == "side":
+        side = pc.or_(is_late, is_future)
+    if oldest is not None:
+        side = pc.fill_null(pc.less(event_ms, oldest), none)
+        moved = pc.or_(moved, side)
     bucket_ms = pc.if_else(moved, pa.scalar(lateness.now_ms, pa.int64()), event_ms)
-    side = pc.or_(is_late, is_future) if lateness.policy == "side" else None
     return Placement(
         bucket_ms,
         side if side is not None and side.true_count else None,

@@ -20,7 +20,7 @@ from ashore.errors import JobFileInvalid
 from ashore.landing.batch import TableSpec
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.job import MAIN, JobStreams, seal_actions, seal_rules, slice_plan
+from ashore.landing.job import MAIN, JobStreams, seal_address, seal_rules, slice_plan
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
@@ -90,8 +90,8 @@ def assembled(job: Job, spark: SparkSession, progress: Progress) -> Iterator[Ass
             CLOCK,
             progress,
             registers=hive is not None and hive.strategy == "near",
-            effects=_effects(job, storage, registrar, progress, plan.name.slice),
-            sealer=_sealer(job, storage, streams),
+            effects=_effects(job, storage, registrar, progress, streams),
+            sealer=Sealer(storage, lambda: seal_rules(job, streams())),
         )
         yield Assembly(job, plan, parts, streams)
     finally:
@@ -100,7 +100,7 @@ def assembled(job: Job, spark: SparkSession, progress: Progress) -> Iterator[Ass
 
 
 def _effects(
-    job: Job, storage: Storage, registrar: Registrar, progress: Progress, slice_name: str
+    job: Job, storage: Storage, registrar: Registrar, progress: Progress, streams: JobStreams
 ) -> Effects:
     parts = EffectParts(
         job=job.job,
@@ -109,15 +109,9 @@ def _effects(
         progress=progress,
         register=registrar.register,
         mark_sealed=registrar.mark_sealed,
+        address_of=lambda table: seal_address(job, streams(), table),
     )
-    return Effects(parts, slice_name)
-
-
-def _sealer(job: Job, storage: Storage, streams: JobStreams) -> Sealer | None:
-    actions = seal_actions(job)
-    if not actions:
-        return None
-    return Sealer(storage, lambda: seal_rules(job, streams()), actions)
+    return Effects(parts, MAIN)
 
 
 def _log_context(storage: Storage, progress: Progress, slice_name: str) -> LogContext:

@@ -11,7 +11,8 @@ import logging
 import os
 import posixpath
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from hdfs_native import Client, WriteOptions
@@ -38,12 +39,9 @@ _FAILOVER = "dfs.client.failover."
 # A client of its own for calls: it knows one NameNode and answers at once what that one says.
 # Left alone, the library asks a standby fifteen times, for three minutes.
 _ONE_TRY = {f"{_FAILOVER}max.attempts": "0"}
-# An open file outlives a failover: its client knows all NameNodes and asks them for some 30 s.
-_PATIENT = {
-    f"{_FAILOVER}max.attempts": "30",
-    f"{_FAILOVER}sleep.base.millis": "200",
-    f"{_FAILOVER}sleep.max.millis": "2000",
-}
+# An open file outlives a failover: its client knows all NameNodes, and asks them again and again.
+_PAUSE_S = 0.5
+_PAUSE_MAX_S = 1.5 * _PAUSE_S  # as the library strews it
 _NO_OBSERVERS = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
 # The library starts as many threads as there are cores, for each client.
 _CLIENT_THREADS = "2"
@@ -66,10 +64,19 @@ class OpenFile(Protocol):
 
 
 class HdfsStorage:
-    """A Storage under `root`, an absolute path or nothing, as NameNode `namenode` serves it."""
+    """A Storage on HDFS as one NameNode serves it.
 
-    def __init__(self, conf: HdfsConf, namenode: str, root: str) -> None:
+    Arguments:
+        conf: all NameNodes, and how files are made.
+        namenode: the id of the one that is asked.
+        root: an absolute path, or nothing.
+        patience_s: how long a call for a file being written waits for a NameNode to be active.
+
+    """
+
+    def __init__(self, conf: HdfsConf, namenode: str, root: str, patience_s: float = 20.0) -> None:
         self._conf = conf
+        self._patience_s = patience_s
         self._namenode = namenode
         self._root = root
         self._lock = threading.Lock()
@@ -232,7 +239,13 @@ class HdfsStorage:
         with self._lock:
             if self._files is None:
                 others = [each for each in self._conf.namenodes if each != self._namenode]
-                self._files = self._connect([self._namenode, *others], _PATIENT)
+                rounds = int(self._patience_s / _PAUSE_MAX_S)
+                patient = {
+                    f"{_FAILOVER}max.attempts": str(rounds * len(self._conf.namenodes)),
+                    f"{_FAILOVER}sleep.base.millis": str(round(_PAUSE_S * 1000)),
+                    f"{_FAILOVER}sleep.max.millis": str(round(_PAUSE_S * 1000)),
+                }
+                self._files = self._connect([self._namenode, *others], patient)
             return self._files
 
     def _connect(self, namenodes: Sequence[str], settings: dict[str, str]) -> Client:
@@ -264,18 +277,18 @@ class HdfsWriter(GuardedWriter):
         self._size = 0
 
     def _append(self, data: memoryview) -> None:
-        with storage_errors("write", self._path):
+        with _file_errors("write", self._path):
             while data:
                 piece = data[: self._room()]
                 self._open_file().write(piece)
                 self._size += len(piece)
                 data = data[len(piece) :]
-                if self._room() == self._synced_block_size:
+                if self._synced_block_size and self._size % self._synced_block_size == 0:
                     # A sync reaches the last block only: each is synced before the next begins.
                     self._open_file().hsync()
 
     def _finish(self) -> None:
-        with storage_errors("close", self._path):
+        with _file_errors("close", self._path):
             if self._synced_block_size and self._size % self._synced_block_size:
                 self._open_file().hsync()
             self._open_file().close()
@@ -295,6 +308,16 @@ class HdfsWriter(GuardedWriter):
         if self._file is None:
             raise StorageError(f"{self._path} is not open", path=self._path)
         return self._file
+
+
+@contextmanager
+def _file_errors(action: str, path: str) -> Iterator[None]:
+    """Turn errors of an open file into the tree. None says that the file may be gone on with."""
+    try:
+        with storage_errors(action, path):
+            yield
+    except NotApplied as error:
+        raise AnswerUnknown(error.message, path=path) from error
 
 
 def _to_file_stat(path: str, found: HdfsFileStatus) -> FileStat:

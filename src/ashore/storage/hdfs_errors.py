@@ -70,7 +70,8 @@ def _classify(error: OSError | RuntimeError, name: str, text: str) -> type[Stora
         return NotApplied
     if name == "AccessControlException" and _BELOW_A_FILE in text:
         return PathMissing
-    return StorageError
+    # What a NameNode refused it will refuse again. All else is trouble with DataNodes.
+    return StorageError if name else AnswerUnknown
 
 
 def _read(text: str) -> tuple[str, str]:

@@ -1,7 +1,10 @@
 """Sealing and owed effects in the loop: memory storage, recorded batches, a catalog that fails."""
 
 import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -43,14 +46,16 @@ class Job:
         self.source.create("clicks", 1)
         self.catalog = MemoryCatalog()
         self.actions = actions
+        self.address: str | None = None
         self.start()
 
     def start(self) -> None:
         registrar = Registrar(self.catalog, "file:///lake", "shop", lambda _: None)
         registrar.ensure([SPEC])
         parts = EffectParts(
-            "shop", self.storage, self.clock, Quiet(), registrar.register, registrar.mark_sealed
-        )
+            "shop", self.storage, self.clock, Quiet(), registrar.register, registrar.mark_sealed,
+            lambda _table: self.address,
+        )  # fmt: skip
         plan = SlicePlan(
             "memory:", NAME, lambda: {"clicks": SPEC}, frozenset({"clicks"}),
             lambda *_: FirstOffset("earliest"), False,
@@ -67,7 +72,7 @@ class Job:
                 registers=True,
                 effects=Effects(parts, "main"),
                 sealer=Sealer(
-                    self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS)], self.actions
+                    self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS, self.actions)]
                 ),
             ),
         )
@@ -188,6 +193,43 @@ def test_the_seal_of_a_catalog_is_marked_there():
     seal = job.catalog.tables[TABLE].partitions[EIGHT]
     assert seal is not None
     assert (seal.version, seal.rows) == (1, 1)
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Keeps what it is told; answers with an error as often as it was asked to."""
+
+    told: ClassVar[list[dict[str, object]]] = []
+    refusals = 0
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if Listener.refusals:
+            Listener.refusals -= 1
+            self.send_error(503)
+            return
+        Listener.told.append(json.loads(body))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None: ...
+
+
+def test_a_seal_is_told_by_http_until_the_answer_is_success():
+    job = Job(("http",))
+    with HTTPServer(("127.0.0.1", 0), Listener) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        job.address = f"http://127.0.0.1:{server.server_port}/sealed"
+        Listener.told, Listener.refusals = [], 1
+        job.land(END_MS - 5)
+        job.clock.advance(4 * 3_600)
+        job.land(END_MS + DELAY_MS, date="2026-11-22")
+        assert job.loop.tick() is Tick.IDLE
+        assert [owed.action for owed in job.fold.owed.values()] == ["http"]
+        job.clock.advance(PAUSE_S)
+        assert job.loop.tick() is Tick.IDLE
+        server.shutdown()
+    assert job.fold.owed == {}
+    assert [(each["partition"], each["version"]) for each in Listener.told] == [(EIGHT, 1)]
 
 
 def test_a_schema_that_conflicts_is_refused_before_anything_is_written():

@@ -49,3 +49,17 @@ def test_a_watermark_beyond_now_does_not_count_twice():
 def test_unknown_policies_are_refused():
     with pytest.raises(ValueError, match="rehome, keep, side"):
         Lateness("drop", 0, 0, 0, None)
+
+
+def test_keep_reaches_back_only_so_far_and_what_is_older_goes_aside():
+    lateness = Lateness("keep", 1_000, 1_000, 100_000, 100_000, keep_ms=50_000)
+    events = pa.array([100_000, 60_000, 49_999, None], pa.int64())
+    placement = place(events, lateness)
+    assert placement.bucket_ms.to_pylist() == [100_000, 60_000, 100_000, 100_000]
+    assert placement.side is not None
+    assert placement.side.to_pylist() == [False, False, True, False]
+    assert placement.late == 2
+    no_watermark = Lateness("keep", 1_000, 1_000, 100_000, None, keep_ms=50_000)
+    old = place(pa.array([49_999], pa.int64()), no_watermark)
+    assert old.side is not None
+    assert old.side.to_pylist() == [True]

@@ -32,7 +32,7 @@ def rpc(name: str, text: str) -> RuntimeError:
             PathExists,
             "/b",
         ),
-        (RuntimeError('DataTransferError("All nodes failed")'), StorageError, "All nodes failed"),
+        (RuntimeError('DataTransferError("All nodes failed")'), AnswerUnknown, "All nodes"),
     ],
 )
 def test_what_an_error_means(error: Exception, kind: type[StorageError], words: str) -> None:

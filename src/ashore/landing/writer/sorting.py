@@ -98,6 +98,7 @@ class TopicSorter:
             spec.late.future_max_ms,
             order.now_ms,
             dict(order.watermarks).get(spec.table),
+            spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
         self._dead_target = self._make_dead_target(order)
