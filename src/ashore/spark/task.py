@@ -1,8 +1,8 @@
 """What one Spark task does: records in, files out, one row back.
 
 What it promises: the only row that a task yields is its result, so that counts of failed and
-speculative attempts vanish with them. An error that another attempt would meet again comes back
-as a row, not as a failed task.
+speculative attempts vanish with them. An error that another attempt would meet again, or must not
+repeat (a failed sync), comes back as a row, not as a failed task.
 What it must not know: how the driver goes on.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ashore.errors import AshoreError, InvariantBroken, Stopped, StorageError
+from ashore.errors import AshoreError, InvariantBroken, Stopped, StorageError, SyncFailed
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_task
 from ashore.storage.open import open_storage
@@ -31,7 +31,7 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     try:
         storage = open_storage(order.lake, deadline_s=order.deadline_s)
         result = write_task(order, storage, task, batches)
-    except (Stopped, InvariantBroken) as error:
+    except (Stopped, InvariantBroken, SyncFailed) as error:
         yield _row(True, pickle.dumps(error))
     else:
         yield _row(False, result.to_bytes())
