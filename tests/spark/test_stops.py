@@ -59,7 +59,8 @@ def test_a_lake_that_executors_do_not_share_is_found_before_the_first_batch(
 
 def test_ctrl_c_stays_ours(spark: SparkSession) -> None:
     """PySpark takes SIGINT for itself when a session starts; an orderly stop needs it back."""
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    handler = signal.getsignal(signal.SIGINT)  # a process in the background may ignore it
+    assert not str(getattr(handler, "__module__", "")).startswith("pyspark")
 
 
 # --- lost files ----------------------------------------------------------------------------------
