@@ -1,7 +1,7 @@
-"""Write src/ashore/services/jars.toml: what `make lock-jars` runs.
+"""Write src/ashore/services/jars.toml and bench/peers/jars.toml: what `make lock-jars` runs.
 
-What it is: the wanted jars (ROOTS), resolved by PySpark's Ivy, with their checksums.
-What it promises: the list depends on ROOTS and on what the repository serves, on nothing else.
+What it is: the wanted jars (ROOTS, BENCH_ROOTS), resolved by PySpark's Ivy, with their checksums.
+What it promises: a list depends on its roots and on what the repository serves, on nothing else.
 What it must not know: the cache. It resolves in a directory of its own.
 """
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ashore.services.jars import run_ivy, sha256_of
 
-TARGET = Path(__file__).parent.parent / "src" / "ashore" / "services" / "jars.toml"
+ROOT = Path(__file__).parent.parent
+Roots = dict[str, tuple[tuple[str, bool], ...]]
 
 HEADER = """\
 # Jars by set: coordinate = SHA-256. Written by `make lock-jars` (tools/lock_jars.py has the roots).
@@ -23,7 +24,7 @@ HEADER = """\
 # connector of 4.2.0 reads a topic; delegation tokens, which it is there for, were not tried.
 # Hadoop's servers come shaded, so nothing comes with them; without slf4j and a logger behind it
 # they die without a word.
-ROOTS: dict[str, tuple[tuple[str, bool], ...]] = {
+ROOTS: Roots = {
     "hdfs": (
         ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", False),
         ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),
@@ -43,6 +44,24 @@ ROOTS: dict[str, tuple[tuple[str, bool], ...]] = {
         ("org.apache.kafka:kafka-clients:3.9.2", False),
         ("org.apache.commons:commons-pool2:2.12.1", False),
     ),
+}
+
+# What `make bench-peers` needs besides, and `make setup` does not fetch: the rest of Flink comes as
+# a wheel. Its file sinks want Hadoop's client for Parquet, and a zstd.
+BENCH_ROOTS: Roots = {
+    "flink": (
+        ("org.apache.flink:flink-sql-connector-kafka:5.0.0-2.2", False),
+        ("org.apache.flink:flink-sql-parquet:2.3.0", False),
+        ("org.apache.hadoop:hadoop-client-api:3.5.0", False),
+        ("org.apache.hadoop:hadoop-client-runtime:3.5.0", False),
+        ("commons-logging:commons-logging:1.3.2", False),
+        ("com.github.luben:zstd-jni:1.5.7-7", False),
+    ),
+}
+
+TARGETS = {
+    ROOT / "src" / "ashore" / "services" / "jars.toml": ROOTS,
+    ROOT / "bench" / "peers" / "jars.toml": BENCH_ROOTS,
 }
 
 SETTINGS = """\
@@ -83,17 +102,23 @@ def resolve(roots: tuple[tuple[str, bool], ...], work: Path) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    """Resolve all sets and write the list."""
+def render(sets: Roots) -> str:
+    """Resolve the sets and return the list."""
     text = HEADER
-    for name, roots in ROOTS.items():
+    for name, roots in sets.items():
         print(f"resolving {name}", file=sys.stderr)
         with tempfile.TemporaryDirectory() as work:
             jars = resolve(roots, Path(work))
         lines = "".join(f'"{coordinate}" = "{sha256}"\n' for coordinate, sha256 in jars.items())
         text += f"\n[{name}]\n{lines}"
-    TARGET.write_text(text, "utf-8")
-    print(f"wrote {TARGET.name}", file=sys.stderr)
+    return text
+
+
+def main() -> None:
+    """Resolve all sets and write the lists."""
+    for target, sets in TARGETS.items():
+        target.write_text(render(sets), "utf-8")
+        print(f"wrote {target.relative_to(ROOT)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from ashore.protocol.plan_batch import Limits
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage, Storage, is_temporary
+from ashore.storage.open import LakeAddress
 from ashore.testing import (
     Call,
     FakeClock,
@@ -139,7 +140,7 @@ class World:
             return specs()
 
         plan = SlicePlan(
-            lake=storage.describe(),
+            lake=LakeAddress(storage.describe()),
             name=NAME,
             streams=streams,
             named=frozenset({CLICKS, ORDERS}),
@@ -147,7 +148,6 @@ class World:
             skips_gaps=self.skips_gaps,
             limits=Limits(self.batch_records, 1 << 30, 2, 60_000),
             remember_ms=1_000_000,
-            deadline_s=1.0,
         )
         runner = RecordedRunner(source, storage, self.entropy)
         log = LandingLog(LogContext(storage, self.clock, self.entropy), NAME)

@@ -3,6 +3,7 @@
 The job has two lives. The first lands a batch, prepares the next and is killed after the first of
 its moves; the second takes over, finishes that batch, lands the last one and commits. A fault
 strikes at one call of one of them; then a third process finishes, and the table is compared.
+`Scenario` does the same with other lives, on other storages.
 """
 
 import time

@@ -42,5 +42,5 @@ def measured(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[p
     memory_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     context = TaskContext.get()
     task = context.partitionId() if context else 0
-    note = Path(order.lake.removeprefix("file://")) / f"_measured-{order.batch}-{task}"
+    note = Path(order.lake.uri.removeprefix("file://")) / f"_measured-{order.batch}-{task}"
     note.write_text(f"{largest} {memory_kib * 1024}", "utf-8")

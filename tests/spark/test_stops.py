@@ -15,6 +15,7 @@ from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.protocol.entries import Prepare, Skip
 from ashore.spark.reader import KafkaAddress
 from ashore.spark.runner import SparkRunner
+from ashore.storage.open import LakeAddress
 
 
 def test_a_bad_record_stops_the_job_at_once(site: Site) -> None:
@@ -44,10 +45,10 @@ def test_a_lake_that_executors_do_not_share_is_found_before_the_first_batch(
 ) -> None:
     topic = site.topic()
     site.produce(topic, events(0, 3))
-    other = f"file://{tmp_path / 'other'}"
+    other = LakeAddress(f"file://{tmp_path / 'other'}", deadline_s=10)
 
     def astray(_runner: BatchRunner) -> BatchRunner:
-        return SparkRunner(site.spark, KafkaAddress(site.servers, {}), other, 10.0, "astray")
+        return SparkRunner(site.spark, KafkaAddress(site.servers, {}), other, "astray")
 
     with pytest.raises(StorageError) as caught:
         site.writer(site.job_file(table_of(topic)), wrap=astray).drain()

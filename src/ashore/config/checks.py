@@ -19,6 +19,15 @@ LineOf = Callable[[Key], int]
 _ONCE = "each topic matches exactly one item"
 
 
+def check_hdfs(data: object) -> Iterator[Finding]:
+    """Yield the section `hdfs` where the lake is elsewhere. `data` is plain."""
+    lake = data.get("lake") if isinstance(data, dict) else None
+    section = data.get("hdfs") if isinstance(data, dict) else None
+    is_said = isinstance(section, dict) and any(section.values())
+    if is_said and isinstance(lake, str) and lake.startswith("file://"):
+        yield Finding(("hdfs",), f"the lake {lake} is not on HDFS", "remove the key")
+
+
 def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)

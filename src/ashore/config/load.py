@@ -143,6 +143,7 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
         findings += checks.check_item(index, item)
     findings += checks.check_topics(items, line)
     findings += checks.check_tables(items, line)
+    findings += checks.check_hdfs(data)
     source = data.get("source") if isinstance(data, dict) else None
     if isinstance(source, dict) and items and len(items) == len(written):
         findings += checks.check_first_start(source.get("first_start"), items)

@@ -139,6 +139,21 @@ def _catalog(value: object) -> object:
 # --- the job ---------------------------------------------------------------------------------
 
 
+class Hdfs(Section):
+    """How an HDFS is reached and written."""
+
+    conf_dir: NonEmpty | None = Field(
+        default=None,
+        description="The directory that holds `core-site.xml` and `hdfs-site.xml`, where the job "
+        "starts; executors are told what they say. Without: `HADOOP_CONF_DIR`.",
+        examples=["/etc/hadoop/conf"],
+    )
+    options: TextMap = Field(
+        default=FrozenMap[str](),
+        description="Keys of Hadoop, such as `dfs.replication`; they win over the files.",
+    )
+
+
 class Batch(Section):
     """How much one batch takes."""
 
@@ -207,6 +222,13 @@ class Job(Section):
         description="The root of all tables: `file:///path`, `hdfs://nameservice/path`. "
         "`${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
+    )
+    hdfs: Hdfs = Field(default=Hdfs(), description="HDFS only: how it is reached and written.")
+    deadline_ms: PositiveMs = Field(
+        default=60_000,
+        alias="deadline",
+        description="How long one call to the lake may take; on HDFS its NameNodes share it. "
+        "After it the answer is unknown and is settled by looking.",
     )
     source: Source = Field(description="Where records come from.")
     tables: Annotated[tuple[Table, ...], SOME] = Field(

@@ -31,12 +31,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "write file:///path or hdfs://nameservice/path",
     ),
     Unsupported(
-        ("durability",),
-        "disk",
-        "durability: disk is not in this release; a local lake always syncs",
-        "remove the key",
-    ),
-    Unsupported(
         ("tables", "*", "shuffle"),
         "bucket",
         "shuffling by bucket is not in this release",

@@ -18,7 +18,7 @@ from ashore.base.unique import unique
 from ashore.config import Job, match_topics, select_topics
 from ashore.errors import JobFileInvalid, SourceError
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.job import MAIN, load_job_file, tables_of
+from ashore.landing.job import MAIN, lake_of, load_job_file, tables_of
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
@@ -36,10 +36,9 @@ from ashore.protocol.plan_commit import CommitStep
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
-from ashore.storage.open import open_storage
 
 SOURCE_TIMEOUT_S = 5.0  # a person waits
-DEADLINE_S = 30.0
+DEADLINE_S_MAX = 30.0
 WATCH_S_MAX = 15.0
 
 
@@ -78,9 +77,7 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
     kafka = job.source.kafka
     source = KafkaSource(kafka.bootstrap_servers, dict(kafka.options), timeout_s=SOURCE_TIMEOUT_S)
     try:
-        yield OpenJob(
-            job, open_storage(job.lake.reveal(), deadline_s=DEADLINE_S, clock=clock), source, clock
-        )
+        yield OpenJob(job, lake_of(job, DEADLINE_S_MAX).open(clock), source, clock)
     finally:
         source.close()
 

@@ -14,7 +14,7 @@ from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
-from ashore.landing.job import seal_rules, table_spec
+from ashore.landing.job import seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
@@ -156,7 +156,7 @@ def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> t
     """Return what keeps partitions that are over from being sealed."""
     topics = sorted({key.stream for key in fold.shards})
     matched = [topic for topic in topics if any(item.matches(topic) for item in job.tables)]
-    specs = {topic: table_spec(each) for topic, each in match_topics(job, matched).items()}
+    resolved = match_topics(job, matched)
     waiting = {
         key
         for key, state in fold.current().items()
@@ -164,9 +164,9 @@ def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> t
         and found.end > state.next
     }
     idle_after_ms = max(item.seal.idle_after_ms for item in job.tables)
-    tables = {topic: spec.table for topic, spec in specs.items()}
+    tables = {topic: str(each.table) for topic, each in resolved.items()}
     watermarks = plan_watermarks(fold, tables, now_ms, idle_after_ms, waiting)
-    return plan_seal(fold, {}, seal_rules(job, specs), dict(watermarks), now_ms).blocked
+    return plan_seal(fold, {}, seal_rules(job, resolved), dict(watermarks), now_ms).blocked
 
 
 # ---- the source

@@ -18,6 +18,7 @@ from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.storage.open import LakeAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class KeepSpan:
 class BatchOrder:
     """Everything that the tasks of one batch need to know besides their records."""
 
-    lake: str
+    lake: LakeAddress
     name: SliceName
     epoch: int
     batch: int
@@ -74,7 +75,6 @@ class BatchOrder:
     watermarks: tuple[tuple[str, int], ...]
     ranges: tuple[ShardRange, ...]
     tables: tuple[tuple[str, TableSpec], ...]  # stream, its table
-    deadline_s: float
     keep: tuple[KeepSpan, ...] | None = None
 
 

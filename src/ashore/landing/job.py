@@ -6,6 +6,7 @@ landed without a restart.
 What it must not know: how batches run.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +30,8 @@ from ashore.protocol.plan_owed import CATALOG, HTTP, REGISTER, SUCCESS_FILE
 from ashore.protocol.plan_seal import SealRule
 from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
+from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
+from ashore.storage.open import LakeAddress, lake_address
 
 MAIN = "main"  # the one slice, until a job is told to have more
 
@@ -141,6 +144,8 @@ class JobStreams:
         self._ensure = ensure
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, TableSpec] = {}
+        self._seal_rules: tuple[SealRule, ...] = ()
+        self._seal_addresses: dict[str, str] = {}
         self._claimed: set[str] = set()
 
     def __call__(self) -> Mapping[str, TableSpec]:
@@ -158,12 +163,26 @@ class JobStreams:
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
             self._ensure(specs.values())
+            self._seal_rules = seal_rules(self._job, resolved)
+            self._seal_addresses = {
+                str(each.table): each.spec.seal.http
+                for each in resolved.values()
+                if each.spec.seal.http
+            }
             self._specs = specs
         return self._specs
 
     def tables(self) -> list[str]:
         """Return every table claimed so far."""
         return sorted(self._claimed)
+
+    def seal_rules(self) -> tuple[SealRule, ...]:
+        """Return how the tables of the topics that were last looked up are sealed."""
+        return self._seal_rules
+
+    def seal_address(self, table: str) -> str | None:
+        """Return where seals of a table are told by a POST, or None."""
+        return self._seal_addresses.get(table)
 
 
 def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
@@ -179,15 +198,13 @@ def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
     return first_of
 
 
-def seal_rules(job: Job, specs: Mapping[str, TableSpec]) -> tuple[SealRule, ...]:
+def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRule, ...]:
     """Return how the main tables are sealed: those that have partitions of time, and an action."""
-    resolved = match_topics(job, specs)
     rules = {}
-    for topic, spec in specs.items():
-        actions = seal_actions(job, resolved[topic])
+    for each in resolved.values():
+        table, spec, actions = str(each.table), each.spec, seal_actions(job, each)
         if actions and "date" in spec.partition_by:
-            delay_ms = resolved[topic].spec.seal.delay_ms
-            rules[spec.table] = SealRule(spec.table, spec.timezone, delay_ms, actions)
+            rules[table] = SealRule(table, str(spec.timezone), spec.seal.delay_ms, actions)
     return tuple(rules[table] for table in sorted(rules))
 
 
@@ -202,18 +219,19 @@ def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[str, ...]:
     return tuple(actions)
 
 
-def seal_address(job: Job, specs: Mapping[str, TableSpec], table: str) -> str | None:
-    """Return where seals of a table are told by a POST, or None."""
-    resolved = match_topics(job, specs)
-    found = [each.spec.seal.http for each in resolved.values() if str(each.table) == table]
-    return found[0] if found else None
+def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
+    """Return where a job's lake is and how it is reached. Raises JobFileInvalid."""
+    options = {**job.hdfs.options, DURABILITY: job.durability}
+    if job.hdfs.conf_dir:
+        options[CONF_DIR] = job.hdfs.conf_dir
+    return lake_address(job.lake.reveal(), min(job.deadline_ms / 1000, deadline_s_max), options)
 
 
-def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: float) -> SlicePlan:
+def slice_plan(job: Job, lake: LakeAddress, streams: JobStreams, parallelism: int) -> SlicePlan:
     """Return the plan of the job's one slice."""
     seals = [item.seal for item in job.tables]
     return SlicePlan(
-        lake=job.lake.reveal(),
+        lake=lake,
         name=SliceName(job.job, MAIN),
         streams=streams,
         named=frozenset(item.topic for item in job.tables if not item.is_pattern),
@@ -226,6 +244,5 @@ def slice_plan(job: Job, streams: JobStreams, parallelism: int, deadline_s: floa
             idle_after_ms=max(seal.idle_after_ms for seal in seals),
         ),
         remember_ms=max(seal.remember_ms for seal in seals),
-        deadline_s=deadline_s,
         commit_group=job.commit_group,
     )

@@ -206,7 +206,6 @@ def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[Batch
         watermarks=lost.body.watermarks,
         ranges=ranges,
         tables=tuple(sorted((each, specs[each]) for each in {key.stream for key in hulls})),
-        deadline_s=plan.deadline_s,
         keep=tuple(
             KeepSpan(target.table, target.partition, key, offsets) for target, key, offsets in spans
         ),

@@ -44,13 +44,14 @@ from ashore.protocol.plan_batch import (
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class SlicePlan:
     """What a slice is to do: its part of the job file, resolved."""
 
-    lake: str
+    lake: LakeAddress
     name: SliceName
     streams: Callable[[], Mapping[str, TableSpec]]  # which streams to read now, and their tables
     named: frozenset[str]  # streams that must exist
@@ -58,7 +59,6 @@ class SlicePlan:
     skips_gaps: bool
     limits: Limits
     remember_ms: int
-    deadline_s: float
     commit_group: str | None = None  # where next offsets are shown
 
 
@@ -216,7 +216,6 @@ class SliceLoop:
             watermarks=plan.watermarks,
             ranges=plan.ranges,
             tables=tuple(specs),
-            deadline_s=self.plan.deadline_s,
         )
 
     # ---- step 3 and after

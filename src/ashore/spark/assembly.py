@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from ashore.base.clock import SystemClock
+from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
 from ashore.config import Job
@@ -20,7 +20,7 @@ from ashore.errors import JobFileInvalid
 from ashore.landing.batch import TableSpec
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.job import MAIN, JobStreams, seal_address, seal_rules, slice_plan
+from ashore.landing.job import MAIN, JobStreams, lake_of, slice_plan
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
@@ -31,9 +31,7 @@ from ashore.sources.kafka import KafkaSource
 from ashore.spark.reader import KafkaAddress, output_schema
 from ashore.spark.runner import SparkRunner
 from ashore.storage.base import Storage
-from ashore.storage.open import open_storage
 
-DEADLINE_S = 60.0
 SOURCE_TIMEOUT_S = 20.0
 CATALOG_TIMEOUT_S = 10.0
 CLOCK = SystemClock()
@@ -63,59 +61,56 @@ class Assembly:
 
 
 @contextmanager
-def assembled(job: Job, spark: SparkSession, progress: Progress) -> Iterator[Assembly]:
+def assembled(
+    job: Job, spark: SparkSession, progress: Progress, clock: Clock = CLOCK
+) -> Iterator[Assembly]:
     """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet."""
-    lake, kafka, hive = job.lake.reveal(), job.source.kafka, job.catalog.hive
-    storage = open_storage(lake, deadline_s=DEADLINE_S, clock=CLOCK)
+    lake, kafka, hive = lake_of(job), job.source.kafka, job.catalog.hive
+    storage = lake.open(clock)
     address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
     source = KafkaSource(address.bootstrap_servers, address.options, timeout_s=SOURCE_TIMEOUT_S)
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     try:
         registrar = Registrar(
-            catalog, lake, job.job, lambda message: progress.trouble(MAIN, message)
+            catalog, lake.uri, job.job, lambda message: progress.trouble(MAIN, message)
         )
         streams = JobStreams(
             job,
             source,
-            lambda tables: claim_tables(storage, tables, job.job, CLOCK.now_ms()),
+            lambda tables: claim_tables(storage, tables, job.job, clock.now_ms()),
             lambda spec: _refine(spark, spec),
             registrar.ensure,
         )
-        plan = slice_plan(job, streams, spark.sparkContext.defaultParallelism, DEADLINE_S)
+        context = LogContext(
+            storage, clock, unique, on_wait=lambda why: progress.trouble(MAIN, why)
+        )
+        plan = slice_plan(job, lake, streams, spark.sparkContext.defaultParallelism)
         parts = SliceParts(
             storage,
             source,
-            SparkRunner(spark, address, lake, DEADLINE_S, str(plan.name)),
-            LandingLog(_log_context(storage, progress, plan.name.slice), plan.name),
-            CLOCK,
+            SparkRunner(spark, address, lake, str(plan.name)),
+            LandingLog(context, plan.name),
+            clock,
             progress,
             registers=hive is not None and hive.strategy == "near",
-            effects=_effects(job, storage, registrar, progress, streams),
-            sealer=Sealer(storage, lambda: seal_rules(job, streams())),
+            effects=Effects(
+                EffectParts(
+                    job=job.job,
+                    storage=storage,
+                    clock=clock,
+                    progress=progress,
+                    register=registrar.register,
+                    mark_sealed=registrar.mark_sealed,
+                    address_of=streams.seal_address,
+                ),
+                MAIN,
+            ),
+            sealer=Sealer(storage, streams.seal_rules),
         )
         yield Assembly(job, plan, parts, streams)
     finally:
         source.close()
         catalog.close()
-
-
-def _effects(
-    job: Job, storage: Storage, registrar: Registrar, progress: Progress, streams: JobStreams
-) -> Effects:
-    parts = EffectParts(
-        job=job.job,
-        storage=storage,
-        clock=CLOCK,
-        progress=progress,
-        register=registrar.register,
-        mark_sealed=registrar.mark_sealed,
-        address_of=lambda table: seal_address(job, streams(), table),
-    )
-    return Effects(parts, MAIN)
-
-
-def _log_context(storage: Storage, progress: Progress, slice_name: str) -> LogContext:
-    return LogContext(storage, CLOCK, unique, on_wait=lambda why: progress.trouble(slice_name, why))
 
 
 def _refine(spark: SparkSession, spec: TableSpec) -> TableSpec:

@@ -9,6 +9,7 @@ What it must not know: terminals.
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -17,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
 from ashore.landing.job import load_job_file
@@ -67,10 +70,18 @@ class JobProcess:
         self.events.send("starting", job=job.job, lake=str(job.lake))
         spark = start_session(job.job, job.spark.master, job.spark.conf, self._jars)
         try:
-            with assembled(job, spark, self.events) as assembly:
+            with assembled(job, spark, self.events, self._clock()) as assembly:
                 yield assembly
         finally:
             spark.stop()
+
+    def _clock(self) -> Clock:
+        """Return the machine's clock; in drills and benchmarks one that is steered, and say so."""
+        path = os.environ.get(CLOCK_VARIABLE)
+        if not path:
+            return SystemClock()
+        self.events.send("steered_clock", path=path)
+        return SteeredClock(Path(path))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,18 +17,18 @@ from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.spark.reader import KafkaAddress, read_plan
 from ashore.spark.task import RESULT_DDL, land, read_row, write_probe
+from ashore.storage.open import LakeAddress
 
 
 class SparkRunner:
     """The BatchRunner of one slice. `run` by the slice's thread, `cancel` by any."""
 
     def __init__(
-        self, spark: SparkSession, kafka: KafkaAddress, lake: str, deadline_s: float, group: str
+        self, spark: SparkSession, kafka: KafkaAddress, lake: LakeAddress, group: str
     ) -> None:
         self._spark = spark
         self._kafka = kafka
         self._lake = lake
-        self._deadline_s = deadline_s
         self._group = group
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
@@ -50,11 +50,11 @@ class SparkRunner:
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""
         self._join_group("probe")
-        lake, deadline_s = self._lake, self._deadline_s
+        lake = self._lake
         try:
             answers = (
                 self._spark.sparkContext.parallelize([path], 1)
-                .map(lambda each: write_probe(lake, deadline_s, each, content))
+                .map(lambda each: write_probe(lake, each, content))
                 .collect()
             )
         except (PySparkException, Py4JError) as error:

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from ashore.errors import AshoreError, InvariantBroken, Stopped, StorageError, SyncFailed
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_task
-from ashore.storage.open import open_storage
+from ashore.storage.open import LakeAddress
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
 _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
@@ -29,8 +29,7 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     context = TaskContext.get()
     task = context.partitionId() if context else 0
     try:
-        storage = open_storage(order.lake, deadline_s=order.deadline_s)
-        result = write_task(order, storage, task, batches)
+        result = write_task(order, order.lake.open(), task, batches)
     except (Stopped, InvariantBroken, SyncFailed) as error:
         yield _row(True, pickle.dumps(error))
     else:
@@ -45,11 +44,10 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
     raise error if isinstance(error, AshoreError) else InvariantBroken(repr(error))
 
 
-def write_probe(lake: str, deadline_s: float, path: str, content: bytes) -> str:
+def write_probe(lake: LakeAddress, path: str, content: bytes) -> str:
     """Write one file as tasks do; return an empty string, or what went wrong."""
     try:
-        storage = open_storage(lake, deadline_s=deadline_s)
-        writer = storage.open_write(path)
+        writer = lake.open().open_write(path)
         writer.write(content)
         writer.close()
     except StorageError as error:

@@ -57,6 +57,13 @@ class HdfsConf:
         }
 
 
+def resolve_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options that mean the same on a machine without these files. Raises JobFileInvalid."""
+    directory = options.get(CONF_DIR) or os.environ.get("HADOOP_CONF_DIR", "")
+    own = {key: value for key, value in options.items() if key != CONF_DIR}
+    return {**(_load_files(directory) if directory else {}), **own}
+
+
 def load_conf(authority: str, options: Mapping[str, str] | None = None) -> HdfsConf:
     """Return the configuration for `hdfs://authority`. Raises JobFileInvalid.
 

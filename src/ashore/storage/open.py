@@ -8,6 +8,7 @@ What it must not know: job files.
 
 import posixpath
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
@@ -15,7 +16,7 @@ from ashore.errors import JobFileInvalid, NotInstalled
 from ashore.storage.base import Storage
 from ashore.storage.deadline import DeadlineStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
-from ashore.storage.hdfs_conf import HdfsConf, load_conf
+from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
 from ashore.storage.local import LocalStorage
 from ashore.storage.retry import Backoff, RetryingStorage
 
@@ -28,6 +29,34 @@ _SYSTEM_CLOCK = SystemClock()
 _FAILOVER_POLL_S = 2.0  # how often an HDFS without an active NameNode is asked again
 # Which NameNode is active, by their addresses: the next task of this process need not find out.
 _ACTIVE: dict[tuple[str, ...], ActiveServer] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAddress:
+    """Where a lake is and how it is reached: what an executor needs to open it."""
+
+    uri: str
+    deadline_s: float = 60.0
+    options: tuple[tuple[str, str], ...] = ()
+
+    def open(self, clock: Clock = _SYSTEM_CLOCK) -> Storage:
+        """Return the storage there. Raises JobFileInvalid, NotInstalled."""
+        options = dict(self.options)
+        return open_storage(self.uri, deadline_s=self.deadline_s, clock=clock, options=options)
+
+
+def lake_address(uri: str, deadline_s: float, options: Mapping[str, str]) -> LakeAddress:
+    """Return an address that holds on any machine. Raises JobFileInvalid.
+
+    Arguments:
+        uri: as in `open_storage`.
+        deadline_s: how long a call may take.
+        options: of HDFS, see `load_conf`; the files that they name are read here and now.
+
+    """
+    if not uri.startswith(_HDFS):
+        return LakeAddress(uri, deadline_s)
+    return LakeAddress(uri, deadline_s, tuple(sorted(resolve_options(options).items())))
 
 
 def open_storage(

@@ -118,7 +118,7 @@ ERRORS = [
     pytest.param(("lake: file:///data/lake", "lake: file:///"), 2, "lake", "cannot", "directory"),
     pytest.param(("lake: file:///data/lake", "lake: s3://b/a"), 2, "lake", "not in this", "file"),
     pytest.param(
-        ("durability: close", "durability: disk"), 28, "durability", "not in this", "remove"
+        ("durability: close", "hdfs: {conf_dir: /etc/hadoop}"), 28, "hdfs", "not on HDFS", "remove"
     ),
     pytest.param(("shuffle: none", "shuffle: bucket"), 18, "tables[0].shuffle", "release", "none"),
     pytest.param(("catalog: none", "catalog: hiv"), 25, "catalog", "none or", "{hive: {uri"),

@@ -17,6 +17,7 @@ from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
+from ashore.storage.open import LakeAddress
 
 JOB = """\
 job: clicks
@@ -56,7 +57,7 @@ def land(lake: Lake) -> Prepare:
     spec = table_spec(match_topics(lake.job, ["clicks"])["clicks"])
     ranges = tuple(ShardRange(lake.key(shard), OffsetRange(0, end)) for shard in (0, 1))
     order = BatchOrder(
-        lake="memory:///",
+        lake=LakeAddress("memory:///"),
         name=lake.name,
         epoch=lake.epoch,
         batch=0,
@@ -64,7 +65,6 @@ def land(lake: Lake) -> Prepare:
         watermarks=(("ods.clicks", now_ms),),
         ranges=ranges,
         tables=(("clicks", spec),),
-        deadline_s=60.0,
     )
     result = write_task(order, lake.storage, 0, fetch(lake))
     written = merge_results(order, [result])

@@ -11,6 +11,7 @@ from ashore.landing.job import (
     JobStreams,
     check_table,
     first_offset_of,
+    lake_of,
     load_job_file,
     slow_reasons,
     table_spec,
@@ -165,3 +166,18 @@ def test_a_topic_or_a_partition_that_is_gone_is_named():
         check_streams(source.name, chain.fold, smaller)
     with pytest.raises(StreamMissing, match="orders"):
         require_streams(["clicks", "orders"], streams)
+
+
+def test_a_lake_on_hdfs_is_reached_as_the_job_says(tmp_path, monkeypatch):
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        HEAD.replace("file:///data/lake", "hdfs://host:8020/lake")
+        + CLICKS
+        + 'durability: disk\ndeadline: 5s\nhdfs: {options: {dfs.replication: "2"}}\n'
+    )
+    job = load_job_file(path)
+    address = lake_of(job)
+    assert address.deadline_s == 5
+    assert address.options == (("dfs.replication", "2"), ("durability", "disk"))
+    assert lake_of(job, 2).deadline_s == 2, "a person waits less"

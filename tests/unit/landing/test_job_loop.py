@@ -22,6 +22,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
 from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
 
 
@@ -69,9 +70,10 @@ class Job:
     def _slice(self, stream: str) -> SliceLoop:
         name = SliceName("job", stream)
         plan = SlicePlan(
-            "memory:", name, lambda: {stream: spec(f"ods.{stream}")}, frozenset({stream}),
+            LakeAddress("memory:"), name,
+            lambda: {stream: spec(f"ods.{stream}")}, frozenset({stream}),
             lambda _name, _first: FirstOffset("earliest"), False,
-            Limits(4, 1 << 30, 2, 60_000), 1, 1.0,
+            Limits(4, 1 << 30, 2, 60_000), 1,
         )  # fmt: skip
         clock = SystemClock()
         log = LandingLog(LogContext(self.storage, clock, unique), name)

@@ -25,6 +25,7 @@ from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
 from ashore.testing import FakeClock, RecordedRunner, RecordedSource
 
 NAME = SliceName("shop", "main")
@@ -57,9 +58,9 @@ class Job:
             lambda _table: self.address,
         )  # fmt: skip
         plan = SlicePlan(
-            "memory:", NAME, lambda: {"clicks": SPEC}, frozenset({"clicks"}),
+            LakeAddress("memory:"), NAME, lambda: {"clicks": SPEC}, frozenset({"clicks"}),
             lambda *_: FirstOffset("earliest"), False,
-            Limits(1_000, 1 << 30, 1, IDLE_MS), 1, 1.0,
+            Limits(1_000, 1 << 30, 1, IDLE_MS), 1,
         )  # fmt: skip
         self.loop = SliceLoop(
             plan,

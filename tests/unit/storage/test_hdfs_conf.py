@@ -1,5 +1,6 @@
 """Where the NameNodes are, by Hadoop's files and by keys that are handed in."""
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -8,6 +9,7 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.storage.hdfs_conf import HdfsConf, load_conf
+from ashore.storage.open import LakeAddress, lake_address
 
 HA = {
     "dfs.nameservices": "east, west",
@@ -117,3 +119,20 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_text("<configuration>", "utf-8")
     with pytest.raises(JobFileInvalid, match=r"core-site.xml cannot be read"):
         load_conf("host:1", {"conf_dir": str(tmp_path)})
+
+
+def test_an_executor_needs_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_conf(tmp_path, "hdfs-site.xml", {**HA, "dfs.replication": "2"})
+    options = {"conf_dir": str(tmp_path), "dfs.replication": "3", "durability": "disk"}
+    here = lake_address("hdfs://east/lake", 7, options)
+    (tmp_path / "hdfs-site.xml").unlink()
+    there: LakeAddress = pickle.loads(pickle.dumps(here))
+    assert there.open().describe() == "hdfs://east/lake"
+    conf = load_conf("east", dict(there.options))
+    assert (conf.replication, conf.is_synced) == (3, True)
+    assert conf.namenodes == {"nn1": "one:8020", "nn2": "two:8020"}
+
+
+def test_a_local_lake_needs_no_options() -> None:
+    address = lake_address("file:///lake", 7, {"conf_dir": "/nowhere"})
+    assert address == LakeAddress("file:///lake", 7)

@@ -15,6 +15,7 @@ from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.storage.memory import MemoryStorage
+from ashore.storage.open import LakeAddress
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_795_219_200_000 + 20 * 60_000  # 2026-11-21 00:20 UTC, 08:20 in Shanghai
@@ -51,7 +52,7 @@ def an_order(tables=None, partitions=2, *, end=1000, watermarks=(), keep=None):
         for partition in range(partitions)
     ]
     return BatchOrder(
-        lake="memory:///",
+        lake=LakeAddress("memory:///"),
         name=SliceName("job", "main"),
         epoch=3,
         batch=42,
@@ -59,7 +60,6 @@ def an_order(tables=None, partitions=2, *, end=1000, watermarks=(), keep=None):
         watermarks=tuple(watermarks),
         ranges=tuple(ranges),
         tables=tuple(tables.items()),
-        deadline_s=60.0,
         keep=keep,
     )
 
