@@ -26,8 +26,8 @@ MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 # What each event of a job process means. The events themselves are found in the code.
 EVENTS = {
     "starting": "The job file is read; Spark is being started.",
-    "steered_clock": "In drills and benchmarks only: ASHORE_CLOCK is set, so the job's wall time is "
-    "what the file `path` says.",
+    "steered_clock": "In drills and benchmarks only: ASHORE_CLOCK is set, so the job's wall time "
+    "is what the file `path` says.",
     "started": "Spark runs; the log is about to be opened.",
     "step": "A slice begins a step: `open`, `plan`, `write`, `prepare`, `move` or `idle`.",
     "landed": "A batch is readable: rows in main and late tables, files in all. `lag` is how many "

@@ -145,7 +145,7 @@ class JobStreams:
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, TableSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
-        self._seal_addresses: dict[str, str] = {}
+        self._seal_addresses: dict[str, str | None] = {}
         self._claimed: set[str] = set()
 
     def __call__(self) -> Mapping[str, TableSpec]:
@@ -165,9 +165,7 @@ class JobStreams:
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
             self._seal_addresses = {
-                str(each.table): each.spec.seal.http
-                for each in resolved.values()
-                if each.spec.seal.http
+                str(each.table): each.spec.seal.http for each in resolved.values()
             }
             self._specs = specs
         return self._specs
@@ -177,11 +175,13 @@ class JobStreams:
         return sorted(self._claimed)
 
     def seal_rules(self) -> tuple[SealRule, ...]:
-        """Return how the tables of the topics that were last looked up are sealed."""
+        """Return how tables are sealed: those of the topics that were looked up last."""
         return self._seal_rules
 
     def seal_address(self, table: str) -> str | None:
         """Return where seals of a table are told by a POST, or None."""
+        if not self._specs:
+            self()  # what a seal owes may be done before the first batch
         return self._seal_addresses.get(table)
 
 

@@ -30,7 +30,6 @@ from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.reader import KafkaAddress, output_schema
 from ashore.spark.runner import SparkRunner
-from ashore.storage.base import Storage
 
 SOURCE_TIMEOUT_S = 20.0
 CATALOG_TIMEOUT_S = 10.0

@@ -19,6 +19,7 @@ from ashore.landing.job import (
 )
 from ashore.landing.joins import check_streams, plan_join, plan_rejoin, require_streams
 from ashore.protocol.fold import EMPTY
+from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.testing import RecordedSource
 
@@ -106,6 +107,22 @@ def test_a_topic_that_an_expression_finds_later_is_claimed_before_it_is_read(tmp
     assert sorted(streams()) == ["clicks", "log_a"]
     assert streams.tables() == sorted(claimed)
     assert "ods.log_a__late" in claimed
+
+
+def test_how_tables_are_sealed_is_told_without_another_look_at_the_topics(tmp_path):
+    http = CLICKS + '    seal: {delay: 5m, actions: [], http: "http://here/sealed"}\n'
+    source = RecordedSource()
+    source.create("clicks")
+    streams = JobStreams(load(tmp_path, http, LOGS), source, lambda _: None)
+    assert streams.seal_address("ods.clicks") == "http://here/sealed"  # a start may owe it
+    source.is_reachable = False
+    assert streams.seal_rules() == (SealRule("ods.clicks", "UTC", 300_000, ("http",)),)
+    assert streams.seal_address("ods.log_a") is None
+    source.is_reachable = True
+    source.create("log_a")
+    streams()
+    assert [rule.table for rule in streams.seal_rules()] == ["ods.clicks", "ods.log_a"]
+    assert streams.seal_address("ods.log_a") is None
 
 
 def test_shards_join_where_their_policy_says_and_new_ones_at_their_beginning():
