@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Self
 
 from ashore.base.clock import SystemClock
-from ashore.errors import AshoreError
 
 CLOCK_VARIABLE = "ASHORE_CLOCK"  # the path of the file, in the environment of a job process
 
@@ -39,19 +38,16 @@ class Steering:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return what `write` wrote. Raises AshoreError."""
+        """Return what `write` wrote. Raises ValueError."""
         try:
             found = json.loads(path.read_text("utf-8"))
             return cls(int(found["real_ms"]), int(found["shown_ms"]), float(found["speed"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise AshoreError(
-                f"{CLOCK_VARIABLE} names {path}, which steers no clock: {error!r}",
-                hint=f"unset {CLOCK_VARIABLE}: it is for drills and benchmarks",
-            ) from error
+            raise ValueError(f"{path} steers no clock: {error!r}") from error
 
 
 class SteeredClock(SystemClock):
-    """A Clock that follows a file. Raises AshoreError where the file steers nothing."""
+    """A Clock that follows a file. Raises ValueError where the file steers nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

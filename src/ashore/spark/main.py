@@ -81,7 +81,11 @@ class JobProcess:
         if not path:
             return SystemClock()
         self.events.send("steered_clock", path=path)
-        return SteeredClock(Path(path))
+        try:
+            return SteeredClock(Path(path))
+        except ValueError as error:
+            hint = f"unset {CLOCK_VARIABLE}: it is for drills and benchmarks"
+            raise AshoreError(f"{CLOCK_VARIABLE}: {error}", hint=hint) from error
 
 
 def main(arguments: list[str] | None = None) -> int:
