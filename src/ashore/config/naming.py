@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from ashore.config.values import FrozenMap, Refused, Shown, nearest, short
 from ashore.protocol import names
+from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 
 
 def _matching(pattern: str, kind: str, instead: str) -> AfterValidator:
@@ -182,7 +183,6 @@ StartMap = Annotated[
 # --- tables ----------------------------------------------------------------------------------
 
 TOPIC_PLACE = "{topic}"
-DEAD_SUFFIX, LATE_SUFFIX = "__dead", "__late"
 _TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_]{0,99}")
 
 

@@ -14,12 +14,7 @@ from ashore.config.problems import Problem, invalid
 from ashore.config.section import Key, key_text
 from ashore.config.tables import Table
 from ashore.config.values import Refused
-
-DEAD_DDL = (
-    "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
-    "timestamp TIMESTAMP, reason STRING"
-)
-DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY
 
 
 @dataclass(frozen=True, slots=True)

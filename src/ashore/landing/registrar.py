@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
-from ashore.config.resolve import DEAD_DDL, DEAD_PARTITION_BY
 from ashore.errors import CatalogUnreachable
 from ashore.formats import Schema, parse_ddl
 from ashore.formats.ddl import Atom, Field
@@ -19,6 +18,7 @@ from ashore.landing.batch import TableSpec
 from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol import names
 from ashore.protocol.entries import Owed
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
 
 
 class Registrar:
@@ -80,10 +80,10 @@ def catalog_tables(spec: TableSpec, lake: str, job: str) -> list[CatalogTable]:
     schema = Schema((*parse_ddl(spec.schema).fields, *provenance))
     tables = [_table(spec.table, schema, spec.partition_by)]
     if spec.late.policy in {"side", "keep"}:
-        tables.append(_table(f"{spec.table}__late", schema, spec.partition_by))
+        tables.append(_table(spec.table + LATE_SUFFIX, schema, spec.partition_by))
     if spec.on_invalid == "dead_letter":
         dead = parse_ddl(DEAD_DDL)
-        tables.append(_table(f"{spec.table}__dead", dead, DEAD_PARTITION_BY))
+        tables.append(_table(spec.table + DEAD_SUFFIX, dead, DEAD_PARTITION_BY))
     return [
         CatalogTable(
             database=name.split(".")[0],

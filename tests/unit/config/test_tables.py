@@ -4,8 +4,8 @@ import pytest
 from tests.unit.config.texts import first_words, only, problems
 
 from ashore.config import Job, TableName, match_topics, parse_job, select_topics
-from ashore.config.resolve import DEAD_DDL
 from ashore.errors import JobFileInvalid
+from ashore.protocol.side_tables import DEAD_DDL
 
 HEAD = """\
 job: clicks

@@ -12,11 +12,8 @@ import pyarrow as pa
 
 from ashore.formats import BadRow, parse_ddl, to_arrow
 from ashore.landing.writer.runs import Run
+from ashore.protocol.side_tables import DEAD_DDL
 
-DEAD_DDL = (
-    "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
-    "timestamp TIMESTAMP, reason STRING"
-)
 DEAD_SCHEMA = to_arrow(parse_ddl(DEAD_DDL))
 
 

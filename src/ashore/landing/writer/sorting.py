@@ -18,12 +18,13 @@ from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
 from ashore.formats.ddl import Schema
 from ashore.landing.batch import BatchOrder, TableSpec
 from ashore.landing.writer.data_file import Piece, Stretch, highest
-from ashore.landing.writer.dead import DEAD_DDL, DEAD_SCHEMA, build_dead_rows
+from ashore.landing.writer.dead import DEAD_SCHEMA, build_dead_rows
 from ashore.landing.writer.keep import KeepFilter
 from ashore.landing.writer.runs import Run
 from ashore.landing.writer.values import DecodingReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
 from ashore.routing import (
     DEFAULT_PARTITION,
     Bucketer,
@@ -229,7 +230,7 @@ class TopicSorter:
     def _find_target(self, role: Role, values: tuple[str, ...]) -> Target:
         found = self._targets.get((role, values))
         if found is None:
-            suffix = "__late" if role is Role.LATE else ""
+            suffix = LATE_SUFFIX if role is Role.LATE else ""
             columns = self._bucketer.partition_by
             found = self._targets[role, values] = Target(
                 self._spec.table + suffix,
@@ -243,10 +244,10 @@ class TopicSorter:
 
     def _make_dead_target(self, order: BatchOrder) -> Target:
         """Return the partition of bad records: they have no event time, so the batch's counts."""
-        bucketer = Bucketer(("date",), self._spec.timezone, DEAD_SCHEMA)
+        bucketer = Bucketer(DEAD_PARTITION_BY, self._spec.timezone, DEAD_SCHEMA)
         values = bucketer.assign_one(order.now_ms)
         return Target(
-            f"{self._spec.table}__dead",
+            self._spec.table + DEAD_SUFFIX,
             Role.DEAD,
             partition_path(bucketer.partition_by, values),
             _partition_values(bucketer.partition_by, values),

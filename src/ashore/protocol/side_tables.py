@@ -1,0 +1,15 @@
+"""The tables beside a table: late records, and dead letters.
+
+What it is: their names, and the columns and partitions of a dead-letter table.
+What it promises: the same for who checks a job file, writes rows, or tells a catalog.
+What it must not know: when a record goes there.
+"""
+
+LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows
+DEAD_SUFFIX = "__dead"  # of records that are no row
+
+DEAD_DDL = (
+    "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
+    "timestamp TIMESTAMP, reason STRING"
+)
+DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
