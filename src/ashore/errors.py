@@ -9,6 +9,7 @@
     - AnswerUnknown           no answer within the deadline; it may still be applied
     - NotApplied              no server took the call: nothing was applied, nor will be
     - SyncFailed              what was written may not be durable; never repeated, stop
+    - CallsHang               too many calls of this process hang; it makes no more and ends
   + LogError
     - LogDamaged              an entry, snapshot or archive is not what a writer wrote
     - Fenced                  another writer has taken the slice over; do not restart
@@ -111,6 +112,12 @@ class SyncFailed(StorageError):
 
     code = "sync-failed"
     exit_code = 4
+
+
+class CallsHang(StorageError):
+    """So many calls of this process hang that it makes no more: it ends and is started again."""
+
+    code = "calls-hang"
 
 
 class LogError(AshoreError):
@@ -277,8 +284,8 @@ EXIT_CODES: dict[int, str] = {
     2: "the command line or the job file is wrong",
     3: "fenced: another process has taken the job over; do not restart this one",
     4: "stopped for a decision: the hint names the command",
-    5: "`verify` found records lost or duplicated, or files that are not as the log says",
-    6: "`verify` found nothing wrong, but could not check everything",
+    5: "`verify` or a drill found records lost or duplicated, or files that are not as logged",
+    6: "`verify` or a drill found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
     70: "a bug of Ashore: an invariant did not hold",
     130: "interrupted",

@@ -1,0 +1,138 @@
+"""What a drill looks like: a list, a live view, a verdict in figures, a summary of many.
+
+What it promises: with `--json` stdout is one document, the verdict or a list of them.
+What it must not know: how drills work.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ashore.base.units import format_duration
+from ashore.cli.output import escape, out, print_json, print_table, say, talk
+from ashore.drills import Drill, Verdict
+from ashore.drills.recorder import Snapshot
+from ashore.drills.report import Report
+
+LINE_EVERY_S = 5.0  # where there is no terminal
+
+
+def show_drills(drills: Sequence[Drill], *, as_json: bool) -> None:
+    """Print the drills that there are."""
+    if as_json:
+        print_json({"drills": [_describe(drill) for drill in drills]})
+        return
+    columns = dict.fromkeys(("drill", "shows", "short form", "at length"), "left")
+    rows = [[each.name, each.shows, each.short.text, each.long.text] for each in drills]
+    print_table("", columns, rows)
+
+
+def _describe(drill: Drill) -> dict[str, object]:
+    lengths = {
+        name: {"text": length.text, "is_real": length.is_real, "rounds": length.rounds}
+        for name, length in (("short", drill.short), ("long", drill.long))
+    }
+    return {"name": drill.name, "title": drill.title, "shows": drill.shows, **lengths}
+
+
+@dataclass
+class LiveDrill:
+    """Keeps what the drill has told last. Told by any thread."""
+
+    title: str
+    snapshot: Snapshot | None = None
+    told_s: float = 0.0
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Take in how far the drill is."""
+        self.snapshot = snapshot
+        now_s = time.monotonic()
+        if not talk.is_terminal and now_s - self.told_s >= LINE_EVERY_S:
+            self.told_s = now_s
+            say(escape(self._line(snapshot)))
+
+    def render(self) -> RenderableType:
+        """Return what a terminal shows now."""
+        found = self.snapshot
+        if found is None:
+            return Text(f"{self.title}: starting")
+        table = Table(title=self.title, title_justify="left", header_style="bold")
+        cells = {
+            "time": format_duration(1000 * found.at_s),
+            "produced": f"{found.produced:,}",
+            "landed": f"{found.landed:,}",
+            "lag": f"{found.lag:,}",
+            "faults": f"{found.faults:,}",
+            "restarts": f"{found.restarts:,}",
+        }
+        for name in cells:
+            table.add_column(name, justify="right")
+        table.add_row(*cells.values())
+        last = found.last
+        return Group(table, Text(f"{last.kind}: {last.text}" if last else "", style="dim"))
+
+    def _line(self, found: Snapshot) -> str:
+        what = f"; {found.last.kind}: {found.last.text}" if found.last else ""
+        return f"{found.landed:,} of {found.produced:,} landed, {found.faults} faults{what}"
+
+
+@contextmanager
+def shown(title: str, *, quiet: bool) -> Iterator[LiveDrill]:
+    """Show a drill while inside: live on a terminal, a line now and then elsewhere."""
+    view = LiveDrill(title)
+    if quiet:
+        view.told_s = float("inf")
+        yield view
+    elif talk.is_terminal:
+        with Live(get_renderable=view.render, console=talk, refresh_per_second=4):
+            yield view
+    else:
+        say(escape(f"{title} ..."))
+        yield view
+
+
+def show_verdict(verdict: Verdict, report: Report) -> None:
+    """Print one verdict to stdout. The last line is the verdict in words."""
+    figures = verdict.figures
+    out.print(f"[bold]{escape(verdict.drill)}[/]  {escape(verdict.title)}")
+    out.print(f"{escape(verdict.length.text)}; seed {verdict.seed}")
+    columns = dict.fromkeys(_cells(verdict), "right")
+    print_table("", columns, [list(_cells(verdict).values())])
+    if figures.read_twice is not None:
+        out.print(f"read twice, at most: {figures.read_twice:,} of {figures.records:,}")
+    for problem in verdict.problems:
+        out.print(f"[bold]wrong[/] {escape(problem)}")
+    for doubt in verdict.doubts:
+        out.print(f"[bold]not proved[/] {escape(doubt)}")
+    for note in verdict.notes:
+        out.print(f"note: {escape(note)}")
+    out.print(f"page: {report.page_path}")
+    out.print(escape(verdict.summary))
+
+
+def show_summary(verdicts: Sequence[Verdict]) -> None:
+    """Print a row for each verdict to stdout."""
+    rows = [[each.drill, *_cells(each).values(), each.colour] for each in verdicts]
+    names = list(_cells(verdicts[0])) if verdicts else []
+    columns = {"drill": "left", **dict.fromkeys(names, "right"), "verdict": "left"}
+    print_table("", columns, rows)
+
+
+def _cells(verdict: Verdict) -> dict[str, str]:
+    found = verdict.figures
+    return {
+        "records": f"{found.records:,}",
+        "faults": f"{found.faults:,}",
+        "restarts": f"{found.restarts:,}",
+        "lost": f"{found.lost:,}",
+        "duplicated": f"{found.duplicated:,}",
+        "altered": f"{found.altered:,}",
+        "without progress": format_duration(1000 * found.stalled_s),
+        "took": format_duration(1000 * verdict.took_s),
+    }

@@ -1,0 +1,88 @@
+"""The engine: plays one drill and says what came of it.
+
+What it is: `run_drill`: schedule, stage, scenario, checkers, verdict.
+What it promises: whatever happens there is a verdict, but for Ctrl-C; a scenario that breaks off is
+red, and its lakes are checked all the same.
+What it must not know: any one scenario; terminals.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.drills.checkers.progress import longest_stall_s
+from ashore.drills.drill import Drill, Figures, Length, Verdict
+from ashore.drills.recorder import Recorder, Snapshot
+from ashore.drills.stage import RealSites, Stage
+from ashore.errors import AshoreError
+from ashore.testing import FakeClock
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be played."""
+
+    drill: Drill
+    seed: int
+    length: Length
+
+
+def run_drill(
+    order: Order,
+    watch: Callable[[Snapshot], None] = lambda _snapshot: None,
+    real_sites: RealSites | None = None,
+) -> Verdict:
+    """Play a drill to its end and return the verdict.
+
+    Arguments:
+        order: what to play.
+        watch: told after everything that happens, by any thread; must not raise.
+        real_sites: makes sites on real servers; needed where the length is real.
+
+    """
+    machine = SystemClock()
+    clock: Clock = machine if order.length.is_real else FakeClock(monotonic_start_s=0.0)
+    recorder = Recorder(clock, watch)
+    schedule = order.drill.schedule(order.seed, order.length)
+    stage = Stage((order.seed, order.length, schedule), clock, recorder, real_sites)
+    began_ms, began_s = machine.now_ms(), machine.monotonic_s()
+    try:
+        _play(order.drill, stage)
+    finally:
+        stage.abandon()
+    timeline = recorder.timeline(is_simulated=not order.length.is_real)
+    accounts = stage.accounts
+    figures = Figures(
+        records=sum(each.produced for each in accounts),
+        faults=recorder.faults,
+        restarts=recorder.restarts,
+        lost=sum(each.lost for each in accounts),
+        duplicated=sum(each.duplicated for each in accounts),
+        altered=sum(each.altered for each in accounts),
+        stalled_s=round(longest_stall_s(timeline), 3),
+        read_twice=stage.read_twice,
+    )
+    stage.require_proof(figures.faults > 0, "no fault has struck")
+    stage.require_proof(figures.records > 0, "nothing was produced")
+    return Verdict(
+        drill=order.drill.name,
+        title=order.drill.title,
+        seed=order.seed,
+        length=order.length,
+        began_ms=began_ms,
+        took_s=round(machine.monotonic_s() - began_s, 3),
+        figures=figures,
+        problems=tuple(stage.problems),
+        doubts=tuple(stage.doubts),
+        notes=tuple(stage.notes),
+        schedule=schedule,
+        timeline=timeline,
+    )
+
+
+def _play(drill: Drill, stage: Stage) -> None:
+    try:
+        drill.play(stage)
+    except AshoreError as error:
+        stage.require(False, f"the drill broke off: {error.code}: {error.message}")
+    stage.settle_all()

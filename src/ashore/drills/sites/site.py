@@ -1,0 +1,109 @@
+"""The seam between a scenario and where it is played.
+
+What it is: what a scenario asks for: records, lives of the job, the broker gone and back, the lake
+to look at afterwards.
+What it promises: the same scenario can be played in memory within seconds, which is also how its
+checkers are seen to fail, and on real servers.
+What it must not know: scenarios.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ashore.control.jobs import OpenJob
+from ashore.drills.faults.freeze import Freeze
+from ashore.drills.faults.kill import Kill
+from ashore.drills.workloads.numbered import SCHEMA, Produced
+from ashore.errors import check
+from ashore.protocol.names import SliceName
+
+JOB = "drill"
+TOPIC = "clicks"
+TABLE = "ods.clicks"
+NAME = SliceName(JOB, "main")
+KILLED = -9
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOptions:
+    """What differs from drill to drill. Keys of the job file go over what is usual."""
+
+    partitions: int = 3
+    poison_every: int = 0
+    batch_records: int = 1_000
+    interval: str = "1s"
+    table: Mapping[str, object] = field(default_factory=dict)
+    sections: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a process of the job ended: its exit code, and what it said."""
+
+    code: int  # 0: drained; KILLED; else that of an error
+    message: str = ""
+
+
+class Site(Protocol):
+    """One topic, one lake, one job."""
+
+    produced: Produced
+
+    def produce(self, records: int) -> None:
+        """Produce the next records of the workload, and wait until they are there."""
+        ...
+
+    def live(self, *faults: Kill | Freeze) -> End:
+        """Run one process of the job until it is killed, or until everything has landed.
+
+        At most one fault. One whose moment does not come is no fault that has struck.
+        """
+        ...
+
+    def stop_broker(self) -> None:
+        """Kill the broker."""
+        ...
+
+    def start_broker(self) -> None:
+        """Let the broker come back with what it had."""
+        ...
+
+    def opened(self) -> AbstractContextManager[OpenJob]:
+        """Open what checkers look at: the lake without any fault."""
+        ...
+
+    def landed(self) -> int:
+        """Return how many records the log has, dead letters too."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections. Called once."""
+        ...
+
+
+def job_text(lake: str, servers: str, topic: str, options: SiteOptions) -> str:
+    """Return the job file of a drill."""
+    table = {
+        "topic": topic,
+        "table": TABLE,
+        "schema": SCHEMA,
+        "partition_by": ["country"],
+        **options.table,
+    }
+    batch = {"interval": options.interval, "max_records": options.batch_records}
+    check("tables" not in options.sections, "a drill has one table")
+    document = {
+        "job": JOB,
+        "lake": lake,
+        "source": {
+            "kafka": {"bootstrap_servers": servers},
+            "first_start": {"default": "earliest"},
+        },
+        "batch": batch,
+        **options.sections,
+        "tables": [table],
+    }
+    return json.dumps(document, indent=1)

@@ -1,0 +1,68 @@
+"""Step 2 in this process: what Spark's tasks do, without Spark.
+
+What it is: a BatchRunner that hands records of a source to `write_task`, the very function that
+executors run.
+What it promises: real decoding, real files, through the storage that it is given.
+What it must not know: faults.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from ashore.base.unique import Entropy
+from ashore.errors import BatchFailed, StorageError, SyncFailed
+from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.writer import write_task
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import ShardRange
+from ashore.sources.base import Source, StreamShard
+from ashore.sources.fetched import FETCHED
+from ashore.storage.base import Storage
+from ashore.testing.runner import divide
+
+
+class TaskRunner:
+    """The BatchRunner of one slice."""
+
+    def __init__(self, source: Source, storage: Storage, entropy: Entropy) -> None:
+        self._source = source
+        self._storage = storage
+        self._entropy = entropy
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        """See BatchRunner. Task after task, so that calls have the same number in every run."""
+        try:
+            return [
+                write_task(order, self._storage, number, self._fetch(ranges), self._entropy)
+                for number, ranges in enumerate(divide(plan))
+            ]
+        except SyncFailed:
+            raise
+        except StorageError as error:
+            raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
+
+    def probe(self, path: str, content: bytes) -> None:
+        """See BatchRunner."""
+        writer = self._storage.open_write(path)
+        writer.write(content)
+        writer.close()
+
+    def cancel(self) -> None:
+        """See BatchRunner. A batch in memory is over soon."""
+
+    def _fetch(self, ranges: Iterable[ShardRange]) -> Iterator[pa.RecordBatch]:
+        for asked in ranges:
+            stream, shard = asked.key.stream, asked.key.shard
+            found = list(self._source.read_again(StreamShard(stream, shard), asked.offsets))
+            columns = [
+                [stream] * len(found),
+                [int(shard)] * len(found),
+                [each.offset for each in found],
+                [each.timestamp_ms * 1000 for each in found],
+                [each.key for each in found],
+                [each.value for each in found],
+            ]
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED, strict=True)]
+            if found:
+                yield pa.RecordBatch.from_arrays(arrays, schema=FETCHED)

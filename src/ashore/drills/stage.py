@@ -1,0 +1,126 @@
+"""What a scenario has in its hands.
+
+What it is: `Stage`: the length and the schedule, sites to play on, and a way to say what was
+expected and did not happen.
+What it promises: every site that was asked for is checked, by itself, once. A scenario cannot turn
+a drill green: it can only add problems and doubts.
+What it must not know: any one scenario.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from ashore.base.clock import Clock
+from ashore.drills.checkers.exactly_once import Account, check_exactly_once
+from ashore.drills.drill import Length, Schedule
+from ashore.drills.recorder import Recorder
+from ashore.drills.sites.memory import MemorySite
+from ashore.drills.sites.site import TABLE, Site, SiteOptions
+from ashore.errors import check
+from ashore.testing import FakeClock
+
+PROBLEMS_MAX = 50
+
+RealSites = Callable[[int, SiteOptions, Recorder], Site]
+
+
+class Stage:
+    """One drill being played. Used by the thread that plays it."""
+
+    def __init__(
+        self,
+        plan: tuple[int, Length, Schedule],
+        clock: Clock,
+        recorder: Recorder,
+        real_sites: RealSites | None,
+    ) -> None:
+        self.seed, self.length, self.schedule = plan
+        self.recorder = recorder
+        self.problems: list[str] = []
+        self.doubts: list[str] = []
+        self.notes: list[str] = []
+        self.accounts: list[Account] = []
+        self.read_twice: int | None = None
+        self._clock = clock
+        self._real_sites = real_sites
+        self._open: list[Site] = []
+        self._made = 0
+
+    # ---- for scenarios
+
+    def site(self, options: SiteOptions | None = None) -> Site:
+        """Return a new site, real or in memory as the length says."""
+        if not self.length.is_real:
+            return self.memory_site(options)
+        check(self._real_sites is not None, "a real drill needs real servers")
+        make = self._real_sites or _refuse
+        return self._take(make(self._next_seed(), options or SiteOptions(), self.recorder))
+
+    def memory_site(self, options: SiteOptions | None = None) -> MemorySite:
+        """Return a new site in memory, whatever the length says."""
+        clock = self._clock
+        if not isinstance(clock, FakeClock):
+            clock = FakeClock(monotonic_start_s=0.0)
+        site = MemorySite(self._next_seed(), options or SiteOptions(), clock, self.recorder)
+        self._take(site)
+        return site
+
+    def drain(self, site: Site) -> None:
+        """Run one process of the job without a fault: it must land what is left, and end well."""
+        end = site.live()
+        self.require(end.code == 0, f"the last process ended with {end.code}: {end.message}")
+
+    def require(self, condition: bool, problem: str) -> None:
+        """Turn the drill red unless `condition` holds."""
+        if not condition and len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(problem)
+
+    def require_proof(self, condition: bool, doubt: str) -> None:
+        """Keep the drill from being green unless `condition` holds."""
+        if not condition and len(self.doubts) < PROBLEMS_MAX:
+            self.doubts.append(doubt)
+
+    def settle(self, site: Site, what: str = "") -> Account:
+        """Check a site and let go of it: nothing happens there any more."""
+        self._open.remove(site)
+        with ExitStack() as stack:
+            stack.callback(site.close)
+            opened = stack.enter_context(site.opened())
+            self.recorder.sample(site.produced.total, site.landed())
+            account = check_exactly_once(opened, site.produced, TABLE)
+        self.recorder.settled()
+        self.accounts.append(account)
+        where = f"{what}: " if what else ""
+        for problem in account.problems:
+            self.require(False, f"{where}{problem}")
+        for doubt in account.doubts:
+            self.require_proof(False, f"{where}{doubt}")
+        return account
+
+    # ---- for the engine
+
+    def settle_all(self) -> None:
+        """Check every site that the scenario has left."""
+        for site in self._left():
+            self.settle(site)
+
+    def abandon(self) -> None:
+        """Let go of every site, after a failure."""
+        for site in self._left():
+            self._open.remove(site)
+            site.close()
+
+    def _left(self) -> Sequence[Site]:
+        return list(self._open)
+
+    def _take(self, site: Site) -> Site:
+        self._open.append(site)
+        return site
+
+    def _next_seed(self) -> int:
+        self._made += 1
+        return self.seed * 1_000 + self._made
+
+
+def _refuse(_seed: int, _options: SiteOptions, _recorder: Recorder) -> Site:
+    raise LookupError("no real servers")

@@ -1,0 +1,1 @@
+"""Workloads: records whose identity and content a checker can compute again."""

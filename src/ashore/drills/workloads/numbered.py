@@ -1,0 +1,91 @@
+"""Records with a number: what was produced can be computed again from a seed.
+
+What it is: `Numbered`, the records of one topic, and `Produced`, how many there are.
+What it promises: record n of a partition is always the same bytes; its number is its offset, for
+nothing else is produced to the topic. Poisoned records are invalid in one of many forms.
+What it must not know: where records go.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+COUNTRIES = ("CN", "DE", "IN")
+SCHEMA = "id BIGINT, ts BIGINT, country STRING, text STRING"
+START_MS = 1_795_000_000_000  # where a FakeClock begins
+Row = tuple[int, int, str, str]  # id, ts, country, text
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The records of one topic. `poison_every`: one in so many is no row of the table; 0: none."""
+
+    topic: str
+    seed: int
+    partitions: int = 3
+    poison_every: int = 0
+
+    def row(self, partition: int, number: int) -> Row:
+        """Return the row that a record becomes."""
+        record = number * self.partitions + partition
+        text = f"{zlib.crc32(b'%d %d' % (self.seed, record)):08x}"
+        return record, START_MS + record, COUNTRIES[record % len(COUNTRIES)], text
+
+    def value(self, partition: int, number: int) -> bytes:
+        """Return the bytes of a record."""
+        record, ts_ms, country, text = self.row(partition, number)
+        value = b'{"id": %d, "ts": %d, "country": "%b", "text": "%b"}' % (
+            record,
+            ts_ms,
+            country.encode(),
+            text.encode(),
+        )
+        return poison(value, record) if self.is_poisoned(partition, number) else value
+
+    def is_poisoned(self, partition: int, number: int) -> bool:
+        """Tell whether a record is invalid."""
+        if not self.poison_every:
+            return False
+        return (number * self.partitions + partition) % self.poison_every == 0
+
+
+@dataclass(slots=True)
+class Produced:
+    """How many records of a workload each partition holds."""
+
+    workload: Numbered
+    counts: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.counts = [0] * self.workload.partitions
+
+    @property
+    def total(self) -> int:
+        """How many records there are."""
+        return sum(self.counts)
+
+    def deal(self, records: int) -> Iterator[tuple[int, bytes]]:
+        """Yield partition and value of the next records, and count each once it is taken."""
+        for turn in range(records):
+            partition = turn % self.workload.partitions
+            yield partition, self.workload.value(partition, self.counts[partition])
+            self.counts[partition] += 1
+
+
+def poison(value: bytes, record: int) -> bytes:
+    """Return bytes that are no row of SCHEMA: one of the forms that topics really hold."""
+    document = json.loads(value)
+    forms = (
+        value[: len(value) // 2],  # cut off
+        b"",
+        b"\x00" + record.to_bytes(4, "big") + value,  # framed by a schema registry
+        value + b"}",
+        b"[%b]" % value,
+        json.dumps({**document, "id": "many"}).encode(),
+        json.dumps({**document, "ts": {"ms": 1}}).encode(),
+        value.replace(b'"text"', b"\xff\xfe"),  # no UTF-8
+        b'{"id": %d' % record + b"0" * 30 + b"}",  # beyond 64 bits
+        b"null",
+    )
+    return forms[record // 10 % len(forms)]

@@ -1,0 +1,57 @@
+"""Every scenario in memory: green as it is, red when the protocol is broken."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.drills.mutants import MUTANTS
+
+from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
+
+NAMES = [drill.name for drill in SCENARIOS]
+SEED = 11
+
+
+def rehearsal(drill: Drill) -> Length:
+    """Return a length that is played within a second, in memory whatever the drill needs."""
+    short = drill.short
+    rounds, records = min(short.rounds, 4), min(short.records, 240)
+    return replace(short, rounds=rounds, records=records, is_real=False)
+
+
+def rehearse(name: str) -> Verdict:
+    drill = next(each for each in SCENARIOS if each.name == name)
+    return run_drill(Order(drill, SEED, rehearsal(drill)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drill_is_green(name: str) -> None:
+    verdict = rehearse(name)
+    assert verdict.exit_code == 0, (verdict.problems, verdict.doubts)
+    assert verdict.figures.faults > 0
+    assert verdict.figures.records > 0
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_broken_protocol_turns_it_red(
+    name: str, mutant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MUTANTS[mutant](monkeypatch)
+    verdict = rehearse(name)
+    assert verdict.exit_code == 5
+    assert verdict.problems
+    if mutant == "skip a move":
+        assert verdict.figures.lost > 0
+    if mutant in ("move twice under two names", "prepare twice"):
+        assert verdict.figures.duplicated > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_faults_follow_from_seed_and_length(name: str) -> None:
+    drill = next(each for each in SCENARIOS if each.name == name)
+    for length in (drill.short, drill.long, drill.long.for_minutes(7)):
+        schedule = drill.schedule(SEED, length)
+        assert schedule == drill.schedule(SEED, length)
+        assert schedule, "no fault is planned"
+        assert max(each.round for each in schedule) < length.rounds
+        assert [each.round for each in schedule] == sorted(each.round for each in schedule)
