@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
+from ashore.landing.archive import archive_log
 from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import claim_tables
@@ -190,6 +192,18 @@ class Process:
                     return error
                 self.loop.parts.clock.sleep(1.0)
         raise Broken("the job never comes to an end")
+
+
+def keep_house(world: World, storage: Storage) -> None:
+    """Archive what can be archived, and clean without any patience."""
+    archive_log(storage, NAME)
+    clean(world, storage)
+
+
+def clean(world: World, storage: Storage) -> None:
+    now_and_ttl = (world.clock.now_ms(), 0)
+    fold = read_log(storage, NAME)
+    apply_cleaning(storage, plan_cleaning(storage, NAME, fold, TABLES, now_and_ttl))
 
 
 def memory_world() -> World:

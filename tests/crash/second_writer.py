@@ -11,12 +11,13 @@ from typing import TypeVar
 
 from tests.crash.harness import (
     NAME,
-    TABLES,
     Reference,
     World,
     check_end,
     check_readers,
+    clean,
     finish,
+    keep_house,
     memory_world,
     reference,
     require,
@@ -24,8 +25,6 @@ from tests.crash.harness import (
 from tests.crash.storage_calls import Case
 
 from ashore.errors import Fenced
-from ashore.landing.archive import archive_log
-from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log_reader import read_log
 from ashore.storage import Storage
 from ashore.testing import (
@@ -72,18 +71,6 @@ def new_world() -> World:
     world = memory_world()
     world.batch_records = BATCH_RECORDS
     return world
-
-
-def keep_house(world: World, storage: Storage) -> None:
-    """Archive what can be archived, and clean without any patience."""
-    archive_log(storage, NAME)
-    clean(world, storage)
-
-
-def clean(world: World, storage: Storage) -> None:
-    now_and_ttl = (world.clock.now_ms(), 0)
-    fold = read_log(storage, NAME)
-    apply_cleaning(storage, plan_cleaning(storage, NAME, fold, TABLES, now_and_ttl))
 
 
 def land_everything(world: World) -> None:

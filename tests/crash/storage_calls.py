@@ -11,32 +11,32 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.crash.harness import (
+    TRIES,
     Process,
     Reference,
     World,
     check_readers,
     finish,
+    keep_house,
     memory_world,
     reference,
     require,
 )
 
+from ashore.errors import AshoreError, StorageError
 from ashore.storage import DeadlineStorage
 from ashore.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
     Fault,
-    FaultyStorage,
     Hang,
     LateEffect,
     ProcessStopped,
     StopProcess,
 )
 
-LIVES = 2
 FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
-DEADLINE_S = 0.05
 Case = tuple[str, Callable[[], None]]
 
 
@@ -79,18 +79,86 @@ def late_strikes(times: int) -> Iterator[Strike]:
         yield Strike(f"late at the end, {how}", late(None, stops=stops), "at the end")
 
 
+@dataclass(frozen=True)
+class Life:
+    """One process of a job: what ends it before all has landed, or what it does afterwards."""
+
+    ends: tuple[Fault, ...] = ()
+    keeps_house: bool = False
+
+    def live(self, world: World, process: Process) -> AshoreError | ProcessStopped | None:
+        """Land, and keep house; return what ended it before its time."""
+        ended = process.run()
+        if ended is not None or not self.keeps_house:
+            return ended
+        for _ in range(TRIES):
+            try:
+                keep_house(world, process.storage)
+            except StorageError as error:
+                ended = error
+            except ProcessStopped as stopped:
+                return stopped
+            else:
+                return None
+        return ended
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The lives of a job, each call of which a fault may strike."""
+
+    new_world: Callable[[], World]
+    lives: tuple[Life, ...]
+    deadline_s: float  # of the calls in a case where one hangs
+
+    def number_calls(self) -> list[list[Call]]:
+        """Return the calls of each life without a fault."""
+        world, calls = self.new_world(), []
+        for life in self.lives:
+            process = world.start(life.ends)
+            life.live(world, process)
+            calls.append(process.faulty.calls)
+        return calls
+
+    def run_case(self, strike: Strike, struck: int, call: Call, expected: Reference) -> None:
+        """Strike at one call of the life `struck`, and compare what is there in the end."""
+        world = self.new_world()
+        if strike.arrives == "at open":
+            world.release_when_opened()
+        hung: list[Process] = []
+        for number, life in enumerate(self.lives):
+            faults = list(strike.faults(call.number)) if number == struck else []
+            process = self._start(world, [*faults, *life.ends], strike)
+            ended = life.live(world, process)
+            is_well = ended is None or isinstance(ended, ProcessStopped)
+            require(is_well, f"it has not got over one fault: {ended!r}")
+            if number == struck:
+                require(faults[0] in process.faulty.fired, "the fault has not struck")
+                found = process.faulty.calls[call.number - 1]
+                require(found.kind == call.kind, f"the fault has struck at a {found.kind}")
+                hung += [process] if strike.hangs else []
+            if hung and strike.arrives == "at open":
+                world.pending.add(LateEffect(1, after=None), process.faulty.release_hangs)
+            if strike.arrives == "when the process has ended":
+                release(hung)
+            check_readers(world.machine)
+        finish(world, expected)
+        if hung:
+            release(hung)
+            finish(world, expected)
+
+    def _start(self, world: World, faults: list[Fault], strike: Strike) -> Process:
+        if not strike.hangs:
+            return world.start(faults)
+        return world.start(faults, wrap=lambda faulty: DeadlineStorage(faulty, self.deadline_s))
+
+
+TWO_LIVES = Scenario(memory_world, (Life((FIRST_LIFE_ENDS,)), Life()), deadline_s=0.05)
+
+
 def number_calls() -> list[list[Call]]:
     """Return the calls of each life without a fault."""
-    world, calls = memory_world(), []
-    for life in range(LIVES):
-        process = world.start(life_ends(life))
-        process.run()
-        calls.append(process.faulty.calls)
-    return calls
-
-
-def life_ends(life: int) -> list[Fault]:
-    return [FIRST_LIFE_ENDS] if life == 0 else []
+    return TWO_LIVES.number_calls()
 
 
 def cases(strike: Strike) -> Iterator[Case]:
@@ -100,45 +168,14 @@ def cases(strike: Strike) -> Iterator[Case]:
         for call in calls:
 
             def run(life: int = life, call: Call = call) -> None:
-                run_case(memory_world(), strike, (life, call.number), expected)
+                TWO_LIVES.run_case(strike, life, call, expected)
 
-            what = f"life {life}, call {call.number}: {call.kind} {call.path}"
-            yield f"{strike.name} at {what}", run
-
-
-def run_case(world: World, strike: Strike, place: tuple[int, int], expected: Reference) -> None:
-    struck, number = place
-    if strike.arrives == "at open":
-        world.release_when_opened()
-    hung: list[Process] = []
-    for life in range(LIVES):
-        faults = list(strike.faults(number)) if life == struck else []
-        process = start(world, [*faults, *life_ends(life)], strike)
-        ended = process.run()
-        is_well = ended is None or isinstance(ended, ProcessStopped)
-        require(is_well, f"it has not got over one fault: {ended!r}")
-        if life == struck:
-            require(faults[0] in process.faulty.fired, "the fault has not struck")
-            hung += [process] if strike.hangs else []
-        if hung and strike.arrives == "at open":
-            world.pending.add(LateEffect(1, after=None), process.faulty.release_hangs)
-        if strike.arrives == "when the process has ended":
-            release(hung)
-        check_readers(world.machine)
-    finish(world, expected)
-    if hung:
-        release(hung)
-        finish(world, expected)
+            yield describe(strike, life, call), run
 
 
-def start(world: World, faults: list[Fault], strike: Strike) -> Process:
-    if not strike.hangs:
-        return world.start(faults)
-    return world.start(faults, wrap=with_deadline)
-
-
-def with_deadline(faulty: FaultyStorage) -> DeadlineStorage:
-    return DeadlineStorage(faulty, DEADLINE_S)
+def describe(strike: Strike, life: int, call: Call) -> str:
+    """Return a case in words."""
+    return f"{strike.name} at life {life}, call {call.number}: {call.kind} {call.path}"
 
 
 def release(hung: Sequence[Process]) -> None:

@@ -23,7 +23,7 @@ from tests.crash.harness import (
     reference,
     require,
 )
-from tests.crash.storage_calls import LIVES, Case, life_ends
+from tests.crash.storage_calls import TWO_LIVES, Case
 
 from ashore.errors import AnswerUnknown
 from ashore.storage import LocalStorage
@@ -39,6 +39,7 @@ from ashore.testing import (
     StopProcess,
 )
 
+LIVES = len(TWO_LIVES.lives)
 ROOT = "/data/lake"
 T = TypeVar("T")
 READS = {"stat", "read", "list_names"}
@@ -51,7 +52,7 @@ def disk_world(disk: SimulatedDisk, clock: FakeClock) -> World:
 def start_life(world: World, disk: SimulatedDisk, life: int) -> Process:
     """Start a process whose system calls are those of `disk`."""
     storage = LocalStorage(ROOT, disk)
-    return world.start_on(FaultyStorage(storage, life_ends(life), pending=world.pending))
+    return world.start_on(FaultyStorage(storage, TWO_LIVES.lives[life].ends, pending=world.pending))
 
 
 def run_lives(lives: int, *, can_rename: bool) -> tuple[World, SimulatedDisk]:
@@ -154,7 +155,7 @@ class GivenUpStorage(FaultyStorage):
     """Answers for a call that hangs, as a deadline does, and looks around once files are moved."""
 
     def __init__(self, disk: HangingDisk, life: int, look: Callable[[], None]) -> None:
-        super().__init__(LocalStorage(ROOT, disk), life_ends(life))
+        super().__init__(LocalStorage(ROOT, disk), TWO_LIVES.lives[life].ends)
         self._disk = disk
         self._look = look
 

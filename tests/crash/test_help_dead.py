@@ -9,6 +9,7 @@ from tests.crash.harness import (
     check_end,
     check_readers,
     check_table,
+    clean,
     find_failures,
     finish,
     history,
@@ -17,7 +18,7 @@ from tests.crash.harness import (
     report,
     require,
 )
-from tests.crash.second_writer import FrozenStorage, clean
+from tests.crash.second_writer import FrozenStorage
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
 from ashore.landing.log_reader import read_log

@@ -4,8 +4,16 @@ from collections.abc import Callable
 
 import pytest
 from tests.crash import second_writer
-from tests.crash.harness import NAME, World, find_failures, memory_world, report, walk
-from tests.crash.second_writer import OTHERS, WAKING, begun_world, keep_house, land_everything
+from tests.crash.harness import (
+    NAME,
+    World,
+    find_failures,
+    keep_house,
+    memory_world,
+    report,
+    walk,
+)
+from tests.crash.second_writer import OTHERS, WAKING, begun_world, land_everything
 
 from ashore.errors import Fenced, StorageError
 from ashore.landing import log

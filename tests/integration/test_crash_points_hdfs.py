@@ -1,0 +1,130 @@
+"""The crash points of the landing loop again, on a real HDFS: a subset, no kind of call left out.
+
+The exhaustive suite is `tests/crash`. Here each fault strikes the first call of a kind, one in the
+middle and the last, of three processes: one is killed before it prepares, one in its moves, and one
+finishes, archives and cleans.
+"""
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from tests.crash import storage_calls
+from tests.crash.harness import (
+    CLICKS,
+    ORDERS,
+    Reference,
+    World,
+    explain,
+    reference,
+    report,
+    value,
+)
+from tests.crash.storage_calls import Life, Scenario, Strike
+
+from ashore.landing import log, mover
+from ashore.protocol import names
+from ashore.services.hdfs import Hdfs
+from ashore.sources.base import StreamShard
+from ashore.storage import open_storage
+from ashore.testing import Call, FakeClock, Hang, LateEffect, RecordedSource, StopProcess
+from ashore.testing.faults import STORAGE_CALLS, FailAfterEffect, FailBefore
+
+LIVES = (
+    Life((StopProcess(3, kind="close", when="after"),)),  # the last file of the second batch
+    Life((StopProcess(2, kind="move", when="after"),)),  # its first move
+    Life(keeps_house=True),
+)
+STRIKES = (
+    "fails before",
+    "fails after",
+    "stops before",
+    "stops after",
+    "late at the next call, 1 times",
+    "late at the next call, and stops, 2 times",
+    "late at the next open, 2 times",
+    "late at the end, and stops, 1 times",
+    "hangs, at open",
+    "hangs, when the process has ended",
+)
+DEADLINE_S = 5.0  # a close takes a quarter of a second, and many close at once
+CASES_AT_ONCE = 24  # they wait most of the time
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_log() -> Iterator[None]:
+    """Let the calls be the same in every run, and few entries be enough for an archive."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mover, "PARALLEL_MOVES", 1)
+        patch.setattr(log, "SNAPSHOT_EVERY", 4)
+        patch.setattr(names, "ARCHIVE_ENTRIES", 2)
+        yield
+
+
+def build_source(clock: FakeClock) -> RecordedSource:
+    """Three batches of two records: one file, two files (one of dead records), one file."""
+    source = RecordedSource(clock=clock)
+    source.create(CLICKS, 1)
+    source.create(ORDERS, 1)
+    source.append(StreamShard(CLICKS, "0"), *map(value, (0, 2, 1, 3, 4)))
+    return source
+
+
+@pytest.fixture(scope="module")
+def scenario(hdfs: Hdfs) -> Scenario:
+    def new_world() -> World:
+        clock = FakeClock(monotonic_start_s=0.0)
+        uri = f"{hdfs.uri}/crash/{uuid.uuid4().hex}"
+        storage = open_storage(uri, options=hdfs.client_options())
+        return World(storage, build_source(clock), clock, batch_records=2)
+
+    return Scenario(new_world, LIVES, DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def expected(scenario: Scenario) -> Reference:
+    return reference(scenario.new_world())
+
+
+@pytest.fixture(scope="module")
+def places(scenario: Scenario) -> list[tuple[int, Call]]:
+    """Return the calls that are struck: of each kind the first, one in the middle and the last."""
+    made = [(life, call) for life, calls in enumerate(scenario.number_calls()) for call in calls]
+    of_kind = {kind: [each for each in made if each[1].kind == kind] for kind in STORAGE_CALLS}
+    assert all(of_kind.values()), "the job does not make every kind of call"
+    return [
+        found[index]
+        for kind, found in sorted(of_kind.items())
+        for index in sorted({0, len(found) // 2, len(found) - 1})
+    ]
+
+
+def find_strike(name: str) -> Strike:
+    return {each.name: each for each in storage_calls.strikes()}[name]
+
+
+def test_every_kind_of_fault_strikes_every_kind_of_call(places: list[tuple[int, Call]]) -> None:
+    faults = [find_strike(name).faults(1)[0] for name in STRIKES]
+    assert {type(fault) for fault in faults} == {
+        FailBefore, FailAfterEffect, LateEffect, Hang, StopProcess,
+    }  # fmt: skip
+    assert {fault.times for fault in faults if isinstance(fault, LateEffect)} == {1, 2}
+    assert {fault.when for fault in faults if isinstance(fault, StopProcess)} == {"before", "after"}
+    assert {call.kind for _, call in places} == STORAGE_CALLS
+    assert {life for life, _ in places} == set(range(len(LIVES)))
+
+
+@pytest.mark.parametrize("name", STRIKES)
+def test_calls_of_every_kind(
+    scenario: Scenario, expected: Reference, places: list[tuple[int, Call]], name: str
+) -> None:
+    strike = find_strike(name)
+
+    def run(place: tuple[int, Call]) -> str | None:
+        life, call = place
+        what = storage_calls.describe(strike, life, call)
+        return explain(what, lambda: scenario.run_case(strike, life, call, expected))
+
+    with ThreadPoolExecutor(CASES_AT_ONCE) as pool:
+        report(filter(None, pool.map(run, places)))
