@@ -16,6 +16,7 @@ from ashore.protocol.entries import (
     Commit,
     Draft,
     Entry,
+    Failed,
     Join,
     Joined,
     Open,
@@ -269,6 +270,7 @@ closings = st.builds(
     registered=st.booleans(),
     owed=_many(st.builds(Owed, texts, texts, texts, texts)),
     done=_many(texts),
+    failed=_many(st.builds(Failed, texts, numbers, numbers, texts)),
 )
 shard_reads = st.builds(
     ShardRead,

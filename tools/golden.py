@@ -16,6 +16,7 @@ from ashore.protocol.entries import (
     Closing,
     Commit,
     Draft,
+    Failed,
     Join,
     Joined,
     Open,
@@ -64,6 +65,7 @@ def build_golden() -> dict[str, bytes]:
         Join((Joined(KEY, _STREAM, 100, "latest"), Joined(OTHER, _STREAM, 0, "earliest"))), None
     )
     log.add(_prepare(), None)
+    in_vain = log.draft(Commit("idle"), Closing(2, 1, 1, False, (REGISTER,), (), (_FAILED,)))
     log.add(Commit("idle"), Closing(2, 1, 1, registered=False, owed=(REGISTER,), done=()))
     log.add(
         Seal(
@@ -86,6 +88,7 @@ def build_golden() -> dict[str, bytes]:
         Closing(8, 1, 0, registered=True, owed=(), done=()),
     )
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
+    files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
         files[f"entry-{kind}.json"] = data
@@ -93,6 +96,7 @@ def build_golden() -> dict[str, bytes]:
     return files
 
 
+_FAILED = Failed("register", 2, START_MS + 2_500, "no metastore answers")
 _STREAM = "Vf3l8Qm2TJeXvI0n8y1c2A"
 
 
@@ -101,12 +105,14 @@ class _Log:
         self.fold: Fold = EMPTY
         self.entries: list[tuple[str, bytes]] = []
 
-    def add(self, body: Body, closing: Closing | None = None) -> None:
+    def draft(self, body: Body, closing: Closing | None = None) -> Draft:
         number = self.fold.end + 1
         epoch = max(self.fold.epoch, 1)
         written_ms = START_MS + 1000 * number
-        draft = Draft(number, f"{number:032x}", epoch, written_ms, self.fold.last, closing, body)
-        entry, data = write_entry(draft)
+        return Draft(number, f"{number:032x}", epoch, written_ms, self.fold.last, closing, body)
+
+    def add(self, body: Body, closing: Closing | None = None) -> None:
+        entry, data = write_entry(self.draft(body, closing))
         self.fold = extend(self.fold, entry)
         self.entries.append((entry.kind, data))
 

@@ -2,7 +2,8 @@
 
 What it is: `Effects`, which does owed effects: success files, catalog calls, HTTP calls.
 What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
-what is not done stays owed in the log, and is tried again after a pause.
+what is not done stays owed in the log, with how often it was tried, and is tried again after a
+pause.
 What it must not know: when an effect became due.
 """
 
@@ -12,16 +13,19 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.landing.committer import Progress
 from ashore.protocol import names
-from ashore.protocol.entries import Owed
+from ashore.protocol.entries import Failed, Owed
+from ashore.protocol.plan_owed import Tried
 from ashore.storage.base import Storage
 
 PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow batches
 HTTP_TIMEOUT_S = 5.0
+ERROR_LENGTH_MAX = 300  # it goes into the log with each try
 
 Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
 MarkSealed = Callable[[Sequence[Owed]], None]  # as `Register`: one call, repeatable
@@ -30,11 +34,14 @@ Post = Callable[[str, bytes], None]
 
 def post_json(url: str, body: bytes) -> None:
     """Send one POST request. Raises OSError where it is not answered with success."""
-    request = urllib.request.Request(  # noqa: S310 - the address comes from the job file
-        url, data=body, headers={"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S):  # noqa: S310 - as above
-        pass
+    try:
+        request = urllib.request.Request(  # noqa: S310 - the address comes from the job file
+            url, data=body, headers={"Content-Type": "application/json"}, method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=HTTP_TIMEOUT_S):  # noqa: S310 - as above
+            pass
+    except (HTTPException, ValueError) as error:  # no HTTP comes back, or the address is none
+        raise OSError(f"the POST was not answered: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +65,14 @@ class Effects:
         self._parts = parts
         self._slice = slice_name
         self._paused_until_s: dict[str, float] = {}  # by action
-        self.failures = 0
 
-    def pay(self, owed: Sequence[Owed]) -> frozenset[str]:
-        """Try effects; return the ids of those that are done. Never raises but SyncFailed."""
+    def pay(self, owed: Sequence[Owed]) -> Tried:
+        """Try effects, but those that failed a moment ago. Never raises but SyncFailed."""
         by_action: dict[str, list[Owed]] = defaultdict(list)
         for each in owed:
             by_action[each.action].append(each)
         done: set[str] = set()
+        failed: list[Failed] = []
         for action, effects in sorted(by_action.items()):
             if self._parts.clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
                 continue
@@ -74,11 +81,12 @@ class Effects:
             except SyncFailed:
                 raise
             except (AshoreError, OSError) as error:
-                self.failures += 1
                 self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
-                what = f"{len(effects)} x {action} put off: {error}"
+                now_ms, said = self._parts.clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
+                failed.append(Failed(action, 1, now_ms, said))
+                what = f"{len(effects)} x {action} put off: {said}"
                 self._parts.progress.trouble(self._slice, what)
-        return frozenset(done)
+        return Tried(frozenset(done), tuple(failed))
 
     def _do(self, action: str, effects: Sequence[Owed]) -> set[str]:
         match action:

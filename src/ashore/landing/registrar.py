@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
-from ashore.errors import CatalogUnreachable
+from ashore.errors import CatalogError
 from ashore.formats import Schema, parse_ddl
 from ashore.formats.ddl import Atom, Field
 from ashore.landing.batch import TableSpec
@@ -35,9 +35,9 @@ class Registrar:
         self._ensured: set[str] = set()
 
     def ensure(self, specs: Iterable[TableSpec]) -> None:
-        """Make the tables known, main, late and dead. Raises SchemaConflict, CatalogError.
+        """Make the tables known, main, late and dead. Raises SchemaConflict.
 
-        A catalog that does not answer is told of them with their first partition.
+        A catalog that is away, or not in order, is told of them with their first partition.
         Requires: the tables' directories exist.
         """
         for spec in specs:
@@ -46,7 +46,7 @@ class Registrar:
         try:
             for name in sorted(self._tables.keys() - self._ensured):
                 self._ensure(name)
-        except CatalogUnreachable as error:
+        except CatalogError as error:
             self._on_trouble(f"tables are not in the catalog yet: {error.message}")
 
     def register(self, table: str, partitions: Sequence[str]) -> None:

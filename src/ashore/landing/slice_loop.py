@@ -9,13 +9,14 @@ What it must not know: Spark, Kafka, other slices.
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ashore.base.clock import Clock
 from ashore.errors import (
     AshoreError,
     BatchFailed,
+    CallsHang,
     OffsetsGone,
     OffsetsWentBack,
     SourceError,
@@ -41,6 +42,7 @@ from ashore.protocol.plan_batch import (
     plan_batch,
     plan_watermarks,
 )
+from ashore.protocol.plan_owed import NOTHING_CLOSED, find_due, settle
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
@@ -110,7 +112,7 @@ class SliceLoop:
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land.
 
-        Raises what stops the slice (Fenced, Stopped, LogDamaged, SyncFailed) and what may pass
+        Raises what ends the slice (see `stops_slice`: Fenced, Stopped, ...) and what may pass
         (StorageError, SourceError, BatchFailed); after the latter call `tick` again.
         """
         if self._must_open:
@@ -249,17 +251,15 @@ class SliceLoop:
 
         What cannot be done now stays owed: the closing says so.
         """
-        effects, closing, known = self.parts.effects, self._closing, self.parts.log.fold.owed
-        due = (*known.values(), *(closing.owed if closing else ()))
+        effects, known = self.parts.effects, self.parts.log.fold.owed
+        closing = self._closing or NOTHING_CLOSED
+        due = find_due(known, closing)
         if effects is None or not due:
             return
         self.parts.log.look()
-        done = effects.pay(due)
-        if not done:
-            return
-        closing = closing or Closing(None, 0, 0, False, (), ())
-        left = tuple(each for each in closing.owed if each.id not in done)
-        self._closing = replace(closing, owed=left, done=tuple(sorted(done & known.keys())))
+        tried = effects.pay(due)
+        if tried.done or tried.failed:
+            self._closing = settle(known, closing, tried)
 
     def _seal(self, waiting: Collection[ShardKey]) -> None:
         """Seal the partitions that are complete. `waiting`: shards that have more to read."""
@@ -329,6 +329,6 @@ def _went_back(outcome: WentBack) -> OffsetsWentBack:
 
 def stops_slice(error: AshoreError) -> bool:
     """Tell whether an error ends a slice, rather than being ridden out by another `tick`."""
-    if isinstance(error, SyncFailed):
+    if isinstance(error, SyncFailed | CallsHang):
         return True
     return not isinstance(error, StorageError | SourceError | BatchFailed)

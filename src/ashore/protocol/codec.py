@@ -2,7 +2,8 @@
 
 What it promises: `decode(type, encode(value)) == value`; decoding is strict and total: a missing
 or unknown key, a wrong type or a broken invariant raises Malformed with the place, never another
-error. Classes marked `positional` become arrays, the others objects.
+error. Classes marked `positional` become arrays, the others objects; a key `added` later is left
+out while it says nothing, so that older bytes stay as they were.
 What it must not know: which records there are.
 """
 
@@ -11,7 +12,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, field, fields, is_dataclass
 from enum import StrEnum
 
 from ashore.errors import InvariantBroken, check, fail
@@ -48,6 +49,15 @@ def positional(cls: type[T]) -> type[T]:
 _POSITIONAL: set[type] = set()
 
 
+_ADDED = "added"
+
+
+def added(default: T) -> T:
+    """Make a field of an object that earlier bytes do not have: then, it has its default."""
+    made: T = field(default=default, metadata={_ADDED: True})
+    return made
+
+
 def encode(value: object) -> Json:
     """Return the JSON value of dataclasses, tuples, strings, integers, booleans and None."""
     if value is None or isinstance(value, bool | int | str):
@@ -63,7 +73,12 @@ def encode(value: object) -> Json:
 
 def encode_object(value: "DataclassInstance") -> dict[str, Json]:
     """Return the fields of a dataclass as a JSON object, in their order."""
-    return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    pairs = ((each, getattr(value, each.name)) for each in fields(value))
+    return {each.name: encode(found) for each, found in pairs if not _is_left_out(each, found)}
+
+
+def _is_left_out(of: "Field[object]", value: object) -> bool:
+    return _ADDED in of.metadata and value == of.default
 
 
 def decode(wanted: type[T], value: Json, place: str = "") -> T:
@@ -135,6 +150,7 @@ def _dataclass_reader(wanted: type) -> Reader:
     hints = typing.get_type_hints(wanted)
     readers = {field.name: _reader(hints[field.name]) for field in fields(wanted)}
     in_order = list(readers.values())
+    defaults = {each.name: each.default for each in fields(wanted) if _ADDED in each.metadata}
 
     def build(arguments: list[object], place: str) -> object:
         try:
@@ -152,11 +168,15 @@ def _dataclass_reader(wanted: type) -> Reader:
     def read_object(value: Json, place: str) -> object:
         if not isinstance(value, dict):
             raise Malformed(place, f"{_shorten(value)} is not an object")
-        if value.keys() != readers.keys():
-            odd = sorted(value.keys() ^ readers.keys())
+        left_out = defaults.keys() - value.keys()
+        if value.keys() != readers.keys() - left_out:
+            odd = sorted(value.keys() ^ (readers.keys() - left_out))
             raise Malformed(place, f"unknown or missing keys: {', '.join(odd)}")
-        read = [reader(value[name], f"{place}.{name}") for name, reader in readers.items()]
-        return build(read, place)
+        read = {name: readers[name](value[name], f"{place}.{name}") for name in value}
+        for name in defaults.keys() - left_out:
+            if read[name] == defaults[name]:
+                raise Malformed(f"{place}.{name}", "it says nothing, so it is left out")
+        return build([read[name] if name in read else defaults[name] for name in readers], place)
 
     return read_array if wanted in _POSITIONAL else read_object
 

@@ -41,6 +41,16 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """Tries of owed effects that failed, since the entry before. They stay owed."""
+
+    action: str  # of these effects: they are tried together
+    times: int
+    last_ms: int  # the writer's clock at the last of them
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Closing:
     """How the effects of the one unclosed entry ended, and which owed ones are done by now."""
 
@@ -50,6 +60,7 @@ class Closing:
     registered: bool  # its partitions are in the catalog, those that are owed aside
     owed: tuple[Owed, ...]
     done: tuple[str, ...]  # ids of owed effects
+    failed: tuple[Failed, ...] = codec.added(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,17 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Failing:
+    """A kind of owed effects that has been tried in vain so far."""
+
+    action: str
+    since_ms: int
+    times: int
+    last_ms: int
+    error: str  # of the last try
+
+
+@dataclass(frozen=True, slots=True)
 class Unclosed:
     """The one entry whose effects may not have happened yet."""
 
@@ -98,6 +109,7 @@ class Fold:
         default_factory=lambda: MappingProxyType({})
     )
     owed: Mapping[str, Owed] = field(default_factory=lambda: MappingProxyType({}))
+    failing: Mapping[str, Failing] = field(default_factory=lambda: MappingProxyType({}))
     counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unclosed: Unclosed | None = None
     base: int = -1  # number of the snapshot that the fold began with
@@ -197,10 +209,27 @@ def _close(fold: Fold, entry: Entry) -> Fold:
     unknown = [done for done in closing.done if done not in fold.owed]
     if unknown:
         _damaged(entry, f"{unknown[0]} is done but was never owed")
-    owed = {owed.id: owed for owed in closing.owed}
     kept = {key: value for key, value in fold.owed.items() if key not in closing.done}
-    partitions = _register(fold, closing, unclosed, kept | owed)
-    return replace(fold, unclosed=None, owed=kept | owed, partitions=partitions)
+    owed = kept | {owed.id: owed for owed in closing.owed}
+    try:
+        failing = _fail(fold.failing, closing, {each.action for each in owed.values()})
+    except _Refused as refused:
+        _damaged(entry, str(refused))
+    partitions = _register(fold, closing, unclosed, owed)
+    return replace(fold, unclosed=None, owed=owed, failing=failing, partitions=partitions)
+
+
+def _fail(before: Mapping[str, Failing], closing: Closing, owed: set[str]) -> Mapping[str, Failing]:
+    """Return what has been tried in vain. `owed`: the actions of which something still is."""
+    failing = {action: each for action, each in before.items() if action in owed}
+    for failed in closing.failed:
+        _require(failed.action in owed, f"{failed.action} failed, and nothing of it is owed")
+        _require(failed.times > 0, f"{failed.action} failed {failed.times} times")
+        known = failing.get(failed.action) or Failing(failed.action, failed.last_ms, 0, 0, "")
+        failing[failed.action] = replace(
+            known, times=known.times + failed.times, last_ms=failed.last_ms, error=failed.error
+        )
+    return failing
 
 
 def _register(

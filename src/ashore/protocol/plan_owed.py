@@ -1,15 +1,52 @@
 """Effects that may be finished after their entry was closed: registration, success files, calls.
 
-What it is: `plan_owed`, from the unclosed entry of a fold.
+What it is: `plan_owed`, from the unclosed entry of a fold; `settle`, from what was tried since.
 What it promises: pure; from the log alone, so that whoever finishes the entry owes the same. An
 effect that is owed already is not owed twice.
 What it must not know: how an effect is done.
 """
 
-from ashore.protocol.entries import Owed, Prepare, Reland, Seal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ashore.protocol.entries import Closing, Failed, Owed, Prepare, Reland, Seal
 from ashore.protocol.fold import Fold
 
 REGISTER, SUCCESS_FILE, CATALOG, HTTP = "register", "success_file", "catalog", "http"
+
+
+NOTHING_CLOSED = Closing(None, 0, 0, registered=False, owed=(), done=())
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of owed effects that were tried. What is neither was not tried."""
+
+    done: frozenset[str]
+    failed: tuple[Failed, ...] = ()
+
+
+def find_due(known: Mapping[str, Owed], closing: Closing) -> tuple[Owed, ...]:
+    """Return what is owed once `closing` is written. `known`: by the fold."""
+    left = (each for each in known.values() if each.id not in closing.done)
+    return (*left, *closing.owed)
+
+
+def settle(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
+    """Return a closing that tells also what was tried since it was made."""
+    due = find_due(known, closing)
+    owed = {each.action for each in due if each.id not in tried.done}
+    failed = {each.action: each for each in closing.failed if each.action in owed}
+    for each in tried.failed:
+        before = failed.get(each.action)
+        times = each.times + (before.times if before else 0)
+        failed[each.action] = replace(each, times=times)
+    return replace(
+        closing,
+        owed=tuple(each for each in closing.owed if each.id not in tried.done),
+        done=tuple(sorted({*closing.done, *(tried.done & known.keys())})),
+        failed=tuple(failed[action] for action in sorted(failed)),
+    )
 
 
 def plan_owed(fold: Fold, *, registers: bool) -> tuple[Owed, ...]:

@@ -11,7 +11,7 @@ from ashore.errors import check
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
-from ashore.protocol.fold import Fold, PartitionState, ShardState
+from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class _Document:
     owed: tuple[Owed, ...]
     counters: tuple[tuple[str, int], ...]
     checksum: str
+    failing: tuple[Failing, ...] = codec.added(())
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -50,6 +51,7 @@ def write_snapshot(fold: Fold) -> bytes:
         owed=tuple(fold.owed[key] for key in sorted(fold.owed)),
         counters=tuple(sorted(fold.counters.items())),
         checksum="",
+        failing=tuple(fold.failing[key] for key in sorted(fold.failing)),
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -72,6 +74,7 @@ def read_snapshot(data: bytes) -> Fold:
         watermarks=dict(document.watermarks),
         partitions={(state.table, state.partition): state for state in document.partitions},
         owed={owed.id: owed for owed in document.owed},
+        failing={each.action: each for each in document.failing},
         counters=dict(document.counters),
         base=document.number,
     )

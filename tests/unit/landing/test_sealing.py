@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 from ashore.base.unique import unique
-from ashore.catalogs import MemoryCatalog
-from ashore.errors import SchemaConflict
+from ashore.catalogs import CatalogTable, MemoryCatalog, TableChange
+from ashore.errors import CatalogError, SchemaConflict
 from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.committer import Quiet
 from ashore.landing.effects import PAUSE_S, EffectParts, Effects
@@ -20,6 +20,7 @@ from ashore.landing.registrar import Registrar, catalog_tables
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick
 from ashore.protocol.entries import Seal
+from ashore.protocol.fold import Failing
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_seal import SealRule
@@ -173,17 +174,63 @@ def test_a_catalog_that_is_away_delays_registration_and_stops_nothing():
     job.loop.tick()
     assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
     assert not job.fold.partitions[TABLE, EIGHT].registered
-    assert job.loop.parts.effects.failures == 1  # it is not asked again at every batch
+    since_ms, why = job.clock.now_ms(), "the catalog in memory is away"
+    assert job.fold.failing == {  # it is not asked again at every batch
+        "register": Failing("register", since_ms, 1, since_ms, why)
+    }
+    job.clock.advance(1)
     job.start()  # another process: what is owed is part of the log
     job.loop.tick()
     assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
+    assert job.fold.failing == {"register": Failing("register", since_ms, 2, since_ms + 1000, why)}
     job.catalog.is_reachable = True
     job.clock.advance(PAUSE_S)
     job.loop.tick()
     assert job.registered() == {EIGHT}
-    assert job.fold.owed == {}
+    assert job.fold.owed == job.fold.failing == {}
     assert job.fold.partitions[TABLE, EIGHT].registered
     assert job.fold.unclosed is None
+
+
+def test_an_outage_costs_one_entry_a_try_and_none_in_between():
+    job = Job()
+    job.catalog.is_reachable = False
+    job.land(END_MS - 5)
+    job.loop.tick()
+    end = job.fold.end
+    job.clock.advance(PAUSE_S - 1)
+    job.loop.tick()
+    assert job.fold.end == end
+    job.clock.advance(1)
+    job.loop.tick()
+    job.loop.tick()
+    assert job.fold.end == end + 1
+    assert job.fold.failing["register"].times == 2
+
+
+def test_what_was_done_is_not_done_again_before_the_log_says_so():
+    job = Job()
+    job.catalog.is_reachable = False
+    job.land(END_MS - 5)
+    job.catalog.is_reachable = True
+    job.clock.advance(PAUSE_S)
+    job.land(END_MS - 4)
+    calls = job.catalog.calls
+    assert job.loop.tick() is Tick.IDLE
+    assert job.catalog.calls == calls
+    assert job.fold.owed == {}
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://127.0.0.1:1/\n", "ftp://127.0.0.1:1/"])
+def test_an_address_that_cannot_be_told_anything_stays_owed(address: str):
+    job = Job(("http",))
+    job.address = address
+    job.land(END_MS - 5)
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    assert job.loop.tick() is Tick.IDLE
+    assert [owed.action for owed in job.fold.owed.values()] == ["http"]
+    assert job.fold.failing["http"].error
 
 
 def test_the_seal_of_a_catalog_is_marked_there():
@@ -243,3 +290,19 @@ def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
     grown = replace(SPEC, schema="date STRING, ts BIGINT, more STRING")
     Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([grown])
     assert "more" in catalog.tables[TABLE].table.columns.names
+
+
+class BrokenCatalog(MemoryCatalog):
+    """A metastore that answers, and whose database is away."""
+
+    def ensure_table(self, table: CatalogTable) -> TableChange:
+        raise CatalogError(f"MetaException: {table.full_name}: no database connection")
+
+
+def test_a_catalog_that_is_not_in_order_stops_no_job_from_starting():
+    troubles: list[str] = []
+    registrar = Registrar(BrokenCatalog(), "file:///lake", "shop", troubles.append)
+    registrar.ensure([SPEC])
+    assert "no database connection" in troubles[0]
+    with pytest.raises(CatalogError):  # it stays owed, and status tells why
+        registrar.register(TABLE, [EIGHT])

@@ -113,3 +113,21 @@ def test_a_huge_or_deep_value_is_named_shortly():
 def test_what_has_no_form_is_a_bug(value: object):
     with pytest.raises(InvariantBroken):
         codec.encode(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    name: str
+    extra: tuple[int, ...] = codec.added(())
+
+
+def test_a_key_that_was_added_later_is_left_out_while_it_says_nothing():
+    assert codec.encode(Grown("a")) == {"name": "a"}
+    assert codec.decode(Grown, {"name": "a"}) == Grown("a")
+    full = {"name": "a", "extra": [1]}
+    assert codec.encode(Grown("a", (1,))) == full
+    assert codec.decode(Grown, full) == Grown("a", (1,))
+    with pytest.raises(Malformed, match="extra: it says nothing"):
+        codec.decode(Grown, {"name": "a", "extra": []})
+    with pytest.raises(Malformed, match="missing keys: name"):
+        codec.decode(Grown, {"extra": [1]})

@@ -18,6 +18,7 @@ from ashore.protocol.entries import (
     Closing,
     Entry,
     EntryInvalid,
+    Failed,
     Joined,
     Owed,
     Prepare,
@@ -29,11 +30,12 @@ from ashore.protocol.entries import (
     seal_bytes,
 )
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Target
-from ashore.protocol.fold import PartitionState, ShardState
+from ashore.protocol.fold import Failing, PartitionState, ShardState
 from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
+ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -46,8 +48,7 @@ def test_the_bytes_are_the_golden_ones(name: str):
 
 
 def test_there_is_a_golden_file_of_every_kind_and_no_other():
-    kinds = {f"entry-{kind}.json" for kind in KINDS}
-    expected = kinds | {"snapshot.json", "archive.gz", "log.jsonl"}
+    expected = {*ENTRIES, "snapshot.json", "archive.gz", "log.jsonl"}
     assert {path.name for path in DIRECTORY.iterdir()} == expected == set(GOLDEN)
 
 
@@ -182,13 +183,24 @@ def test_a_prepare_of_ten_thousand_files_fits():
 PAGE = (Path(__file__).parents[3] / "docs/formats/landing-log.md").read_text()
 
 
-@pytest.mark.parametrize("name", [*(f"entry-{kind}.json" for kind in KINDS), "snapshot.json"])
+@pytest.mark.parametrize("name", [*ENTRIES, "snapshot.json"])
 def test_the_format_page_shows_the_golden_files(name: str):
     assert f"```json\n{(DIRECTORY / name).read_text().rstrip()}\n```" in PAGE
 
 
 DESCRIBED = [
-    *(*KINDS.values(), Entry, Closing, Owed, Joined, ShardRead, Query, SealedPartition),
+    *(
+        *KINDS.values(),
+        Entry,
+        Closing,
+        Owed,
+        Failed,
+        Failing,
+        Joined,
+        ShardRead,
+        Query,
+        SealedPartition,
+    ),
     *(Target, DataFile, FileSpan, ShardState, PartitionState),
 ]
 

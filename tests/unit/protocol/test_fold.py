@@ -9,6 +9,7 @@ from ashore.errors import LogDamaged
 from ashore.protocol.entries import (
     Closing,
     Commit,
+    Failed,
     Join,
     Joined,
     Open,
@@ -22,6 +23,7 @@ from ashore.protocol.entries import (
     Skip,
 )
 from ashore.protocol.files import Role
+from ashore.protocol.fold import Failing
 from ashore.protocol.positions import OffsetRange, ShardRange
 
 KEY, OTHER = key_of(0), key_of(1)
@@ -151,6 +153,39 @@ def test_what_is_owed_stays_until_it_is_done(chain: Chain):
     chain.prepare(Part(KEY, 1, {9: 1}), done=[OWED.id])
     assert chain.fold.owed == {}
     assert chain.fold.partitions[TABLE, EIGHT].registered
+
+
+def test_tries_in_vain_are_counted_until_what_was_tried_is_done(chain: Chain):
+    def fail(times: int, last_ms: int, error: str) -> None:
+        failed = (Failed("register", times, last_ms, error),)
+        chain.append(chain.draft(Commit("x"), replace(NO_CLOSING, failed=failed)))
+
+    chain.append(
+        chain.draft(
+            Commit("x"),
+            replace(chain.closing(owed=[OWED]), failed=(Failed("register", 1, 7, "away"),)),
+        )
+    )
+    fail(2, 9, "refused")
+    chain.open()
+    assert chain.fold.failing == {"register": Failing("register", 7, 3, 9, "refused")}
+    chain.add(chain.batch(), done=[OWED.id])
+    assert chain.fold.failing == {}
+    chain.commit()
+    chain.prepare(owed=[OWED])
+    assert chain.fold.failing == {}  # what fails is another thing than what is owed
+
+
+@pytest.mark.parametrize(
+    ("failed", "reason"),
+    [
+        (Failed("http", 1, 7, "away"), "http failed, and nothing of it is owed"),
+        (Failed("register", 0, 7, "away"), "register failed 0 times"),
+    ],
+)
+def test_a_failure_that_cannot_have_been(chain: Chain, failed: Failed, reason: str):
+    closing = replace(chain.closing(owed=[OWED]), failed=(failed,))
+    refuse(chain, reason, closing=closing)
 
 
 def test_a_done_effect_that_was_never_owed(chain: Chain):

@@ -5,14 +5,16 @@ from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 
 from ashore.errors import InvariantBroken
 from ashore.protocol.entries import (
+    Commit,
     EntryInvalid,
+    Failed,
     Owed,
     Seal,
     SealedPartition,
     open_bytes,
     seal_bytes,
 )
-from ashore.protocol.fold import EMPTY, forget_sealed
+from ashore.protocol.fold import EMPTY, Failing, forget_sealed
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
 EIGHT, NINE = target_of(8).partition, target_of(9).partition
@@ -40,6 +42,15 @@ def test_a_snapshot_is_the_fold_and_says_where_it_ends():
     chain.commit()
     fold = read_snapshot(write_snapshot(chain.fold))
     assert fold == replace(chain.fold, base=chain.fold.end)
+
+
+def test_what_failed_is_part_of_a_snapshot():
+    chain = landed(8)
+    closing = chain.closing(owed=[Owed("http:1", "http", TABLE, EIGHT)])
+    failed = (Failed("http", 2, START_MS, "away"),)
+    chain.append(chain.draft(Commit("idle"), replace(closing, failed=failed)))
+    fold = read_snapshot(write_snapshot(chain.fold))
+    assert fold.failing == {"http": Failing("http", START_MS, 2, START_MS, "away")}
 
 
 def test_a_snapshot_of_an_unclosed_fold_or_of_nothing_is_refused():
