@@ -41,8 +41,9 @@ def _show_slice(each: SliceStatus) -> None:
     if each.counters:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)
         out.print(f"counted {counters or 'nothing odd'}")
-    if each.owed:
-        out.print(f"owed {', '.join(each.owed[:5])}" + (" ..." if len(each.owed) > 5 else ""))
+    if each.owed_by_action:
+        owed = ", ".join(f"{one.effects:,} x {one.action}" for one in each.owed_by_action)
+        out.print(f"owed {escape(owed)}")
     out.print()
     rows = [
         [f"{shard.stream}/{shard.shard}", *map(_count, (shard.next, shard.end, shard.lag))]

@@ -6,7 +6,8 @@ not answer (what only Kafka knows is None then).
 What it must not know: terminals; whether a job process is alive: a log does not tell.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ashore.base.units import format_duration
@@ -35,7 +36,7 @@ INTERVAL_MS_MIN = 1_000
 class Warned:
     """Something that somebody should look at."""
 
-    kind: str  # kafka | unclosed | replaced | missing | gap | went_back | held_up
+    kind: str  # kafka | unclosed | owed | replaced | missing | gap | went_back | held_up
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
     hint: str
@@ -83,6 +84,18 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class OwedStatus:
+    """Effects of one kind that are still to be done."""
+
+    action: str  # register | success_file | catalog | http
+    effects: int  # how many are owed
+    tries: int  # that failed, since the last that did not
+    failing_ms: int | None  # since the first of them; None, as the next two: there was none
+    last_age_ms: int | None  # since the last of them
+    error: str | None  # of the last of them
+
+
+@dataclass(frozen=True, slots=True)
 class SliceStatus:
     """One slice."""
 
@@ -99,6 +112,7 @@ class SliceStatus:
     counters: dict[str, int]
     tables: tuple[TableStatus, ...]
     owed: tuple[str, ...]  # effects that are still to be done
+    owed_by_action: tuple[OwedStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +152,7 @@ def read_status(opened: OpenJob) -> JobStatus:
         interval_ms = max(opened.job.batch.interval_ms, INTERVAL_MS_MIN)
         if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
             warnings.append(_warn_unclosed(name, unclosed))
+        warnings += _warn_owed(name, slices[-1])
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
     return JobStatus(
@@ -215,6 +230,7 @@ def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool
 class _LastEntries:
     """What the last entries tell besides the fold."""
 
+    now_ms: int  # when they were read
     last: EntryStatus | None
     unclosed: EntryStatus | None
     records_per_s: float | None
@@ -235,7 +251,7 @@ def _last_entries(storage: Storage, name: SliceName, fold: Fold, now_ms: int) ->
             batches.append((entry.written_ms, fetched))
         if len(batches) > RATE_BATCHES:
             break
-    return _LastEntries(last, _unclosed(fold, now_ms), rate_of(batches))
+    return _LastEntries(now_ms, last, _unclosed(fold, now_ms), rate_of(batches))
 
 
 def rate_of(batches: Sequence[tuple[int, int]]) -> float | None:
@@ -277,6 +293,7 @@ def _slice_status(
         counters=dict(fold.counters),
         tables=_tables(fold),
         owed=tuple(sorted(fold.owed)),
+        owed_by_action=_owed(fold, entries.now_ms),
     )
 
 
@@ -299,6 +316,18 @@ def _shard_status(state: ShardState, there: SourceState) -> ShardStatus:
         skipped=state.skipped,
         lost=state.lost,
     )
+
+
+def _owed(fold: Fold, now_ms: int) -> tuple[OwedStatus, ...]:
+    found = []
+    for action, effects in sorted(Counter(each.action for each in fold.owed.values()).items()):
+        failing = fold.failing.get(action)
+        if failing is None:
+            found.append(OwedStatus(action, effects, 0, None, None, None))
+            continue
+        since_ms, last_ms = max(0, now_ms - failing.since_ms), max(0, now_ms - failing.last_ms)
+        found.append(OwedStatus(action, effects, failing.times, since_ms, last_ms, failing.error))
+    return tuple(found)
 
 
 def _tables(fold: Fold) -> tuple[TableStatus, ...]:
@@ -330,6 +359,20 @@ def _warn_unclosed(name: SliceName, unclosed: EntryStatus) -> Warned:
         "its files may not be in their tables",
         "if the job does not run, start it, or run: ashore recover JOB.yaml",
     )
+
+
+def _warn_owed(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
+    for each in status.owed_by_action:
+        if each.failing_ms is None or each.last_age_ms is None:
+            continue
+        yield Warned(
+            "owed",
+            name.slice,
+            f"{each.effects:,} x {each.action} owed: failing for "
+            f"{format_duration(each.failing_ms)}, tried {each.tries:,} times, the last "
+            f"{format_duration(each.last_age_ms)} ago: {each.error}",
+            "landing goes on; a job that runs tries again every half minute",
+        )
 
 
 def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
