@@ -68,9 +68,10 @@ class JobProcess:
         """Start Spark, put the job together, and let go of both at the end."""
         job = self.job
         self.events.send("starting", job=job.job, lake=str(job.lake))
+        clock = self._clock()
         spark = start_session(job.job, job.spark.master, job.spark.conf, self._jars)
         try:
-            with assembled(job, spark, self.events, self._clock()) as assembly:
+            with assembled(job, spark, self.events, clock) as assembly:
                 yield assembly
         finally:
             spark.stop()

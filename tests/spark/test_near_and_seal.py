@@ -1,0 +1,100 @@
+"""When a reader of a metastore sees a partition: strategy `near` against strategy `seal`."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.spark.site import Site, event, table_of
+
+from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock, Steering
+from ashore.catalogs.hive_client import ClientSettings, HiveClient
+from ashore.catalogs.hive_wire import Address
+from ashore.landing.committer import Quiet
+from ashore.landing.job import load_job_file
+from ashore.landing.slice_loop import SliceLoop, Tick
+from ashore.services.hive import Hive
+from ashore.spark.assembly import assembled
+
+EIGHT, MINUTE_MS = "date=2026-11-21/hour=08", 60_000
+NINE_MS = 1_795_251_600_000  # 2026-11-21 09:00 UTC: the hour is over
+DUE_MS = NINE_MS + 10 * MINUTE_MS  # and `seal.delay` has passed
+
+
+class Lake:
+    """A job in this process whose clock stands where the test says."""
+
+    def __init__(self, site: Site, hive: Hive, strategy: str) -> None:
+        self.database = f"seen_{strategy}"
+        self.topic = site.topic()
+        self.site = site
+        self.clock_file = site.directory / "clock.json"
+        host, port = hive.uri.removeprefix("thrift://").split(":")
+        Steering(0, 0).write(self.clock_file)
+        self.clock = SteeredClock(self.clock_file)
+        self.client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), self.clock)
+        self.job_file = site.job_file(
+            table_of(
+                self.topic,
+                f"{self.database}.events",
+                partition_by=["date", "hour"],
+                event_time={"column": "ts"},
+            ),
+            catalog={"hive": {"uri": hive.uri, "strategy": strategy}},
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[SliceLoop]:
+        job = load_job_file(self.job_file)
+        with assembled(job, self.site.spark, Quiet(), self.clock) as assembly:
+            assembly.plan.streams()
+            yield SliceLoop(assembly.plan, assembly.parts)
+        self.client.close()
+
+    def land(self, loop: SliceLoop, now_ms: int) -> None:
+        """Let it be `now_ms`, and land a record of that time."""
+        Steering(0, now_ms, speed=0).write(self.clock_file)
+        self.site.produce(self.topic, [event(now_ms, ts_ms=now_ms)])
+        while loop.tick() is not Tick.IDLE:
+            pass
+
+    def is_seen(self) -> bool:
+        names = (self.database, "events", [EIGHT])
+        return bool(self.client.call("get_partitions_by_names", *names))
+
+
+def test_with_near_a_partition_is_seen_long_before_its_hour_is_over(site: Site, hive: Hive) -> None:
+    lake = Lake(site, hive, "near")
+    with lake.running() as loop:
+        lake.land(loop, NINE_MS - 30 * MINUTE_MS)
+        assert lake.is_seen()
+
+
+def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
+    site: Site, hive: Hive
+) -> None:
+    lake = Lake(site, hive, "seal")
+    with lake.running() as loop:
+        lake.land(loop, NINE_MS - 30 * MINUTE_MS)
+        lake.land(loop, DUE_MS - 1)
+        assert not lake.is_seen()
+        lake.land(loop, DUE_MS)
+        assert lake.is_seen()
+
+
+def test_a_process_says_whose_clock_it_has(site: Site, tmp_path: Path) -> None:
+    job_file = site.job_file(table_of("clicks"))
+    run = subprocess.run(
+        [sys.executable, "-m", "ashore.spark.main", "run", str(job_file)],
+        env={**os.environ, CLOCK_VARIABLE: str(tmp_path / "nowhere.json")},
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == 1
+    assert '"event": "steered_clock"' in run.stdout
+    assert "steers no clock" in run.stdout
