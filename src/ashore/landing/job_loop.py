@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
-from ashore.errors import AshoreError, InvariantBroken
+from ashore.errors import AshoreError, InvariantBroken, SyncFailed
 from ashore.landing.archive import archive_log
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
@@ -102,7 +102,7 @@ class JobLoop:
             threading.Thread(target=self._guard, args=(each,), name=f"slice-{each.plan.name.slice}")
             for each in self._slices
         ]
-        keeper = threading.Thread(target=self._keep_house, name="housekeeping", daemon=True)
+        keeper = threading.Thread(target=self._guard_house, name="housekeeping", daemon=True)
         for thread in (*threads, keeper):
             thread.start()
         for thread in threads:
@@ -149,6 +149,15 @@ class JobLoop:
 
     # ---- off the commit path
 
+    def _guard_house(self) -> None:
+        """Keep house. What is no trouble but a bug stops the job: it must not go unseen."""
+        try:
+            self._keep_house()
+        except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
+            self._failures.append(error)
+            self._parts.progress.trouble("", f"housekeeping broke: {error!r}")
+            self._stop.set()
+
     def _keep_house(self) -> None:
         next_clean_s = self._parts.clock.monotonic_s() + self._rhythm.clean_every_s
         while not self._stop.wait(min(ARCHIVE_EVERY_S, self._rhythm.clean_every_s)):
@@ -158,7 +167,7 @@ class JobLoop:
             for each in self._slices:
                 try:
                     self._keep(each, is_clean_due)
-                except InvariantBroken:
+                except (InvariantBroken, SyncFailed):
                     raise
                 except AshoreError as error:
                     slice_name = each.plan.name.slice

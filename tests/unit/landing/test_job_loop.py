@@ -9,7 +9,7 @@ import pytest
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.errors import OffsetsGone, SourceUnreachable, StorageError, TableOwned
+from ashore.errors import CallsHang, OffsetsGone, SourceUnreachable, StorageError, TableOwned
 from ashore.landing import job_loop
 from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -54,8 +54,14 @@ class Told:
 class Job:
     """A job with a slice for each stream."""
 
-    def __init__(self, *streams: str, until_drained: bool = True, records: int = 10) -> None:
-        self.storage = MemoryStorage()
+    def __init__(
+        self,
+        *streams: str,
+        until_drained: bool = True,
+        records: int = 10,
+        storage: MemoryStorage | None = None,
+    ) -> None:
+        self.storage = storage or MemoryStorage()
         self.source = RecordedSource(clock=SystemClock())
         self.told = Told()
         for stream in streams:
@@ -147,6 +153,19 @@ def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
     job.loop.run()
     assert job.told.landed_rows == 10
     assert job.told.troubles == ["no broker"] * 3
+
+
+def test_a_process_in_which_too_many_calls_hang_ends_to_be_started_again(monkeypatch):
+    """Calls on dead connections may never come back: waiting for them would be for ever."""
+    job = Job("clicks", until_drained=False)
+
+    def hanging(*_):
+        raise CallsHang("256 storage calls of this process hang")
+
+    monkeypatch.setattr(job.slices[0].parts.log, "append", hanging)
+    with pytest.raises(CallsHang) as ended:
+        job.loop.run()
+    assert ended.value.exit_code == 1
 
 
 def test_a_job_that_is_to_end_does_not_wait_for_ever(monkeypatch):
