@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs
 
-.PHONY: help setup setup-python setup-jars java lint check test demo bench docs lock lock-jars clean
+.PHONY: help setup setup-python setup-jars java lint check test demo bench bench-peers docs lock lock-jars clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,16 @@ demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 
 bench: setup ## measure
 	@$(BIN)/python -m bench
+
+# Flink's jars come as a Python package, which is kept apart: nothing of Ashore may import it.
+.venv/bench/.ashore: requirements-bench.lock .venv/.packages
+	@cmp -s $< $@ || { echo "installing Flink's jars for the comparison (230 MB)" >&2; \
+		rm -rf .venv/bench && $(BIN)/uv pip install --quiet --require-hashes --no-deps \
+		--python $(BIN)/python --target .venv/bench -r $<; }
+	@cp $< $@
+
+bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
+	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small)
 
 docs: setup-python ## write the reference pages from the code
 	@$(BIN)/python tools/docs.py

@@ -9,7 +9,8 @@ from pathlib import Path
 
 def names() -> list[str]:
     folder = str(Path(__file__).parent)
-    return sorted(each.name for each in pkgutil.iter_modules([folder]) if each.name != "__main__")
+    found = pkgutil.iter_modules([folder])  # a package is a command of its own: bench.peers
+    return sorted(each.name for each in found if not each.ispkg and each.name != "__main__")
 
 
 def main(wanted: list[str]) -> int:

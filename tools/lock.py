@@ -1,4 +1,4 @@
-"""Write requirements.lock: what `make lock` runs.
+"""Write requirements.lock and requirements-bench.lock: what `make lock` runs.
 
 What it promises: one pinned version with hashes for each package, for all platforms and Python
 versions that pyproject.toml allows; no index host and no path of a machine in the file. Versions
@@ -15,14 +15,24 @@ HEADER = """\
 """
 
 
-def main() -> None:
+# What `make bench-peers` needs and no other target: Flink's jars. They have a lock of their own,
+# as they are 230 MB and belong to a directory of their own.
+BENCH_LOCK = LOCK.with_name("requirements-bench.lock")
+BENCH = "apache-flink-libraries==2.3.0\n"
+BENCH_HEADER = """\
+# What benchmarks compare with. Written by `make lock`, installed by `make bench-peers`.
+"""
+COMPILE = (sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal")
+OPTIONS = ("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate")
+
+
+def lock_product() -> None:
     """Resolve and write, keeping the old lock if resolving fails."""
     fresh = LOCK.with_name(".requirements.lock")
     if LOCK.exists():
         fresh.write_text(LOCK.read_text("utf-8"), "utf-8")
-    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--quiet"]
-    command += ["--universal", "--python-version", "3.11", "--extra", "dev", "--generate-hashes"]
-    command += ["--no-header", "--no-annotate", "--output-file", fresh.name, *sys.argv[1:]]
+    command = [*COMPILE, "pyproject.toml", "--extra", "dev", *OPTIONS]
+    command += ["--output-file", fresh.name, *sys.argv[1:]]
     try:
         subprocess.run(command, cwd=ROOT, check=True)
         fresh.write_text(
@@ -31,6 +41,21 @@ def main() -> None:
         fresh.replace(LOCK)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def lock_bench() -> None:
+    """Write the hashes of what is compared with; without what it asks for: only jars are used."""
+    command = [*COMPILE, "-", "--no-deps", *OPTIONS]
+    found = subprocess.run(
+        command, cwd=ROOT, check=True, input=BENCH, capture_output=True, text=True
+    )
+    BENCH_LOCK.write_text(BENCH_HEADER + "\n" + found.stdout, "utf-8")
+
+
+def main() -> None:
+    """Write both locks."""
+    lock_product()
+    lock_bench()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,207 @@
+"""The whole comparison: topics filled once, every peer measured on them, results written.
+
+What it is: the order of measurements, and what is kept of each.
+What it promises: the order of the peers rotates; progress goes to stderr; all that is written
+while it runs is in one temporary directory, which is gone at the end, as are all processes.
+What it must not know: peers.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from ashore.services.java import find_java
+from ashore.services.kafka import Kafka, KafkaOptions
+from bench.peers.flink_peer import ensure_flink_jars
+from bench.peers.measure import can_trace, count_calls, trace_prefix
+from bench.peers.peer import CORES, Order
+from bench.peers.results import Calls, Fresh, Machine, Results, Run
+from bench.peers.run import PEERS, run_bounded
+from bench.peers.settings import CHECKPOINT_INTERVAL_S
+from bench.peers.streaming import run_streaming
+from bench.peers.workload import LARGE, SMALL, Shape, fill_topic
+
+ROOT = Path(__file__).parent.parent.parent
+RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured."""
+
+    command: str
+    divisor: int  # of the records of each shape
+    repeats: int
+    stream_s: float
+    stream_rate: int  # records a second
+
+
+FULL = Scale("make bench-peers", 1, 3, 30.0, 5_000)
+SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000)
+
+
+class Comparison:
+    """One run of everything."""
+
+    def __init__(self, scale: Scale, directory: Path, servers: str) -> None:
+        self._scale = scale
+        self._directory = directory
+        self._servers = servers
+        self._runs: list[Run] = []
+        self._fresh: list[Fresh] = []
+        self._calls: list[Calls] = []
+        self._turn = 0
+        self._began = time.monotonic()
+
+    def run(self) -> Results:
+        """Measure everything."""
+        began, load = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), os.getloadavg()[0]
+        for shape in (SMALL, LARGE):
+            self._compare(shape)
+        self._count_calls()
+        self._stream()
+        return Results(
+            commit=describe_commit(),
+            command=self._scale.command,
+            began=began,
+            machine=describe_machine(),
+            load_before=round(load, 2),
+            runs=tuple(self._runs),
+            fresh=tuple(self._fresh),
+            calls=tuple(self._calls),
+        )
+
+    def _compare(self, shape: Shape) -> None:
+        count = shape.records // self._scale.divisor
+        self._say(f"{shape.name}: producing {count + count // 4:,} records")
+        fill_topic(self._servers, f"{shape.name}-warm", shape, count // 4)
+        size = fill_topic(self._servers, shape.name, shape, count)
+        for repeat in range(self._scale.repeats):
+            for peer in rotated(repeat):
+                order = self._order(peer, shape, (f"{shape.name}-warm", shape.name))
+                done = run_bounded(order, count)
+                shutil.rmtree(order.directory)
+                run = Run(
+                    shape=shape.name,
+                    peer=peer,
+                    repeat=repeat,
+                    records=count,
+                    value_bytes=size,
+                    seconds=round(done.seconds, 3),
+                    cpu_s=round(done.usage.cpu_s, 2),
+                    rss_peak_bytes=done.usage.rss_peak_bytes,
+                    files=done.stored.files,
+                    stored_bytes=done.stored.size_bytes,
+                )
+                self._runs.append(run)
+                self._say(
+                    f"{shape.name} {repeat + 1}/{self._scale.repeats} {peer}: "
+                    f"{count / done.seconds:,.0f} records/s in {done.seconds:.1f} s, "
+                    f"{done.usage.cpu_s:.1f} s CPU, {done.usage.rss_peak_bytes / 1e6:,.0f} MB, "
+                    f"{done.stored.files} files, {done.stored.size_bytes / 1e6:.1f} MB"
+                )
+
+    def _count_calls(self) -> None:
+        """Land a topic once more under strace, which is too slow to take times from."""
+        if not can_trace():
+            self._say("no strace on this machine: storage calls are not counted")
+            return
+        count = SMALL.records // self._scale.divisor // 4
+        for peer in rotated(0):
+            order = self._order(peer, SMALL, ("small-warm",))
+            trace = Path(order.directory).with_suffix(".trace")
+            done = run_bounded(order, count, trace_prefix(trace))
+            found = count_calls(trace, order.root("small-warm"))
+            self._calls.append(Calls(peer, count, done.stored.files, dict(sorted(found.items()))))
+            self._say(f"storage calls {peer}: {found.total()} for {done.stored.files} files")
+            trace.unlink()
+            shutil.rmtree(order.directory)
+
+    def _stream(self) -> None:
+        for peer in rotated(0):
+            order = self._order(peer, SMALL, (f"stream-{peer}",), streams=True)
+            found = run_streaming(order, self._scale.stream_rate, self._scale.stream_s)
+            self._fresh.append(Fresh(peer, **asdict(found)))
+            self._say(
+                f"freshness {peer}: half in {found.p50_s:.2f} s, 99 % in {found.p99_s:.2f} s, "
+                f"the last in {found.last_s:.2f} s"
+            )
+            shutil.rmtree(order.directory)
+
+    def _order(
+        self, peer: str, shape: Shape, topics: tuple[str, ...], *, streams: bool = False
+    ) -> Order:
+        self._turn += 1
+        directory = self._directory / f"{self._turn:03d}-{peer}"
+        interval_s = 1.0 if streams else float(CHECKPOINT_INTERVAL_S)
+        return Order(
+            peer, shape.name, self._servers, topics, str(directory), interval_s, streams=streams
+        )
+
+    def _say(self, text: str) -> None:
+        passed_s = round(time.monotonic() - self._began)
+        print(f"{passed_s // 60:02d}:{passed_s % 60:02d} {text}", file=sys.stderr, flush=True)
+
+
+def rotated(repeat: int) -> Iterator[str]:
+    """Yield the peers, each repeat beginning with another."""
+    peers = deque(PEERS)
+    peers.rotate(-repeat)
+    yield from peers
+
+
+def describe_machine() -> Machine:
+    """Return what the machine is, without its name."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    cpus = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    models = [line.partition(":")[2].strip() for line in cpus if line.startswith("model name")]
+    return Machine(
+        cpu=models[0] if models else platform.machine(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gib=round(memory_bytes / (1 << 30), 1),
+        kernel=platform.release(),
+        versions={
+            "Python": platform.python_version(),
+            "Spark": version("pyspark"),
+            "Flink": "2.3.0",
+            "pyarrow": version("pyarrow"),
+            "Java": java_version(),
+        },
+    )
+
+
+def java_version() -> str:
+    """Return the version of the Java on the path."""
+    said = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
+    return said.stderr.split('"')[1]
+
+
+def describe_commit() -> str:
+    """Return the commit, with `+` if files differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
+    )
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "bench"], check=False)
+    return (head.stdout.strip() or "unknown") + ("+" if changed.returncode else "")
+
+
+def compare(scale: Scale) -> Results:
+    """Measure everything, on a broker of its own."""
+    if len(os.sched_getaffinity(0)) < CORES:
+        raise SystemExit(f"this wants {CORES} cores")
+    ensure_flink_jars(lambda text: print(text, file=sys.stderr))
+    with tempfile.TemporaryDirectory(prefix="ashore-peers-") as name:
+        directory = Path(name)
+        options = KafkaOptions(settings=RETENTION, heap="1g")
+        with Kafka(directory / "kafka", options) as kafka:
+            return Comparison(scale, directory, kafka.bootstrap_servers).run()

@@ -1,0 +1,75 @@
+"""The process of one measurement: what the parent orders, and what the peer answers.
+
+What it is: `Order` and `Conversation`, the two ends of a pipe: one JSON object a line.
+What it promises: the parent has looked at the clock of the kernel before the measured work begins
+and before the process ends; a peer ends when its parent does.
+What it must not know: Spark, Flink, Ashore.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from bench.peers.workload import SHAPES, Shape
+
+CORES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a peer is to land. `streams`: until told to stop, at the rhythm of `interval_s`."""
+
+    peer: str
+    shape_name: str
+    servers: str
+    topics: tuple[str, ...]  # landed one after the other; the last one is measured
+    directory: str  # for everything that is written; each topic has a directory of its own
+    interval_s: float
+    streams: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        """The records' shape."""
+        return SHAPES[self.shape_name]
+
+    def root(self, topic: str) -> Path:
+        """Return the directory of a topic's table, log or checkpoint."""
+        return Path(self.directory, topic)
+
+    def to_text(self) -> str:
+        """Return the order as an argument of a process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Return the order in an argument."""
+        fields = json.loads(text)
+        return cls(**{**fields, "topics": tuple(fields["topics"])})
+
+
+def tell(event: str, **fields: object) -> None:
+    """Tell the parent."""
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def hear() -> None:
+    """Wait until the parent answers. Ends the process if it is gone."""
+    if not sys.stdin.readline():
+        sys.exit(1)
+
+
+def land_all(order: Order, land: Callable[[str], object], excluded: list[int]) -> None:
+    """Land every topic but the last, then the last, measured. `land` returns when all is final."""
+    *warm, measured = order.topics
+    for topic in warm:
+        land(topic)
+    tell("ready", excluded=excluded)
+    hear()
+    began_s = time.perf_counter()
+    land(measured)
+    tell("landed", seconds=time.perf_counter() - began_s)
+    hear()

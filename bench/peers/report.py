@@ -1,0 +1,170 @@
+"""Tables for people: the README's, and the page beside the results.
+
+What it is: Markdown made from results; medians over the repeats.
+What it promises: the same results make the same text.
+What it must not know: how it was measured.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.peers.peer import CORES
+from bench.peers.results import Results, Run
+from bench.peers.settings import SETTINGS
+
+TITLES = {
+    "ashore": "Ashore",
+    "ashore-provenance": "Ashore with provenance",
+    "spark": "Spark, streaming query",
+    "flink": "Flink, SQL file sink",
+}
+SHAPE_TITLES = {"small": "Small records", "large": "Large records"}
+OTHERS = ("spark", "flink")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The repeats of one peer on one shape, by their median."""
+
+    peer: str
+    rates: tuple[float, ...]  # records a second, of each repeat
+    mb_per_s: float
+    cpu_s_per_million: float
+    rss_peak_mb: float
+    files: float
+    stored_mb: float
+
+    @property
+    def rate(self) -> float:
+        """Records a second."""
+        return median(self.rates)
+
+
+def summarize(peer: str, runs: Sequence[Run]) -> Summary:
+    """Return the medians of a peer's runs on one shape."""
+    return Summary(
+        peer=peer,
+        rates=tuple(run.records / run.seconds for run in runs),
+        mb_per_s=median(run.value_bytes / run.seconds / 1e6 for run in runs),
+        cpu_s_per_million=median(run.cpu_s / run.records * 1e6 for run in runs),
+        rss_peak_mb=median(run.rss_peak_bytes / 1e6 for run in runs),
+        files=median(run.files for run in runs),
+        stored_mb=median(run.stored_bytes / 1e6 for run in runs),
+    )
+
+
+def summaries(results: Results, shape: str) -> list[Summary]:
+    """Return one summary a peer, in the order of TITLES."""
+    found = []
+    for peer in TITLES:
+        runs = [run for run in results.runs if (run.shape, run.peer) == (shape, peer)]
+        if runs:
+            found.append(summarize(peer, runs))
+    return found
+
+
+def render_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table; all columns but the first to the right."""
+    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def render_shape(results: Results, shape: str) -> str:
+    """Return the table of one shape, with its caption."""
+    found = summaries(results, shape)
+    first = next(run for run in results.runs if run.shape == shape)
+    better = max((each.rate for each in found if each.peer in OTHERS), default=0.0)
+    calls = {each.peer: sum(each.by_kind.values()) / each.files for each in results.calls}
+    fresh = {each.peer: each for each in results.fresh}
+    rows = [
+        [
+            TITLES[each.peer],
+            f"{each.rate / 1000:,.0f}",
+            f"{each.rate / better:.2f}" if better else "",
+            f"{each.rate / CORES / 1000:,.0f}",
+            f"{each.mb_per_s / CORES:,.1f}",
+            f"{each.cpu_s_per_million:.2f}",
+            f"{each.rss_peak_mb:,.0f}",
+            f"{each.files:.0f}",
+            f"{each.stored_mb:,.1f}",
+            *(
+                [
+                    f"{calls[each.peer]:.0f}" if each.peer in calls else "",
+                    f"{fresh[each.peer].p50_s:.1f} / {fresh[each.peer].p99_s:.1f}"
+                    if each.peer in fresh
+                    else "",
+                ]
+                if shape == "small"
+                else []
+            ),
+        ]
+        for each in found
+    ]
+    header = ["thousand records/s", "v. better peer", "per core", "MB/s per core"]
+    header += ["CPU s per million", "peak memory MB", "files", "MB written"]
+    header += ["storage calls a file", "readable after s, p50 / p99"] if shape == "small" else []
+    size = first.value_bytes / first.records
+    caption = f"{SHAPE_TITLES[shape]}: {first.records:,} JSON records of {size:,.0f} bytes"
+    return render_table([caption, *header], rows)
+
+
+def render_machine(results: Results) -> str:
+    """Return where, when and from what the figures are."""
+    machine = results.machine
+    repeats = 1 + max(run.repeat for run in results.runs)
+    versions = ", ".join(f"{name} {number}" for name, number in machine.versions.items())
+    return (
+        f"Measured {results.began} at commit {results.commit} by `{results.command}` on "
+        f"{machine.cores} cores ({machine.cpu}), {machine.memory_gib:.0f} GiB, Linux "
+        f"{machine.kernel}; {versions}. Medians of {repeats}; load of the machine before: "
+        f"{results.load_before:.1f}.\n"
+    )
+
+
+def render_summary(results: Results) -> str:
+    """Return what the README shows."""
+    shapes = [shape for shape in SHAPE_TITLES if any(run.shape == shape for run in results.runs)]
+    tables = "\n".join(render_shape(results, shape) for shape in shapes)
+    return f"{tables}\n{render_machine(results)}"
+
+
+def render_page(results: Results) -> str:
+    """Return the page beside the results: tables, spread, calls by kind, settings."""
+    spread = [
+        [
+            f"{shape} {TITLES[each.peer]}",
+            *(f"{rate / 1000:,.0f}" for rate in each.rates),
+        ]
+        for shape in SHAPE_TITLES
+        for each in summaries(results, shape)
+    ]
+    repeats = max((len(row) - 1 for row in spread), default=0)
+    settings = [[TITLES[each.peer], *each[1:]] for each in SETTINGS]
+    parts = [
+        "# Peers\n",
+        render_summary(results),
+        "## Each repeat, thousand records/s\n",
+        render_table(["", *(str(number + 1) for number in range(repeats))], spread),
+        "## Storage calls\n",
+        _render_calls(results),
+        "## Settings, and who advises them\n",
+        render_table(["Peer", "setting", "value", "why", "document"], settings),
+    ]
+    return "\n".join(parts)
+
+
+def _render_calls(results: Results) -> str:
+    if not results.calls:
+        return "Not counted: no strace on the machine.\n"
+    kinds = sorted({kind for each in results.calls for kind in each.by_kind})
+    rows = [
+        [TITLES[each.peer], str(each.files), *(str(each.by_kind.get(kind, 0)) for kind in kinds)]
+        for each in results.calls
+    ]
+    told = (
+        "System calls by strace with a path below what the peer wrote: its table, and its log, "
+        "metadata or checkpoints; reading and writing bytes left out. "
+        f"{results.calls[0].records:,} small records in a cold process.\n\n"
+    )
+    return told + render_table(["", "files", *kinds], rows)

@@ -1,0 +1,179 @@
+"""What each peer is told, and which document advises it.
+
+What it is: settings as data, used by the peers and printed beside the results.
+What it promises: what is printed is what was set: the peers read these very values.
+What it must not know: processes.
+"""
+
+from typing import NamedTuple
+
+
+class Setting(NamedTuple):
+    """One setting, with why it is so."""
+
+    peer: str
+    name: str
+    value: str
+    why: str
+    document: str
+
+
+_SPARK_GUIDE = "Apache Spark documentation: Structured Streaming Programming Guide"
+_SPARK_KAFKA = "Apache Spark documentation: Structured Streaming + Kafka Integration Guide"
+_SPARK_TUNING = "Apache Spark documentation: Tuning Spark"
+_PARQUET_SPARK = "Apache Spark documentation: Parquet Files, Configuration"
+_PARQUET_JAVA = "Apache Parquet Java: parquet-hadoop README, properties"
+_FLINK_KAFKA = "Apache Flink documentation: Apache Kafka SQL Connector"
+_FLINK_FILES = "Apache Flink documentation: FileSystem SQL Connector"
+_FLINK_EXECUTION = "Apache Flink documentation: Execution Configuration"
+_FLINK_CONFIG = "Apache Flink documentation: Configuration"
+_FLINK_CHECKPOINTS = "Apache Flink documentation: Checkpointing"
+_FLINK_PARQUET = "Apache Flink documentation: Parquet Format"
+_ASHORE_JOB = "Ashore: docs/reference/job-file.md"
+
+JVM_HEAP = "2g"  # of Spark and of Flink; Ashore's own default is 1g
+ZSTD_LEVEL = "1"  # Arrow's, which Ashore writes with; parquet-java's own is 3, which is slower
+CHECKPOINT_INTERVAL_S = 10
+
+_SPARK = (
+    Setting(
+        "spark",
+        "spark.driver.memory",
+        JVM_HEAP,
+        "room for the collector: with less it runs more often",
+        f"{_SPARK_TUNING}, Memory Tuning",
+    ),
+    Setting(
+        "spark",
+        "spark.sql.parquet.compression.codec",
+        "zstd",
+        "the same compression for all",
+        _PARQUET_SPARK,
+    ),
+    Setting(
+        "spark",
+        "spark.hadoop.parquet.compression.codec.zstd.level",
+        ZSTD_LEVEL,
+        "the same level for all",
+        _PARQUET_JAVA,
+    ),
+    Setting(
+        "spark",
+        "spark.sql.streaming.metricsEnabled",
+        "false",
+        "no report that nobody reads",
+        f"{_SPARK_GUIDE}, Monitoring Streaming Queries",
+    ),
+)
+SPARK_CONF = {each.name: each.value for each in _SPARK}
+
+_FLINK_CONF_SETTINGS = (
+    Setting(
+        "flink",
+        "parallelism.default",
+        "2",
+        "one slot a core",
+        f"{_FLINK_CONFIG}, Basic Setup",
+    ),
+    Setting(
+        "flink",
+        "pipeline.object-reuse",
+        "true",
+        "no copies between chained operators",
+        _FLINK_EXECUTION,
+    ),
+    Setting(
+        "flink",
+        "execution.checkpointing.interval",
+        f"{CHECKPOINT_INTERVAL_S} s",
+        "files are final at checkpoints; the rhythm that Ashore has by default",
+        _FLINK_CHECKPOINTS,
+    ),
+    Setting(
+        "flink",
+        "execution.checkpointing.mode",
+        "EXACTLY_ONCE",
+        "what is compared is exactly-once",
+        _FLINK_CHECKPOINTS,
+    ),
+)
+FLINK_CONF = {each.name: each.value for each in _FLINK_CONF_SETTINGS}
+
+_FLINK_SOURCE_SETTINGS = (
+    Setting(
+        "flink",
+        "scan.startup.mode",
+        "earliest-offset",
+        "the whole topic",
+        f"{_FLINK_KAFKA}, Start Reading Position",
+    ),
+)
+FLINK_SOURCE = {each.name: each.value for each in _FLINK_SOURCE_SETTINGS}
+
+_FLINK_SINK_SETTINGS = (
+    Setting("flink", "parquet.compression", "ZSTD", "the same compression for all", _FLINK_PARQUET),
+    Setting(
+        "flink",
+        "parquet.compression.codec.zstd.level",
+        ZSTD_LEVEL,
+        "the same level for all",
+        _PARQUET_JAVA,
+    ),
+    Setting(
+        "flink",
+        "sink.rolling-policy.file-size",
+        "256MB",
+        "files are as large as Ashore's; none is rolled for its size here",
+        f"{_FLINK_FILES}, Rolling Policy",
+    ),
+)
+FLINK_SINK = {each.name: each.value for each in _FLINK_SINK_SETTINGS}
+_FLINK_REST = (
+    Setting(
+        "flink",
+        "scan.bounded.mode",
+        "latest-offset",
+        "read to the end of the topic, then end with a last checkpoint (not when it streams)",
+        f"{_FLINK_KAFKA}, Bounded Ending Position",
+    ),
+    Setting(
+        "flink",
+        "-Xmx",
+        JVM_HEAP,
+        "job manager and task manager in one virtual machine, as Spark's local mode",
+        f"{_FLINK_CONFIG}, Memory Configuration",
+    ),
+)
+
+ASHORE_BATCH = {"max_records": 20_000_000, "max_bytes": "8GB"}
+_ASHORE = tuple(
+    Setting("ashore", f"batch.{name}", str(value), "one batch, as Spark's", _ASHORE_JOB)
+    for name, value in ASHORE_BATCH.items()
+)
+_SPARK_REST = (
+    Setting(
+        "spark",
+        "Trigger.AvailableNow",
+        "",
+        "everything that is there, without a limit a batch: one batch, eight tasks "
+        "(a processing time of one second when it streams)",
+        f"{_SPARK_GUIDE}, Triggers",
+    ),
+    Setting(
+        "spark",
+        "startingOffsets",
+        "earliest",
+        "the whole topic",
+        _SPARK_KAFKA,
+    ),
+)
+
+SETTINGS = (
+    *_ASHORE,
+    *_SPARK,
+    *_SPARK_REST,
+    *_FLINK_CONF_SETTINGS,
+    *_FLINK_SOURCE_SETTINGS,
+    *_FLINK_SINK_SETTINGS,
+    *_FLINK_REST,
+)

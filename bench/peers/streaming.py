@@ -1,0 +1,121 @@
+"""From produced to readable: a steady stream, and a watcher of the table's directory.
+
+What it is: one streaming run of a peer while records arrive at a moderate rate.
+What it promises: a file counts from the moment that a reader may see it: for Spark when its sink's
+metadata names it (readers of Spark's tables wait for that), for Ashore and Flink when it has its
+final name. Each record has the clock of its making in `ts`; the directory is looked at each 20 ms.
+What it must not know: how a peer lands.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from ashore.sources.producer import create_topics
+from bench.peers.measure import is_visible
+from bench.peers.peer import Order
+from bench.peers.run import PeerFailed, PeerProcess, table_path
+from bench.peers.workload import PARTITIONS, produce_steadily
+
+LOOK_EVERY_S = 0.02
+ARRIVAL_DEADLINE_S = 60.0
+SETTLING_MS = 5_000  # what is produced before is not counted: a young virtual machine is slow
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How long records took from being produced to being readable."""
+
+    records: int
+    p50_s: float
+    p99_s: float
+    last_s: float  # of the record produced last
+
+
+class Watcher:
+    """Notes when each file became readable. A context manager."""
+
+    def __init__(self, list_readable: Callable[[], set[Path]]) -> None:
+        self._list = list_readable
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        self.seen_ms: dict[Path, float] = {}
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            found = self._list() - self.seen_ms.keys()
+            now_ms = time.time() * 1000
+            self.seen_ms.update(dict.fromkeys(found, now_ms))
+            self._ended.wait(LOOK_EVERY_S)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def list_final(root: Path) -> set[Path]:
+    """Return the visible files below `root`."""
+    found = root.rglob("*") if root.exists() else ()
+    return {path for path in found if is_visible(path, root) and path.is_file()}
+
+
+def list_committed(root: Path) -> set[Path]:
+    """Return the files that the metadata of Spark's sink names."""
+    found = set()
+    for log in (root / "_spark_metadata").glob("[0-9]*"):
+        for line in log.read_text("utf-8").splitlines()[1:]:
+            found.add(Path(json.loads(line)["path"].removeprefix("file://")))
+    return found
+
+
+def run_streaming(order: Order, rate: int, seconds: float) -> Freshness:
+    """Let a peer stream while records are produced, and return how fresh they were."""
+    topic = order.topics[-1]
+    create_topics(order.servers, {topic: PARTITIONS})
+    root = table_path(order, topic)
+    list_readable = list_committed if order.peer == "spark" else list_final
+    with PeerProcess(order) as process, Watcher(lambda: list_readable(root)) as watcher:
+        process.expect("ready")
+        began_ms = time.time() * 1000
+        count = produce_steadily(order.servers, topic, rate, seconds)
+        _wait_for_rows(watcher, count)
+        process.answer()
+        process.wait()
+    return _freshness(watcher.seen_ms, began_ms + SETTLING_MS)
+
+
+def _wait_for_rows(watcher: Watcher, count: int) -> None:
+    deadline_s = time.monotonic() + ARRIVAL_DEADLINE_S
+    rows: dict[Path, int] = {}
+    while sum(rows.values()) < count:
+        for path in list(watcher.seen_ms):
+            if path not in rows:
+                rows[path] = pq.read_metadata(path).num_rows
+        if time.monotonic() > deadline_s:
+            raise PeerFailed(f"{sum(rows.values()):,} of {count:,} rows are readable")
+        time.sleep(LOOK_EVERY_S)
+
+
+def _freshness(seen_ms: dict[Path, float], from_ms: float) -> Freshness:
+    waits, lasts = [], []
+    for path, seen in seen_ms.items():
+        produced_ms = pq.read_table(path, columns=["ts"])["ts"].to_numpy()
+        if len(produced_ms):
+            lasts.append((int(produced_ms.max()), seen))
+        waits.append(seen - produced_ms[produced_ms >= from_ms])
+    every = np.concatenate(waits) / 1000
+    last_ms = max(produced for produced, _ in lasts)
+    last_s = max(seen - produced for produced, seen in lasts if produced == last_ms) / 1000
+    p50_s, p99_s = np.percentile(every, (50, 99))
+    return Freshness(len(every), float(p50_s), float(p99_s), last_s)
