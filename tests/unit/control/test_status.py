@@ -166,6 +166,17 @@ def test_a_transaction_that_holds_a_partition_up():
     assert status_of(lake).slices[0].lag == 0
 
 
+def test_what_keeps_partitions_from_being_sealed_is_named():
+    lake = make_lake()
+    lake.clock.advance(4 * 86_400)
+    assert status_of(lake).blocked_seals == ()  # all is idle: they are sealed at the next tick
+    fill(lake.source, "clicks", 1, 25)
+    blocked = status_of(lake).blocked_seals
+    assert {each.table for each in blocked} == {TABLE}  # not that of dead letters
+    assert len(blocked) == 2
+    assert all("brought no event time" in each.why for each in blocked)
+
+
 def test_what_is_owed_is_shown():
     lake = make_lake()
     owed = Owed("register:x", "register", TABLE, "date=2026-11-21/hour=00")
