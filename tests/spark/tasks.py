@@ -1,14 +1,21 @@
 """Tasks with something wrong, sent to executors by value: `tests` cannot be imported there."""
 
+import os
 import resource
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from ashore.errors import AnswerUnknown
 from ashore.landing.batch import BatchOrder
-from ashore.spark.task import land
+from ashore.spark.task import land, write_probe
+from ashore.storage import DeadlineStorage, MemoryStorage
+from ashore.storage.deadline import HANGING_MAX
+from ashore.storage.open import LakeAddress
 
 
 def fail_first_attempt(
@@ -44,3 +51,35 @@ def measured(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[p
     task = context.partitionId() if context else 0
     note = Path(order.lake.uri.removeprefix("file://")) / f"_measured-{order.batch}-{task}"
     note.write_text(f"{largest} {memory_kib * 1024}", "utf-8")
+
+
+def land_where_calls_hang(
+    order: BatchOrder, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Land, on the first attempt in a worker in which too many calls hang."""
+    _hang_on_first_attempt(order.lake)
+    yield from land(order, batches)
+
+
+def probe_where_calls_hang(lake: LakeAddress, path: str, content: bytes) -> str:
+    """Write the probe, on the first attempt in a worker in which too many calls hang."""
+    _hang_on_first_attempt(lake)
+    return write_probe(lake, path, content)
+
+
+def _hang_on_first_attempt(lake: LakeAddress) -> None:
+    """Note this worker's process in the lake; on the first attempt, have many calls hang in it."""
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context else 0
+    Path(lake.uri.removeprefix("file://"), f"_worker-{attempt}-{os.getpid()}").touch()
+    storage = DeadlineStorage(_Silent(), 0.001)
+    for _ in range(HANGING_MAX if attempt == 0 else 0):
+        with suppress(AnswerUnknown):
+            storage.stat("silent")
+
+
+class _Silent(MemoryStorage):
+    """Never answers."""
+
+    def stat(self, path: str) -> None:
+        threading.Event().wait()

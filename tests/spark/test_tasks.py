@@ -1,6 +1,8 @@
 """What tasks go through: failures and retries, skew, many tiny ranges, large values."""
 
+import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.kafka_tools import Sender
@@ -71,6 +73,42 @@ def test_a_batch_that_failed_is_planned_again(site: Site, monkeypatch: pytest.Mo
     assert writer.loop.tick() is Tick.LANDED  # the same writer, without a new open
 
     assert site.fold().epoch == 1
+    assert site.landed_ids() == site.committed_ids(topic)
+    site.prove(job_file)
+
+
+def workers_of_attempt(site: Site, attempt: int) -> set[int]:
+    return {int(note.name.split("-")[2]) for note in site.lake.glob(f"_worker-{attempt}-*")}
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}/exe").exists()  # one that has ended and is not reaped has none
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    end_s = time.monotonic() + 30
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < end_s, "a worker in which too many calls hang is kept"
+        time.sleep(0.05)
+
+
+def test_a_worker_in_which_too_many_calls_hang_is_replaced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers outlive their tasks: such a one would fail every task that comes to it."""
+    topic = site.topic()
+    site.produce(topic, events(0, 10))
+    job_file = site.job_file(table_of(topic, where="id >= 0", on_invalid="drop"))
+    monkeypatch.setattr(runner, "land", tasks.land_where_calls_hang)
+    monkeypatch.setattr(runner, "write_probe", tasks.probe_where_calls_hang)
+
+    site.writer(job_file).drain()  # a probe and a batch, each tried again
+
+    hanging, fresh = workers_of_attempt(site, 0), workers_of_attempt(site, 1)
+    assert len(hanging) == 2
+    assert fresh
+    assert not fresh & hanging
+    wait_until_gone(hanging)
     assert site.landed_ids() == site.committed_ids(topic)
     site.prove(job_file)
 

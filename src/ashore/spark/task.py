@@ -12,7 +12,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ashore.errors import AshoreError, InvariantBroken, Stopped, StorageError, SyncFailed
+from ashore.errors import (
+    AshoreError,
+    CallsHang,
+    InvariantBroken,
+    Stopped,
+    StorageError,
+    SyncFailed,
+)
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_task
 from ashore.storage.open import LakeAddress
@@ -45,11 +52,16 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
 
 
 def write_probe(lake: LakeAddress, path: str, content: bytes) -> str:
-    """Write one file as tasks do; return an empty string, or what went wrong."""
+    """Write one file as tasks do; return an empty string, or what went wrong.
+
+    Raises CallsHang: PySpark replaces a worker whose task raises, and keeps any other.
+    """
     try:
         writer = lake.open().open_write(path)
         writer.write(content)
         writer.close()
+    except CallsHang:
+        raise
     except StorageError as error:
         return error.message
     return ""

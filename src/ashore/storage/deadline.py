@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
-from ashore.errors import AnswerUnknown, StorageError, check
+from ashore.errors import AnswerUnknown, CallsHang, check
 from ashore.storage.base import FileStat, FileWriter, Storage
 from ashore.storage.writer import GuardedWriter
 
@@ -97,13 +97,13 @@ class DeadlineStorage:
         """Run `function` on a worker, and return or raise what it does.
 
         `late` gets a result that nobody waits for any more (None after an error), on the worker's
-        thread, so that it can give back what the call has taken. Raises StorageError, and calls
+        thread, so that it can give back what the call has taken. Raises CallsHang, and calls
         nothing, where too many calls of this process hang.
         """
         if _hanging.count >= self._hanging_max:
-            raise StorageError(
+            raise CallsHang(
                 f"{_hanging.count} storage calls of this process hang: {what} is not tried",
-                hint="restart this process; Spark replaces a Python worker whose task fails",
+                hint="start the job again; Spark replaces a Python worker whose task fails",
                 hanging=_hanging.count,
             )
         worker = _take_worker()

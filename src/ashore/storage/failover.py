@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from ashore.errors import AnswerUnknown, NotApplied, StorageError, check
+from ashore.errors import AnswerUnknown, NotApplied, PathExists, StorageError, check
 from ashore.storage.base import FileStat, FileWriter, Storage
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,10 @@ class FailoverStorage:
         self._ask(lambda storage: storage.create(path, data))
 
     def open_write(self, path: str) -> FileWriter:
-        """See Storage. Also asks on after no answer: what that may leave is an empty file."""
+        """See Storage. Also asks on after no answer: what that may leave is an empty file.
+
+        Where that is in the way of the next server, AnswerUnknown says so, and not PathExists.
+        """
         return self._ask(lambda storage: storage.open_write(path), asks_on=True)
 
     def move(self, source: str, target: str) -> None:
@@ -130,15 +133,16 @@ class FailoverStorage:
                 self._pass_on(index, storage, error)
                 if isinstance(error, AnswerUnknown) and not asks_on:
                     raise
-            except StorageError:
+            except StorageError as error:
                 self._active.set(index)
+                if isinstance(error, PathExists) and _is_unclear(failures):
+                    raise _made_unanswered(error, failures[0]) from error
                 raise
             else:
                 self._active.set(index)
                 return answer
-        is_unclear = any(isinstance(failure, AnswerUnknown) for failure in failures)
         messages = "; ".join(failure.message for failure in failures)
-        raise (AnswerUnknown if is_unclear else NotApplied)(
+        raise (AnswerUnknown if _is_unclear(failures) else NotApplied)(
             f"no server of {self.describe()} serves: {messages}",
             hint="look whether one of them is active",
         )
@@ -160,3 +164,13 @@ class FailoverStorage:
             self._unanswered += 1
             if self._storages.get(index) is storage:
                 del self._storages[index]
+
+
+def _is_unclear(failures: Sequence[StorageError]) -> bool:
+    """Tell whether a server may have applied the call."""
+    return any(isinstance(failure, AnswerUnknown) for failure in failures)
+
+
+def _made_unanswered(error: PathExists, unanswered: StorageError) -> AnswerUnknown:
+    message = f"{error.message}; perhaps by the call that was not answered: {unanswered.message}"
+    return AnswerUnknown(message, hint="take another name")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ashore.errors import AnswerUnknown, PathExists, PathMissing, StorageError
+from ashore.errors import AnswerUnknown, CallsHang, PathExists, PathMissing, StorageError
 from ashore.storage import (
     DeadlineStatistics,
     DeadlineStorage,
@@ -154,9 +154,8 @@ def test_a_process_with_too_many_hanging_calls_makes_no_more() -> None:
             DeadlineStorage(faulty, SHORT_S).create("a", b"")
     assert count_hanging_calls() == before + 2
     storage = DeadlineStorage(faulty, SHORT_S, hanging_max=before + 2)
-    with pytest.raises(StorageError, match="hang: look at a is not tried") as caught:
+    with pytest.raises(CallsHang, match="hang: look at a is not tried"):
         storage.stat("a")
-    assert "restart" in caught.value.hint
     assert len(faulty.calls) == 2
 
     faulty.release_hangs()

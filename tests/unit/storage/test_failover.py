@@ -227,6 +227,18 @@ def test_both_servers_are_away_for_a_while(kind: str) -> None:
     assert 20 <= clock.monotonic_s() < 25
 
 
+def test_a_file_that_an_unanswered_call_has_made_is_not_called_anothers() -> None:
+    lake = MemoryStorage()
+    servers = [lambda: FaultyStorage(lake, [FailAfterEffect(1)]), lambda: lake]
+    storage = FailoverStorage(servers)
+    with pytest.raises(AnswerUnknown, match="not answered") as caught:
+        storage.open_write("a")
+    assert isinstance(caught.value.__cause__, PathExists)
+    storage.open_write("b").close()
+    with pytest.raises(PathExists):
+        storage.open_write("b")
+
+
 @pytest.mark.parametrize("kind", CALLS)
 def test_both_servers_are_away_for_good(kind: str) -> None:
     site = Site(active=None)
