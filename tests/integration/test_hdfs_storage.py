@@ -9,12 +9,12 @@ from contextlib import suppress
 
 import pytest
 from hdfs_native import Client
+from tests.hdfs_tools import active_of, mend
 from tests.integration.hdfs_calls import Calls, content
 
 from ashore.base.clock import SystemClock
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
 from ashore.services.hdfs import Hdfs
-from ashore.services.hdfs_ha import Role
 from ashore.storage import Storage, count_hanging_calls, open_storage
 
 CLOCK = SystemClock()
@@ -29,25 +29,6 @@ def cluster(hdfs: Hdfs) -> Iterator[Hdfs]:
     mend(hdfs)
     yield hdfs
     mend(hdfs)
-
-
-def mend(hdfs: Hdfs) -> None:
-    for index, namenode in enumerate(hdfs.processes[2:4]):
-        hdfs.restore(index)
-        if namenode.is_frozen():
-            hdfs.thaw_namenode(index)
-    active = hdfs.active()
-    for index in (0, 1):
-        state = hdfs.state(index)
-        if index != active and state is not None and state.role is Role.ACTIVE:
-            hdfs.kill_namenode(index)  # does not know yet that it was replaced, and ends soon
-    hdfs.start()
-
-
-def active_of(hdfs: Hdfs) -> int:
-    active = hdfs.active()
-    assert active is not None
-    return active
 
 
 def open_lake(

@@ -1,73 +1,19 @@
 """A whole job on a lake in HDFS, while its NameNodes are switched, killed and cut off."""
 
-import json
 from pathlib import Path
 
 import pytest
-from tests.kafka_tools import create_topic, produce
+from tests.spark.hdfs_lake import Lake
 
-from ashore.control.jobs import open_job
 from ashore.control.launch import JobLaunch
-from ashore.control.status import read_status
-from ashore.control.verify import VerifyResult, verify_job
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 
-JOB = """\
-job: {topic}
-lake: hdfs://ashore/lake
-source:
-  kafka: {{bootstrap_servers: "{servers}"}}
-  first_start: {{default: earliest}}
-tables:
-  - topic: {topic}
-    table: ods.{topic}
-    schema: "id BIGINT, ts BIGINT"
-    event_time: {{column: ts, unit: ms}}
-    partition_by: [date, hour]
-batch: {{interval: 200ms, max_records: 2000}}
-spark: {{master: "local[2]"}}
-"""
-
-
-class Lake:
-    """A job whose lake is in HDFS."""
-
-    def __init__(self, kafka: Kafka, topic: str, directory: Path) -> None:
-        self.kafka, self.topic = kafka, topic
-        self.job_file = directory / f"{topic}.yaml"
-        self.job_file.write_text(JOB.format(topic=topic, servers=kafka.bootstrap_servers))
-        self.produced = 0
-        create_topic(kafka.bootstrap_servers, topic, 2)
-
-    def produce(self, count: int) -> None:
-        for partition in (0, 1):
-            values = [
-                json.dumps({"id": n, "ts": 1_795_248_000_000 + n}).encode()
-                for n in range(self.produced, self.produced + count)
-            ]
-            produce(self.kafka.bootstrap_servers, self.topic, values, partition=partition)
-        self.produced += count
-
-    def drain(self) -> None:
-        with JobLaunch("run", self.job_file, available_now=True) as launch:
-            events = list(launch.events())
-            assert launch.wait() == 0, events[-3:]
-
-    def verify(self) -> VerifyResult:
-        with open_job(self.job_file) as opened:
-            assert read_status(opened).slices[0].lag == 0
-            return verify_job(opened)
-
-    def prove(self) -> None:
-        result = self.verify()
-        assert result.exit_code == 0, result.to_dict()
-        assert result.totals.landed == 2 * self.produced
-
 
 @pytest.fixture
-def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
+def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hdfs:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
     return hdfs
 
 
