@@ -15,6 +15,7 @@ from ashore.cli import drill_view
 from ashore.cli.output import print_json, told
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
 from ashore.drills.report import Report, make_run_directory, write_report
+from ashore.drills.sites.servers import Servers
 
 ALL = "all"
 
@@ -74,8 +75,8 @@ def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict,
     """Play one drill in a directory of its own, and write down what came of it."""
     home = make_run_directory(order.drill.name, SystemClock().now_ms(), directory)
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"
-    with drill_view.shown(title, quiet=quiet) as view:
-        verdict = run_drill(order, view.take)
+    with Servers(home) as servers, drill_view.shown(title, quiet=quiet) as view:
+        verdict = run_drill(order, view.take, servers.site)
     return verdict, write_report(verdict, home)
 
 

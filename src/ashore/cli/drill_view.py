@@ -48,14 +48,15 @@ class LiveDrill:
     title: str
     snapshot: Snapshot | None = None
     told_s: float = 0.0
+    told: str = ""
 
     def take(self, snapshot: Snapshot) -> None:
         """Take in how far the drill is."""
         self.snapshot = snapshot
-        now_s = time.monotonic()
-        if not talk.is_terminal and now_s - self.told_s >= LINE_EVERY_S:
-            self.told_s = now_s
-            say(escape(self._line(snapshot)))
+        now_s, line = time.monotonic(), self._line(snapshot)
+        if not talk.is_terminal and now_s - self.told_s >= LINE_EVERY_S and line != self.told:
+            self.told_s, self.told = now_s, line
+            say(escape(line))
 
     def render(self) -> RenderableType:
         """Return what a terminal shows now."""

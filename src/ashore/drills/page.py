@@ -14,7 +14,7 @@ from ashore.drills.drill import Mark, Sample, Timeline, Verdict
 from ashore.drills.recorder import FAULT
 
 WIDTH, LEFT, RIGHT = 960, 70, 16
-LANES_TOP, LANE_HEIGHT, CHART_HEIGHT, GAP = 26, 22, 150, 34
+LANES_TOP, LANE_HEIGHT, CHART_HEIGHT, GAP = 26, 32, 150, 34
 LANES_MAX = 8
 POINTS_MAX = 1_200
 SCHEDULE_MAX = 500
@@ -39,7 +39,7 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--dim); 
 .axis { stroke: var(--line); } .fault { stroke: var(--fault); stroke-width: 2; }
 .other { stroke: var(--other); stroke-width: 1.5; }
 .landed { fill: var(--landed); fill-opacity: .15; stroke: var(--landed); stroke-width: 1.5; }
-.lag { fill: none; stroke: var(--lag); stroke-width: 1.5; stroke-dasharray: 5 3; }
+.lag { fill: none; stroke: var(--lag); stroke-width: 1.5; }
 table { border-collapse: collapse; } td, th { text-align: left; padding: .1rem 1rem .1rem 0; }
 code { font-family: ui-monospace, monospace; }
 """
@@ -71,8 +71,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
     yield f"<h1>{escape(verdict.drill)}: {escape(verdict.title)}</h1>"
     yield f'<p class="verdict {css}">{escape(verdict.summary)}</p>'
     again = f"ashore drill run {verdict.drill} --seed {verdict.seed}"
-    where = "real servers" if verdict.length.is_real else "memory"
-    yield f'<p class="dim">{escape(verdict.length.text)} ({where}), seed {verdict.seed}, '
+    yield f'<p class="dim">{escape(verdict.length.text)}; seed {verdict.seed}, '
     yield f"{format_duration(1000 * verdict.took_s)}. Again: <code>{escape(again)}</code></p>"
 
 

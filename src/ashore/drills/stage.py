@@ -12,11 +12,13 @@ from contextlib import ExitStack
 
 from ashore.base.clock import Clock
 from ashore.drills.checkers.exactly_once import Account, check_exactly_once
+from ashore.drills.checkers.read_twice import count_read_twice
 from ashore.drills.drill import Length, Schedule
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
-from ashore.drills.sites.site import TABLE, Site, SiteOptions
+from ashore.drills.sites.site import NAME, TABLE, Site, SiteOptions
 from ashore.errors import check
+from ashore.landing.log_reader import read_history
 from ashore.testing import FakeClock
 
 PROBLEMS_MAX = 50
@@ -79,6 +81,14 @@ class Stage:
         """Keep the drill from being green unless `condition` holds."""
         if not condition and len(self.doubts) < PROBLEMS_MAX:
             self.doubts.append(doubt)
+
+    def count_read_twice(self, site: Site, budget: float) -> None:
+        """Enter what was read twice on a site; more than this share of all is a problem."""
+        with site.opened() as opened:
+            self.read_twice = count_read_twice(read_history(opened.storage, NAME))
+        share = self.read_twice / max(site.produced.total, 1)
+        self.notes.append(f"read twice: {share:.2%} at most, of a budget of {budget:.2%}")
+        self.require(share <= budget, f"{share:.2%} were read twice; the budget is {budget:.2%}")
 
     def settle(self, site: Site, what: str = "") -> Account:
         """Check a site and let go of it: nothing happens there any more."""

@@ -1,16 +1,27 @@
 """Faults of single storage calls: an answer is lost, or an effect comes late.
 
 What it is: how a planned strike becomes a fault of `FaultyStorage`.
-What it promises: the call that is struck is the n-th of a process, whatever it is; numbers are
-dealt so that every call has its turn.
+What it promises: the call that is struck is the n-th of a process, whatever it is. In each pass
+over the calls each has its turn once, and in the next pass with another kind of fault.
 What it must not know: the job.
 """
 
 import random
+from collections.abc import Sequence
 
 from ashore.drills.drill import Planned, Schedule
-from ashore.testing import FailAfterEffect, Fault, LateEffect
+from ashore.testing import (
+    FailAfterEffect,
+    FailBefore,
+    Fault,
+    Hang,
+    LateEffect,
+    PowerCut,
+    StopProcess,
+)
 
+LIVES = 2  # of the job in one round
+CALLS_MAX = 64  # that a life makes, at most, if its batches are three
 LOST_ANSWER = "lost answer"
 # A call fails now and is applied later: so many calls later, and once or twice.
 LATE = {
@@ -22,16 +33,15 @@ LATE = {
 }
 
 
-def deal_turns(dice: random.Random, kinds: tuple[str, ...], turns: tuple[int, int]) -> Schedule:
-    """Strike at call 1 to n of each of so many lives, in any order. `turns`: rounds, lives."""
-    rounds, lives = turns
-    places = [(number // lives + 1, number % lives) for number in range(rounds)]
-    dice.shuffle(places)
-    # Kinds go by turns, so that none is left out by chance.
-    return tuple(
-        Planned(index, kinds[index % len(kinds)], f"life {life}", call)
-        for index, (call, life) in enumerate(places)
-    )
+def deal_turns(dice: random.Random, kinds: Sequence[str], rounds: int) -> Schedule:
+    """Plan a strike for each round: the calls of both lives, in any order."""
+    turns = []
+    for number in range(rounds):
+        turn, rest = divmod(number, CALLS_MAX * LIVES)
+        call, life = divmod(rest, LIVES)
+        turns.append((kinds[(call + life + turn) % len(kinds)], f"life {life}", call + 1))
+    dice.shuffle(turns)
+    return tuple(Planned(index, *turn) for index, turn in enumerate(turns))
 
 
 def to_fault(planned: Planned) -> Fault:
@@ -40,3 +50,21 @@ def to_fault(planned: Planned) -> Fault:
         return FailAfterEffect(planned.number)
     after, times = LATE[planned.kind]
     return LateEffect(planned.number, after=after, times=times)
+
+
+def describe_fault(fault: Fault) -> tuple[str, str]:
+    """Return kind and text of a fault of a storage call, for the timeline."""
+    kinds = {
+        FailAfterEffect: LOST_ANSWER,
+        FailBefore: "failed call",
+        LateEffect: "late effect",
+        Hang: "call that hangs",
+        StopProcess: "kill",
+        PowerCut: "power cut",
+    }
+    which = f"{fault.kind} {fault.number}" if fault.kind else f"call {fault.number}"
+    text = f"at {which}"
+    if isinstance(fault, LateEffect):
+        when = "when released" if fault.after is None else f"{fault.after} calls later"
+        text += f", applied {when}" + (", twice" if fault.times == 2 else "")
+    return kinds[type(fault)], text

@@ -5,6 +5,7 @@ It never learns that time has passed. What it was about to do, it does.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ashore.drills.faults.moments import Moment
 
@@ -12,6 +13,8 @@ from ashore.drills.faults.moments import Moment
 @dataclass(frozen=True, slots=True)
 class Freeze:
     """The process is frozen at this moment, and woken when `meanwhile` has returned."""
+
+    kind: ClassVar[str] = "freeze"
 
     at: Moment
     meanwhile: Callable[[], None]

@@ -7,21 +7,30 @@ each round another storage call of one of the two is applied, and its answer nev
 import random
 
 from ashore.drills.drill import Drill, Length, Schedule
-from ashore.drills.faults.calls import LOST_ANSWER
-from ashore.drills.scenarios.turns import LIVES, plan_turns, play_turns
+from ashore.drills.faults.calls import CALLS_MAX, LIVES, LOST_ANSWER, deal_turns
+from ashore.drills.scenarios.turns import play_turns
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Lose the answer to another call of another life in each round."""
-    return plan_turns(dice, (LOST_ANSWER,), length)
+    return deal_turns(dice, [LOST_ANSWER], length.rounds)
 
 
 DRILL = Drill(
     name="lost-answers",
     title="The answer to every storage call is lost in turn",
-    shows="A call that was applied is never taken for one that was not, whichever it is.",
-    short=Length(rounds=64 * LIVES, records=24, text="each call of two short lives, in memory"),
-    long=Length(rounds=120 * LIVES, records=900, text="each call of two longer lives, in memory"),
+    shows="a call that was applied is never taken for one that was not",
+    short=Length(
+        rounds=CALLS_MAX * LIVES,
+        records=24,
+        text="every call of two lives with three small batches, in memory",
+    ),
+    long=Length(
+        rounds=CALLS_MAX * LIVES,
+        records=9_000,
+        text="every call of two lives with three batches, in memory",
+        rounds_per_minute=60,
+    ),
     plan=plan,
     play=play_turns,
 )

@@ -4,23 +4,15 @@ In each round a job has two lives on a lake of its own. The first is killed afte
 the second takes over, finishes, and lands what is left. One call of one of them is struck.
 """
 
-import random
-
-from ashore.drills.drill import Length, Planned, Schedule
-from ashore.drills.faults.calls import deal_turns, to_fault
+from ashore.drills.drill import Planned
+from ashore.drills.faults.calls import LIVES, to_fault
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.testing import StopProcess
 
-LIVES = 2
 BATCHES = 3
 FIRST_LIFE_ENDS = StopProcess(4, kind="move", when="after")
-
-
-def plan_turns(dice: random.Random, kinds: tuple[str, ...], length: Length) -> Schedule:
-    """Plan one strike a round, so that each call has its turn with each kind."""
-    return deal_turns(dice, kinds, (length.rounds, LIVES))
 
 
 def play_turns(stage: Stage) -> None:

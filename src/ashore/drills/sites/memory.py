@@ -12,12 +12,20 @@ from contextlib import contextmanager
 
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
-from ashore.drills.faults.freeze import Freeze
-from ashore.drills.faults.kill import Kill
-from ashore.drills.faults.moments import Countdown
+from ashore.drills.faults import BrokerAway, Countdown, Freeze, JobFault, Kill
+from ashore.drills.faults.calls import describe_fault
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
-from ashore.drills.sites.site import JOB, KILLED, NAME, TOPIC, End, SiteOptions, job_text
+from ashore.drills.sites.site import (
+    JOB,
+    KILLED,
+    NAME,
+    TOPIC,
+    End,
+    SiteOptions,
+    job_text,
+    keep_house,
+)
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.drills.workloads.numbered import Numbered, Produced
 from ashore.errors import AshoreError, SourceUnreachable
@@ -42,6 +50,7 @@ from ashore.testing import (
 
 TRIES = 12  # failures in a row after which a process gives up
 INTERVAL_S = 1.0
+CLEAN_TTL_S = 24 * 3_600  # what a job file says that says nothing
 PARALLELISM = 2
 
 Wrap = Callable[[Storage], Storage]
@@ -50,7 +59,11 @@ Wrap = Callable[[Storage], Storage]
 class BrokerSource(RecordedSource):
     """A recorded source whose broker may be away."""
 
-    is_away = False
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__("kafka", clock)
+        self.clock = clock
+
+    back_s = float("-inf")  # when the broker is back, by the clock
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
         """See Source."""
@@ -68,7 +81,7 @@ class BrokerSource(RecordedSource):
         return super().read_again(shard, offsets)
 
     def _knock(self) -> None:
-        if self.is_away:
+        if self.clock.monotonic_s() < self.back_s:
             raise SourceUnreachable("no broker answers")
 
 
@@ -84,11 +97,11 @@ class MemorySite:
         workload = Numbered(TOPIC, seed, options.partitions, options.poison_every)
         self.produced = Produced(workload)
         self.calls: list[int] = []  # storage calls of each life
-        self._source = BrokerSource("kafka", clock)
+        self._source = BrokerSource(clock)
         self._source.create(TOPIC, options.partitions)
         self._job = parse_job(job_text("file:///drill", "127.0.0.1:9092", TOPIC, options))
         self._dice = random.Random(f"names {seed}")  # noqa: S311 - the same names each time
-        self._recorder = recorder
+        self.recorder = recorder
         self._tail = LogTail(self.machine, NAME)
 
     # ---- what every site does
@@ -99,30 +112,28 @@ class MemorySite:
             self._source.append(StreamShard(TOPIC, str(partition)), value)
         self.sample()
 
-    def live(self, *faults: Kill | Freeze | Fault, wrap: Wrap = lambda storage: storage) -> End:
-        """See Site. `wrap` puts a storage of the scenario's own above the faults."""
-        self._recorder.start(len(self.calls))
-        struck = [each for each in faults if isinstance(each, Kill | Freeze)]
-        calls = [each for each in faults if not isinstance(each, Kill | Freeze)]
+    def live(self, *faults: JobFault | Fault, wrap: Wrap = lambda storage: storage) -> End:
+        """See Site. `wrap` puts a storage of the scenario's own above the faults of calls."""
+        self.recorder.start(len(self.calls))
+        struck = [each for each in faults if isinstance(each, JobFault)]
+        calls = [each for each in faults if not isinstance(each, JobFault)]
         faulty = FaultyStorage(self.machine, calls, pending=self.pending)
-        process = _Process(self, wrap(faulty), _Striking(struck, self._recorder))
+        process = _Process(self, wrap(faulty), _Striking(self, struck))
         try:
             end = process.run()
         except ProcessStopped as stopped:
             end = End(KILLED, str(stopped))
         for fault in faulty.fired:
-            self._recorder.fault(type(fault).__name__, str(fault))
+            self.recorder.fault(*describe_fault(fault))
         self.calls.append(len(faulty.calls))
         self.sample()
         return end
 
-    def stop_broker(self) -> None:
-        """See Site."""
-        self._source.is_away = True
-
-    def start_broker(self) -> None:
-        """See Site."""
-        self._source.is_away = False
+    def keep_house(self) -> None:
+        """See Site. So late that everything stale may go."""
+        self.clock.advance(CLEAN_TTL_S + 1)
+        with self.opened() as opened:
+            keep_house(opened)
 
     @contextmanager
     def opened(self) -> Iterator[OpenJob]:
@@ -144,7 +155,7 @@ class MemorySite:
         return self._job
 
     @property
-    def source(self) -> RecordedSource:
+    def source(self) -> BrokerSource:
         """The topic."""
         return self._source
 
@@ -154,27 +165,34 @@ class MemorySite:
 
     def sample(self) -> None:
         """Take down how far landing is."""
-        self._recorder.sample(self.produced.total, self.landed())
+        self.recorder.sample(self.produced.total, self.landed())
 
 
 class _Striking(Quiet):
     """The Progress of a process: lets kills and freezes strike when their moment has come."""
 
-    def __init__(self, faults: Sequence[Kill | Freeze], recorder: Recorder) -> None:
+    def __init__(self, site: MemorySite, faults: Sequence[JobFault]) -> None:
+        self._site = site
         self._faults = [(fault, Countdown(fault.at)) for fault in faults]
-        self._recorder = recorder
+        self._recorder = site.recorder
 
     def step(self, slice_name: str, step: str) -> None:
         """See Progress."""
         super().step(slice_name, step)
         for fault, countdown in self._faults:
-            if not countdown.has_come(step):
-                continue
-            self._recorder.fault(type(fault).__name__.lower(), str(fault))
-            if isinstance(fault, Kill):
+            if countdown.has_come(step):
+                self._recorder.fault(fault.kind, str(fault))
+                self._strike(fault)
+
+    def _strike(self, fault: JobFault) -> None:
+        match fault:
+            case Kill():
                 raise ProcessStopped(str(fault))
-            fault.meanwhile()
-            self._recorder.note("woken", "the frozen process goes on")
+            case Freeze():
+                fault.meanwhile()
+                self._recorder.note("woken", "the frozen process goes on")
+            case BrokerAway():
+                self._site.source.back_s = self._site.clock.monotonic_s() + fault.away_s
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
         """See Progress."""

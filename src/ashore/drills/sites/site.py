@@ -1,6 +1,6 @@
 """The seam between a scenario and where it is played.
 
-What it is: what a scenario asks for: records, lives of the job, the broker gone and back, the lake
+What it is: what a scenario asks for: records, lives of the job with a fault in them, and the lake
 to look at afterwards.
 What it promises: the same scenario can be played in memory within seconds, which is also how its
 checkers are seen to fail, and on real servers.
@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ashore.control.jobs import OpenJob
-from ashore.drills.faults.freeze import Freeze
-from ashore.drills.faults.kill import Kill
+from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
+from ashore.drills.faults import JobFault
 from ashore.drills.workloads.numbered import SCHEMA, Produced
 from ashore.errors import check
+from ashore.landing.archive import archive_log
 from ashore.protocol.names import SliceName
 
 JOB = "drill"
@@ -47,6 +47,12 @@ class End:
     message: str = ""
 
 
+def keep_house(opened: OpenJob) -> None:
+    """Pack the log and delete stale files, as a job process does now and then."""
+    archive_log(opened.storage, NAME)
+    clean_job(opened, plan_clean_job(opened))
+
+
 class Site(Protocol):
     """One topic, one lake, one job."""
 
@@ -56,19 +62,15 @@ class Site(Protocol):
         """Produce the next records of the workload, and wait until they are there."""
         ...
 
-    def live(self, *faults: Kill | Freeze) -> End:
+    def live(self, *faults: JobFault) -> End:
         """Run one process of the job until it is killed, or until everything has landed.
 
-        At most one fault. One whose moment does not come is no fault that has struck.
+        A fault whose moment does not come has not struck.
         """
         ...
 
-    def stop_broker(self) -> None:
-        """Kill the broker."""
-        ...
-
-    def start_broker(self) -> None:
-        """Let the broker come back with what it had."""
+    def keep_house(self) -> None:
+        """Do what housekeeping does once its time has come: pack the log, delete what is stale."""
         ...
 
     def opened(self) -> AbstractContextManager[OpenJob]:

@@ -1,0 +1,205 @@
+"""A drill on real servers: Kafka, a lake on disk, and job processes as `ashore run` starts them.
+
+What it is: a Site whose lives are processes of `python -m ashore.spark.main`, with a Spark of their
+own.
+What it promises: what a fault does is what happens to users: SIGKILL and SIGSTOP to the process and
+its JVM, a broker that is killed and comes back. Whatever happens, no process is left.
+What it must not know: scenarios.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+from ashore.base.clock import SystemClock
+from ashore.control.jobs import OpenJob, open_job
+from ashore.control.launch import Event, JobLaunch
+from ashore.drills.faults import BrokerAway, Countdown, Freeze, JobFault, Kill
+from ashore.drills.recorder import Recorder
+from ashore.drills.sites.log_tail import LogTail
+from ashore.drills.sites.site import NAME, TOPIC, End, SiteOptions, job_text, keep_house
+from ashore.drills.workloads.numbered import Numbered, Produced
+from ashore.services.kafka import Kafka
+from ashore.sources.producer import Producer, create_topics
+
+SAMPLE_EVERY_S = 0.5
+# A drill's processes end before the second compiler of the JVM pays: they start in half the time.
+SPARK: Mapping[str, object] = {
+    "master": "local[2]",
+    "conf": {
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    },
+}
+CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a real site is: a directory of its own, and the broker."""
+
+    directory: Path
+    kafka: Kafka
+
+
+class RealSite:
+    """One topic, one lake and one job on real servers."""
+
+    def __init__(self, seed: int, options: SiteOptions, place: Place, recorder: Recorder) -> None:
+        self._place = place
+        self._recorder = recorder
+        self._lives = 0
+        topic = f"{TOPIC}-{uuid4().hex[:10]}"
+        self.produced = Produced(Numbered(topic, seed, options.partitions, options.poison_every))
+        servers = place.kafka.bootstrap_servers
+        create_topics(servers, {topic: options.partitions})
+        lake = place.directory / "lake"
+        lake.mkdir(parents=True)
+        sections = {"spark": SPARK, **options.sections}
+        text = job_text(f"file://{lake}", servers, topic, replace(options, sections=sections))
+        self.job_file = place.directory / "job.yaml"
+        self.job_file.write_text(text, "utf-8")
+        self._stack = ExitStack()
+        opened = self._stack.enter_context(open_job(self.job_file))
+        self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
+        self._stack.callback(self._sampling.stop)
+        self._sampling.start()
+
+    def produce(self, records: int) -> None:
+        """See Site."""
+        with Producer(self._place.kafka.bootstrap_servers) as producer:
+            for partition, value in self.produced.deal(records):
+                producer.send(self.produced.workload.topic, partition, value)
+
+    def live(self, *faults: JobFault) -> End:
+        """See Site."""
+        self._recorder.start(self._lives)
+        self._lives += 1
+        launch = JobLaunch("run", self.job_file, available_now=True)
+        launch.start()
+        with ExitStack() as stack:
+            # In this order: nothing is left of the job, and the broker is back.
+            stack.callback(launch.wait)
+            stack.callback(launch.kill)
+            striking = _Striking(launch, self._place.kafka, self._recorder)
+            stack.callback(striking.wait)
+            message = self._follow(launch, faults, striking)
+            code = launch.wait()
+        return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
+
+    def keep_house(self) -> None:
+        """See Site."""
+        CLOCK.sleep(1.5)  # the job file of a drill that asks for it says `ttl: 1s`
+        with self.opened() as opened:
+            keep_house(opened)
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenJob]:
+        """See Site."""
+        with open_job(self.job_file) as opened:
+            yield opened
+
+    def landed(self) -> int:
+        """See Site."""
+        return self._sampling.count_landed()
+
+    def close(self) -> None:
+        """See Site."""
+        self._stack.close()
+
+    def _follow(self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_Striking") -> str:
+        """Let faults strike when their moment comes, to the end; return the error, if any."""
+        waiting = [(fault, Countdown(fault.at)) for fault in faults]
+        message = ""
+        for event in launch.events():
+            kind = event.get("event")
+            step = str(event.get("step") if kind == "step" else kind)
+            for fault, countdown in waiting:
+                if countdown.has_come(step):
+                    self._recorder.fault(fault.kind, str(fault))
+                    striking.strike(fault)
+            message = self._take(event) or message
+        return message
+
+    def _take(self, event: Event) -> str:
+        text = str(event.get("message", ""))
+        if event.get("event") == "trouble":
+            self._recorder.note("trouble", text)
+        return text if event.get("event") == "error" else ""
+
+
+class _Striking:
+    """What faults do to one process and its surroundings."""
+
+    def __init__(self, launch: JobLaunch, kafka: Kafka, recorder: Recorder) -> None:
+        self._launch = launch
+        self._kafka = kafka
+        self._recorder = recorder
+        self._waiting: list[threading.Thread] = []
+        self._failures: list[Exception] = []
+
+    def strike(self, fault: JobFault) -> None:
+        match fault:
+            case Kill():
+                self._launch.kill()
+            case Freeze():
+                os.killpg(self._launch.pid, signal.SIGSTOP)
+                try:
+                    fault.meanwhile()
+                finally:
+                    os.killpg(self._launch.pid, signal.SIGCONT)
+                self._recorder.note("woken", "the frozen process goes on")
+            case BrokerAway():
+                self._kafka.kill()
+                thread = threading.Thread(target=self._bring_back, args=(fault.away_s,))
+                self._waiting.append(thread)
+                thread.start()
+
+    def wait(self) -> None:
+        """Wait until everything is back. Raises ServiceError if it does not come back."""
+        for thread in self._waiting:
+            thread.join()
+        if self._failures:
+            raise self._failures[0]
+
+    def _bring_back(self, after_s: float) -> None:
+        CLOCK.sleep(after_s)
+        try:
+            self._kafka.start()
+        except Exception as error:  # noqa: BLE001 - a thread's last line: `wait` raises it
+            self._failures.append(error)
+        else:
+            self._recorder.note("broker back", "the broker is back")
+
+
+class _Sampling:
+    """Takes down how far landing is, now and then, in a thread of its own."""
+
+    def __init__(self, tail: LogTail, produced: Produced, recorder: Recorder) -> None:
+        self._tail = tail
+        self._produced = produced
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampling", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def count_landed(self) -> int:
+        with self._lock:
+            return self._tail.count_landed()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SAMPLE_EVERY_S):
+            landed = self.count_landed()
+            self._recorder.sample(max(self._produced.total, landed), landed)

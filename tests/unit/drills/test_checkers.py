@@ -1,0 +1,139 @@
+"""Checkers, each seen to turn red on what it is for."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from ashore.drills import SCENARIOS, Length, Order, Planned, run_drill
+from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
+from ashore.drills.checkers.progress import longest_stall_s
+from ashore.drills.drill import Sample, Timeline
+from ashore.drills.faults import Kill, Moment
+from ashore.drills.recorder import Recorder
+from ashore.drills.scenarios import lost_answers, replay_budget
+from ashore.drills.sites.memory import MemorySite
+from ashore.drills.sites.site import TABLE, SiteOptions
+from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
+from ashore.formats import make_decoder, parse_ddl
+from ashore.testing import FakeClock
+
+
+def make_site(**options: int) -> MemorySite:
+    clock = FakeClock()
+    site = MemorySite(5, SiteOptions(**options), clock, Recorder(clock, lambda _snapshot: None))
+    site.produce(60)
+    assert site.live().code == 0
+    return site
+
+
+def check(site: MemorySite):
+    with site.opened() as opened:
+        return check_exactly_once(opened, site.produced, TABLE)
+
+
+def test_a_good_lake_has_no_problem() -> None:
+    account = check(make_site())
+    assert (account.produced, account.read, account.lost, account.duplicated) == (60, 60, 0, 0)
+    assert account.problems == ()
+
+
+def test_dead_letters_are_compared_too() -> None:
+    site = make_site(poison_every=10)
+    assert check(site).problems == ()
+    dead = next(find_visible(site.machine, f"ods.db/{TABLE.split('.')[1]}__dead"))
+    site.machine.delete(dead)
+    assert check(site).lost == 6
+
+
+def test_a_record_that_was_changed_is_found() -> None:
+    site = make_site()
+    other = Produced(Numbered("clicks", 6))  # another seed: the same numbers, other content
+    other.counts[:] = site.produced.counts
+    with site.opened() as opened:
+        account = check_exactly_once(opened, other, TABLE)
+    assert account.altered == 60
+    assert account.problems
+
+
+def test_a_file_that_cannot_be_read_is_a_problem() -> None:
+    site = make_site()
+    path = next(find_visible(site.machine, "ods.db/clicks"))
+    site.machine.delete(path)
+    site.machine.create(path, b"PAR1 and nothing more")
+    assert "cannot be read" in check(site).problems[0]
+
+
+def test_comparing_names_what_is_lost_doubled_and_made_up() -> None:
+    produced = Produced(Numbered("clicks", 1, partitions=2))
+    produced.counts[:] = [3, 2]
+    seen = Counter({(0, 0): 1, (0, 1): 3, (1, 0): 1, (1, 7): 1})
+    account = compare(produced, seen, [(1, 0)])
+    assert (account.lost, account.duplicated, account.altered) == (2, 2, 2)
+    assert [problem.partition(":")[0] for problem in account.problems] == [
+        "lost",
+        "duplicated",
+        "altered",
+        "made up",
+    ]
+
+
+def timeline(*samples: tuple[float, int, int]) -> Timeline:
+    return Timeline((), tuple(Sample(*each) for each in samples), is_simulated=True)
+
+
+@pytest.mark.parametrize(
+    ("samples", "stall_s"),
+    [
+        ([], 0),
+        ([(0, 0, 0), (9, 0, 0)], 0),  # nothing was there to land
+        ([(0, 0, 5), (3, 5, 0), (9, 5, 0)], 3),
+        ([(0, 0, 9), (1, 3, 6), (2, 3, 6), (6, 6, 3), (7, 9, 0)], 5),
+        ([(0, 0, 9), (4, 0, 9)], 4),  # to the end
+        ([(0, 5, 0), (2, 5, 4), (3, 9, 0)], 1),  # from when there was something
+    ],
+)
+def test_time_without_progress(samples: list[tuple[float, int, int]], stall_s: float) -> None:
+    assert longest_stall_s(timeline(*samples)) == stall_s
+
+
+def test_a_budget_that_is_not_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_budget, "BATCHES", 20)  # a kill every 20 batches is too many
+    length = replace(replay_budget.DRILL.short, rounds=2, records=40)
+    verdict = run_drill(Order(replay_budget.DRILL, 1, length))
+    assert verdict.figures.read_twice == 4
+    assert verdict.exit_code == 5
+    assert "the budget is 0.50%" in verdict.problems[0]
+
+
+def test_a_drill_in_which_no_fault_strikes_is_not_green() -> None:
+    length = Length(rounds=1, records=24, text="")
+    far = Planned(0, "kill", "move", 99)
+
+    def play(stage) -> None:
+        site = stage.site()
+        site.produce(length.records)
+        assert site.live(Kill(Moment(far.place, far.number))).code == 0
+
+    drill = replace(lost_answers.DRILL, plan=lambda _dice, _length: (far,), play=play)
+    verdict = run_drill(Order(drill, 1, length))
+    assert (verdict.exit_code, verdict.doubts) == (6, ("no fault has struck",))
+
+
+def test_every_storage_call_of_both_lives_has_its_turn() -> None:
+    drill = next(each for each in SCENARIOS if each.name == "lost-answers")
+    planned = {(each.place, each.number) for each in drill.schedule(1, drill.short)}
+    one = run_drill(Order(drill, 1, replace(drill.short, rounds=1)))
+    assert one.exit_code == 0
+    for note in one.notes:  # "life 0: calls 1 to 1 of 42 were struck"
+        life, calls = note.partition(":")[0], int(note.split()[-3])
+        assert {(life, number + 1) for number in range(calls)} <= planned
+
+
+@pytest.mark.parametrize("record", range(10, 210, 10))
+def test_every_form_of_poison_is_no_row(record: int) -> None:
+    workload = Numbered("clicks", 1, partitions=1, poison_every=10)
+    good, bad = workload.value(0, record + 1), workload.value(0, record)
+    decoded = make_decoder("json", parse_ddl(SCHEMA)).decode(pa.array([good, bad], pa.binary()))
+    assert [row.index for row in decoded.bad] == [1]
