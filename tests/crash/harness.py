@@ -219,8 +219,8 @@ def require(condition: bool, message: str) -> None:
         raise Broken(message)
 
 
-def history(storage: Storage) -> list[Entry]:
-    return list(read_history(storage, NAME))
+def history(storage: Storage, name: SliceName = NAME) -> list[Entry]:
+    return list(read_history(storage, name))
 
 
 def walk(storage: Storage, directory: str) -> Iterator[str]:
@@ -235,7 +235,7 @@ def visible_files(storage: Storage) -> set[str]:
     return {path for path in walk(storage, "ods.db") if names.is_visible(path)}
 
 
-def named_places(entries: Sequence[Entry]) -> list[FilePlace]:
+def named_places(entries: Sequence[Entry], name: SliceName = NAME) -> list[FilePlace]:
     """The files that entries name and none has given up."""
     files: dict[str, FilePlace] = {}
     for entry in entries:
@@ -244,7 +244,7 @@ def named_places(entries: Sequence[Entry]) -> list[FilePlace]:
             for gone in body.lost:
                 del files[gone]
         if isinstance(body, Prepare | Reland):
-            place = BatchPlace(NAME, entry.epoch, body.batch)
+            place = BatchPlace(name, entry.epoch, body.batch)
             for file in body.files:
                 files[file.unique] = place.place(file, body.targets[file.target])
     return list(files.values())
@@ -283,7 +283,13 @@ def read_named_rows(storage: Storage, places: Sequence[FilePlace]) -> Counter[Re
 
 def check_table(storage: Storage, entries: Sequence[Entry], expected: Counter[RecordedRow]) -> None:
     """I1: every file that the log names is there as it was written, and each row is there once."""
-    places, rows = named_places(entries), Counter[RecordedRow]()
+    check_files(storage, named_places(entries), expected)
+
+
+def check_files(
+    storage: Storage, places: Sequence[FilePlace], expected: Counter[RecordedRow]
+) -> None:
+    rows = Counter[RecordedRow]()
     missing = {place.final for place in places} - visible_files(storage)
     require(not missing, f"named by a prepare and not there: {sorted(missing)}")
     for place in places:

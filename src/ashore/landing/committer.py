@@ -22,7 +22,7 @@ from ashore.protocol.plan_commit import (
     SyncDirectories,
     plan_commit,
 )
-from ashore.protocol.plan_owed import plan_owed
+from ashore.protocol.plan_owed import Waits, nobody_waits, plan_owed, registers_all
 from ashore.storage.base import Storage
 
 
@@ -63,6 +63,7 @@ class Committer:
     storage: Storage
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
+    waits: Waits = nobody_waits
 
     def finish(self, without: tuple[str, ...] = (), *, registers: bool = False) -> Closing | None:
         """Make the unclosed entry's files final and return its closing for the next entry.
@@ -87,9 +88,11 @@ class Committer:
                     self.storage.sync(step.directories)
                 case CloseEntry():
                     # Step 6. The next entry closes this one.
-                    owed = plan_owed(fold, registers=registers)
+                    waits = self.waits
+                    owed = plan_owed(fold, registers=registers, waits=waits)
+                    has_all = registers_all(fold, registers=registers, waits=waits)
                     closing = Closing(
-                        step.number, moved.moved, moved.already_moved, registers, owed, ()
+                        step.number, moved.moved, moved.already_moved, has_all, owed, ()
                     )
                 case MoveFile() | RegisterPartitions():
                     pass  # moves are done above, all at once; registration is owed

@@ -1,5 +1,6 @@
 """Fakes for tests, part of the public surface: faults as data, a disk that forgets, a source."""
 
+from ashore.testing.catalog import FaultyCatalog
 from ashore.testing.clock import FakeClock
 from ashore.testing.disk import DiskFault, PowerCutPolicy, SimulatedDisk
 from ashore.testing.faults import (
@@ -25,6 +26,7 @@ __all__ = [
     "FailBefore",
     "FakeClock",
     "Fault",
+    "FaultyCatalog",
     "FaultyStorage",
     "Hang",
     "LateEffect",

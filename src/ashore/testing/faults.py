@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from ashore.errors import AnswerUnknown, StorageError, check
+from ashore.errors import AnswerUnknown, CatalogError, StorageError, check
 from ashore.storage.base import FileStat, FileWriter, Storage
 from ashore.storage.writer import GuardedWriter
 
@@ -22,6 +22,7 @@ When = Literal["before", "after"]
 STORAGE_CALLS = frozenset(
     {"create", "open_write", "write", "close", "move", "stat", "list", "read", "delete", "sync"}
 )
+CATALOG_CALLS = frozenset({"ensure_table", "add_partitions", "mark_sealed"})
 
 
 class ProcessStopped(BaseException):
@@ -233,7 +234,8 @@ class FaultyStorage:
         on_power_cut: Callable[[], None] | None = None,
     ) -> None:
         for fault in faults:
-            check(fault.kind is None or fault.kind in STORAGE_CALLS, f"no call is a {fault.kind}")
+            known = fault.kind is None or fault.kind in STORAGE_CALLS | CATALOG_CALLS
+            check(known, f"no call is a {fault.kind}")
         self.pending = PendingEffects() if pending is None else pending
         self._inner = inner
         self._schedule: Schedule[Fault] = Schedule(faults)
@@ -310,7 +312,10 @@ class FaultyStorage:
         effect: Callable[[], T],
         late: Callable[[], object] | None = None,
     ) -> T:
-        """Make one call: its kind, path and target, and what it does. For the writers too."""
+        """Make one call: its kind, path and target, and what it does.
+
+        For writers too, and for what else the process does and may be struck at.
+        """
         call, fault = self._schedule.take(*asked)
         self.pending.before_call()
         try:
@@ -340,7 +345,7 @@ class FaultyStorage:
     def _apply(self, call: Call, fault: Fault | None, effect: Callable[[], T]) -> T:
         try:
             answer = effect()
-        except StorageError:
+        except (StorageError, CatalogError):
             self._schedule.refuse_if_stopped()
             if isinstance(fault, StopProcess | PowerCut):
                 raise self._stop(call, fault) from None

@@ -1,0 +1,171 @@
+"""Effects that are owed happen, whatever call of storage, catalog or HTTP a fault strikes."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+from tests.crash import sealed_job
+from tests.crash.harness import find_failures, report
+from tests.crash.sealed_job import Document, SealedWorld
+
+from ashore.landing import job_loop, slice_loop
+from ashore.landing.effects import Effects, success_content
+from ashore.landing.sealer import Sealer
+from ashore.protocol import names
+from ashore.protocol.entries import Closing, Owed, Seal
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_owed import Tried, settle
+from ashore.testing import (
+    FailAfterEffect,
+    FailBefore,
+    Fault,
+    LateEffect,
+    ProcessStopped,
+    StopProcess,
+)
+from ashore.testing.faults import CATALOG_CALLS
+
+FAULTS: dict[str, Callable[[int], Fault]] = {
+    "fails before": FailBefore,
+    "fails after": FailAfterEffect,
+    "late at the end": lambda number: LateEffect(number, after=None),
+    "stops before": lambda number: StopProcess(number, when="before"),
+    "stops after": lambda number: StopProcess(number, when="after"),
+}
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Keeps what it is told."""
+
+    told: ClassVar[list[Document]] = []
+
+    def do_POST(self) -> None:
+        self.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_arguments: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Listener) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}/sealed"
+        server.shutdown()
+        serving.join()
+
+
+class NoPause:
+    """Waits between the ticks of a job that take no time."""
+
+    def __init__(self, *_bounds_s: float) -> None: ...
+
+    def delays_s(self) -> Iterator[float]:
+        while True:
+            yield 0.0
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_loop, "Backoff", NoPause)
+
+
+@pytest.fixture(autouse=True)
+def stops_end_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is stopped in a thread of a slice has nobody to tell it to."""
+    tell = threading.excepthook
+
+    def hook(ended: threading.ExceptHookArgs) -> None:
+        if not isinstance(ended.exc_value, ProcessStopped):
+            tell(ended)
+
+    monkeypatch.setattr(threading, "excepthook", hook)
+
+
+@pytest.fixture(params=["near", "seal"])
+def new_world(request: pytest.FixtureRequest, address: str) -> Callable[[], SealedWorld]:
+    return lambda: SealedWorld(request.param == "near", address, Listener.told)
+
+
+def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) -> None:
+    first, second, third = sealed_job.number_calls(new_world)
+    kinds = {call.kind for call in (*second, *third)}
+    assert kinds >= CATALOG_CALLS | {"create", "move", "stat", "list", "read", "sync", "post"}
+    assert first[-1].kind in CATALOG_CALLS
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_call(new_world: Callable[[], SealedWorld], fault: str) -> None:
+    report(find_failures(sealed_job.cases(new_world, FAULTS[fault])))
+
+
+# ---- a suite that cannot turn red proves nothing
+
+
+def take_failures_for_done(patch: pytest.MonkeyPatch) -> None:
+    pay = Effects.pay
+
+    def careless(self: Effects, owed: Sequence[Owed]) -> Tried:
+        pay(self, owed)
+        return Tried(frozenset(each.id for each in owed))
+
+    patch.setattr(Effects, "pay", careless)
+
+
+def forget_what_is_owed(patch: pytest.MonkeyPatch) -> None:
+    """Do what the entry just finished owes, and nothing that was put off."""
+    patch.setattr(slice_loop, "find_due", lambda _known, closing: closing.owed)
+
+
+def tell_before_the_entry(patch: pytest.MonkeyPatch) -> None:
+    plan = Sealer.plan
+
+    def hasty(
+        self: Sealer, name: SliceName, fold: Fold, watermarks: Mapping[str, int], now_ms: int
+    ) -> Seal | None:
+        seal = plan(self, name, fold, watermarks, now_ms)
+        for each in seal.partitions if seal else ():
+            owed = Owed("", "success_file", each.table, each.partition, each.version, each.rows)
+            path = f"ods.db/clicks/{each.partition}/{names.success_name(each.version)}"
+            self.storage.create(path, success_content(name.job, owed))
+        return seal
+
+    patch.setattr(Sealer, "plan", hasty)
+
+
+def close_before_the_effects(patch: pytest.MonkeyPatch) -> None:
+    """Tell in the closing entry that nothing is owed, and then do it."""
+    def hasty(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
+        return replace(settle(known, closing, tried), owed=(), failed=())
+
+    patch.setattr(slice_loop, "settle", hasty)
+
+
+MISSING = "not registered|not the seals|not every|the catalog has"
+MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
+    "take failures for done": (take_failures_for_done, "fails before", MISSING),
+    "forget what is owed": (forget_what_is_owed, "fails before", "owes"),
+    "tell before the entry": (tell_before_the_entry, "stops before", "no entry seals"),
+    "close before the effects": (
+        close_before_the_effects,
+        "fails before",
+        "not the seals|not every",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_rule_is_found(name: str, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    mutate, fault, finds = MUTATIONS[name]
+    mutate(monkeypatch)
+    world = lambda: SealedWorld(True, address, Listener.told)  # noqa: E731
+    found = next(find_failures(sealed_job.cases(world, FAULTS[fault])), "nothing was found")
+    assert re.search(finds, found), found
