@@ -143,6 +143,7 @@ def tell_before_the_entry(patch: pytest.MonkeyPatch) -> None:
 
 def close_before_the_effects(patch: pytest.MonkeyPatch) -> None:
     """Tell in the closing entry that nothing is owed, and then do it."""
+
     def hasty(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
         return replace(settle(known, closing, tried), owed=(), failed=())
 
