@@ -112,7 +112,7 @@ class Hive(Section):
     strategy: Literal["near", "seal"] = Field(
         default="near",
         description="When a partition is registered: `near`, as soon as it has files; `seal`, "
-        "once it is complete.",
+        "once it is sealed there. Partitions that are never sealed are registered as with `near`.",
     )
 
 

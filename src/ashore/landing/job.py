@@ -178,11 +178,19 @@ class JobStreams:
         """Return how tables are sealed: those of the topics that were looked up last."""
         return self._seal_rules
 
+    def waits_for_seal(self, table: str) -> bool:
+        """Tell whether the partitions of a table come into the catalog by their seals."""
+        self._look_once()
+        return any(rule.table == table and REGISTER in rule.actions for rule in self._seal_rules)
+
     def seal_address(self, table: str) -> str | None:
         """Return where seals of a table are told by a POST, or None."""
-        if not self._specs:
-            self()  # what a seal owes may be done before the first batch
+        self._look_once()
         return self._seal_addresses.get(table)
+
+    def _look_once(self) -> None:
+        if not self._specs:
+            self()  # what the last process left to do comes before the first batch
 
 
 def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:

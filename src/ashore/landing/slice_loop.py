@@ -42,7 +42,7 @@ from ashore.protocol.plan_batch import (
     plan_batch,
     plan_watermarks,
 )
-from ashore.protocol.plan_owed import NOTHING_CLOSED, find_due, settle
+from ashore.protocol.plan_owed import NOTHING_CLOSED, Waits, find_due, nobody_waits, settle
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
@@ -75,6 +75,7 @@ class SliceParts:
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
     registers: bool = False  # whether a catalog wants new partitions at once
+    waits: Waits = nobody_waits  # but those of these tables, which come with their seals
     effects: Effects | None = None  # None: what is owed stays owed
     sealer: Sealer | None = None
 
@@ -93,7 +94,9 @@ class SliceLoop:
     def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
         self.plan = plan
         self.parts = parts
-        self._committer = Committer(parts.log, parts.storage, parts.clock, parts.progress)
+        self._committer = Committer(
+            parts.log, parts.storage, parts.clock, parts.progress, parts.waits
+        )
         self._closing: Closing | None = None
         self._must_open = True
         self._stopping = threading.Event()
@@ -293,10 +296,11 @@ class SliceLoop:
         self._step("idle")
         self._seal(())
         self._pay()
-        if self._closing is not None:
-            self._append(Commit("idle"))
-        else:
+        if self._closing is None:
             self.parts.log.look()
+        while self._closing is not None:
+            self._append(Commit("idle"))
+            self._pay()  # what may be done only once it is owed
         self._snapshot()
 
     def _snapshot(self) -> None:

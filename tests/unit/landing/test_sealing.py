@@ -23,6 +23,7 @@ from ashore.protocol.entries import Seal
 from ashore.protocol.fold import Failing
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
+from ashore.protocol.plan_owed import Waits, nobody_waits
 from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
@@ -40,12 +41,19 @@ SPEC = TableSpec(
 )  # fmt: skip
 
 
+PLAIN = replace(SPEC, table="ods.plain")  # it is never sealed
+
+
 class Job:
-    def __init__(self, actions: tuple[str, ...] = ("success_file",)) -> None:
+    def __init__(
+        self, actions: tuple[str, ...] = ("success_file",), waits: Waits = nobody_waits
+    ) -> None:
+        self.waits = waits
         self.clock = FakeClock(start_ms=END_MS - 3_600_000)
         self.storage = MemoryStorage(self.clock)
         self.source = RecordedSource(clock=self.clock)
         self.source.create("clicks", 1)
+        self.source.create("plain", 1)
         self.catalog = MemoryCatalog()
         self.actions = actions
         self.address: str | None = None
@@ -53,13 +61,14 @@ class Job:
 
     def start(self) -> None:
         registrar = Registrar(self.catalog, "file:///lake", "shop", lambda _: None)
-        registrar.ensure([SPEC])
+        registrar.ensure([SPEC, PLAIN])
         parts = EffectParts(
             "shop", self.storage, self.clock, Quiet(), registrar.register, registrar.mark_sealed,
             lambda _table: self.address,
         )  # fmt: skip
         plan = SlicePlan(
-            LakeAddress("memory:"), NAME, lambda: {"clicks": SPEC}, frozenset({"clicks"}),
+            LakeAddress("memory:"), NAME,
+            lambda: {"clicks": SPEC, "plain": PLAIN}, frozenset({"clicks"}),
             lambda *_: FirstOffset("earliest"), False,
             Limits(1_000, 1 << 30, 1, IDLE_MS), 1,
         )  # fmt: skip
@@ -72,6 +81,7 @@ class Job:
                 LandingLog(LogContext(self.storage, self.clock, unique), NAME),
                 self.clock,
                 registers=True,
+                waits=self.waits,
                 effects=Effects(parts, "main"),
                 sealer=Sealer(
                     self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS, self.actions)]
@@ -79,9 +89,12 @@ class Job:
             ),
         )
 
-    def land(self, *times_ms: int, date: str = "2026-11-21") -> None:
+    def append(self, shard: StreamShard, *times_ms: int, date: str = "2026-11-21") -> None:
         values = [json.dumps({"date": date, "ts": each}).encode() for each in times_ms]
-        self.source.append(SHARD, *values)
+        self.source.append(shard, *values)
+
+    def land(self, *times_ms: int, date: str = "2026-11-21") -> None:
+        self.append(SHARD, *times_ms, date=date)
         assert self.loop.tick() is Tick.LANDED
 
     def seals(self) -> list[Seal]:
@@ -164,6 +177,28 @@ def test_partitions_are_registered_before_their_batch_is_closed():
     calls = job.catalog.calls
     job.land(END_MS - 4)
     assert job.catalog.calls == calls  # a partition that is known costs no call
+
+
+def test_partitions_that_wait_for_their_seal_leave_others_alone():
+    job = Job(("register", "catalog"), waits=lambda table: table == TABLE)
+    job.append(StreamShard("plain", "0"), END_MS - 6)
+    job.land(END_MS - 5)  # one batch for both tables
+    assert job.loop.tick() is Tick.IDLE
+    assert job.catalog.tables["ods.plain"].partitions.keys() == {EIGHT}
+    assert job.registered() == set()
+    assert job.fold.partitions["ods.plain", EIGHT].registered
+    assert not job.fold.partitions[TABLE, EIGHT].registered
+    assert (job.fold.owed, job.fold.unclosed) == ({}, None)
+    calls = job.catalog.calls
+    job.append(StreamShard("plain", "0"), END_MS - 4)
+    job.land(END_MS - 3)
+    assert job.loop.tick() is Tick.IDLE
+    assert job.catalog.calls == calls
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    assert job.registered() == {EIGHT}
+    assert job.loop.tick() is Tick.IDLE
+    assert job.fold.partitions[TABLE, EIGHT].registered
 
 
 def test_a_catalog_that_is_away_delays_registration_and_stops_nothing():
