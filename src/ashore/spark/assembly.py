@@ -27,6 +27,7 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.protocol.plan_owed import nobody_waits
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.reader import KafkaAddress, output_schema
 from ashore.spark.runner import SparkRunner
@@ -91,7 +92,8 @@ def assembled(
             LandingLog(context, plan.name),
             clock,
             progress,
-            registers=hive is not None and hive.strategy == "near",
+            registers=hive is not None,
+            waits=streams.waits_for_seal if hive and hive.strategy == "seal" else nobody_waits,
             effects=Effects(
                 EffectParts(
                     job=job.job,
