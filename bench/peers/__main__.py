@@ -9,12 +9,14 @@ What it must not know: how anything is measured.
 import argparse
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from bench.peers.compare import FULL, SMALL_SCALE, compare
+from bench.peers.compare import FULL, PARTS, SMALL_SCALE, compare
 from bench.peers.readme import RESULTS, find_stale, write_readme
 from bench.peers.report import render_page
+from bench.peers.run import PEERS
 
 
 def main() -> int:
@@ -23,6 +25,8 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure, write results and the README's table")
     run.add_argument("--small", action="store_true", help="a twentieth, once; nothing is kept")
+    run.add_argument("--peer", action="append", choices=PEERS, help="only these; nothing is kept")
+    run.add_argument("--part", action="append", choices=PARTS, help="only these; nothing is kept")
     run.add_argument("--save", type=Path, help="keep results here instead, without suffix")
     table = commands.add_parser("table", help="write the README's table from the results")
     table.add_argument("--check", action="store_true", help="only tell whether it is stale")
@@ -35,10 +39,15 @@ def main() -> int:
             write_readme()
         return 0
     signal.signal(signal.SIGTERM, _stop)
-    results = compare(SMALL_SCALE if options.small else FULL)
+    scale = replace(
+        SMALL_SCALE if options.small else FULL,
+        peers=tuple(options.peer or PEERS),
+        parts=tuple(options.part or PARTS),
+    )
+    results = compare(scale)
     page = render_page(results)
     print(page)
-    target = options.save or (None if options.small else RESULTS)
+    target = options.save or (RESULTS if scale == FULL else None)
     if target:
         results.save(target.with_suffix(".json"))
         target.with_suffix(".md").write_text(page, "utf-8")

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +30,7 @@ from bench.peers.streaming import run_streaming
 from bench.peers.workload import LARGE, SMALL, Shape, fill_topic
 
 ROOT = Path(__file__).parent.parent.parent
+PARTS = ("small", "large", "calls", "stream")
 RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
 
 
@@ -43,6 +43,8 @@ class Scale:
     repeats: int
     stream_s: float
     stream_rate: int  # records a second
+    peers: tuple[str, ...] = PEERS
+    parts: tuple[str, ...] = PARTS
 
 
 FULL = Scale("make bench-peers", 1, 3, 30.0, 5_000)
@@ -66,9 +68,12 @@ class Comparison:
         """Measure everything."""
         began, load = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), os.getloadavg()[0]
         for shape in (SMALL, LARGE):
-            self._compare(shape)
-        self._count_calls()
-        self._stream()
+            if shape.name in self._scale.parts:
+                self._compare(shape)
+        if "calls" in self._scale.parts:
+            self._count_calls()
+        if "stream" in self._scale.parts:
+            self._stream()
         return Results(
             commit=describe_commit(),
             command=self._scale.command,
@@ -86,7 +91,7 @@ class Comparison:
         fill_topic(self._servers, f"{shape.name}-warm", shape, count // 4)
         size = fill_topic(self._servers, shape.name, shape, count)
         for repeat in range(self._scale.repeats):
-            for peer in rotated(repeat):
+            for peer in rotated(self._scale.peers, repeat):
                 order = self._order(peer, shape, (f"{shape.name}-warm", shape.name))
                 done = run_bounded(order, count)
                 shutil.rmtree(order.directory)
@@ -116,18 +121,20 @@ class Comparison:
             self._say("no strace on this machine: storage calls are not counted")
             return
         count = SMALL.records // self._scale.divisor // 4
-        for peer in rotated(0):
-            order = self._order(peer, SMALL, ("small-warm",))
+        topic = "calls"
+        fill_topic(self._servers, topic, SMALL, count)
+        for peer in self._scale.peers:
+            order = self._order(peer, SMALL, (topic,))
             trace = Path(order.directory).with_suffix(".trace")
             done = run_bounded(order, count, trace_prefix(trace))
-            found = count_calls(trace, order.root("small-warm"))
+            found = count_calls(trace, order.root(topic))
             self._calls.append(Calls(peer, count, done.stored.files, dict(sorted(found.items()))))
             self._say(f"storage calls {peer}: {found.total()} for {done.stored.files} files")
             trace.unlink()
             shutil.rmtree(order.directory)
 
     def _stream(self) -> None:
-        for peer in rotated(0):
+        for peer in self._scale.peers:
             order = self._order(peer, SMALL, (f"stream-{peer}",), streams=True)
             found = run_streaming(order, self._scale.stream_rate, self._scale.stream_s)
             self._fresh.append(Fresh(peer, **asdict(found)))
@@ -152,11 +159,10 @@ class Comparison:
         print(f"{passed_s // 60:02d}:{passed_s % 60:02d} {text}", file=sys.stderr, flush=True)
 
 
-def rotated(repeat: int) -> Iterator[str]:
-    """Yield the peers, each repeat beginning with another."""
-    peers = deque(PEERS)
-    peers.rotate(-repeat)
-    yield from peers
+def rotated(peers: Sequence[str], repeat: int) -> list[str]:
+    """Return the peers, each repeat beginning with another."""
+    first = repeat % len(peers)
+    return [*peers[first:], *peers[:first]]
 
 
 def describe_machine() -> Machine:

@@ -112,7 +112,7 @@ def render_shape(results: Results, shape: str) -> str:
 def render_machine(results: Results) -> str:
     """Return where, when and from what the figures are."""
     machine = results.machine
-    repeats = 1 + max(run.repeat for run in results.runs)
+    repeats = 1 + max((run.repeat for run in results.runs), default=0)
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions.items())
     return (
         f"Measured {results.began} at commit {results.commit} by `{results.command}` on "

@@ -26,7 +26,7 @@ from bench.peers.workload import PARTITIONS, produce_steadily
 
 LOOK_EVERY_S = 0.02
 ARRIVAL_DEADLINE_S = 60.0
-SETTLING_MS = 5_000  # what is produced before is not counted: a young virtual machine is slow
+WARM_SHARE = 1 / 3  # of the time, before: a young virtual machine is slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,17 @@ def run_streaming(order: Order, rate: int, seconds: float) -> Freshness:
     list_readable = list_committed if order.peer == "spark" else list_final
     with PeerProcess(order) as process, Watcher(lambda: list_readable(root)) as watcher:
         process.expect("ready")
+        warm = produce_steadily(order.servers, topic, rate, seconds * WARM_SHARE)
+        _wait_for_rows(watcher, warm)
         began_ms = time.time() * 1000
         count = produce_steadily(order.servers, topic, rate, seconds)
-        _wait_for_rows(watcher, count)
+        _wait_for_rows(watcher, warm + count)
         process.answer()
         process.wait()
-    return _freshness(watcher.seen_ms, began_ms + SETTLING_MS)
+    found = _freshness(watcher.seen_ms, began_ms)
+    if found.records != count:
+        raise PeerFailed(f"{order.peer} landed {found.records:,} records of {count:,}")
+    return found
 
 
 def _wait_for_rows(watcher: Watcher, count: int) -> None:
