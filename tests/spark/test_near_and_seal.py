@@ -60,8 +60,8 @@ class Lake:
         while loop.tick() is not Tick.IDLE:
             pass
 
-    def is_seen(self) -> bool:
-        names = (self.database, "events", [EIGHT])
+    def is_seen(self, table: str = "events", partition: str = EIGHT) -> bool:
+        names = (self.database, table, [partition])
         return bool(self.client.call("get_partitions_by_names", *names))
 
 
@@ -76,8 +76,10 @@ def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
     site: Site, hive: Hive
 ) -> None:
     lake = Lake(site, hive, "seal")
+    site.produce(lake.topic, [b"no JSON"])
     with lake.running() as loop:
         lake.land(loop, NINE_MS - 30 * MINUTE_MS)
+        assert lake.is_seen("events__dead", "date=2026-11-21")  # it is never sealed
         lake.land(loop, DUE_MS - 1)
         assert not lake.is_seen()
         lake.land(loop, DUE_MS)
