@@ -31,6 +31,7 @@ from ashore.protocol.positions import OffsetRange
 from ashore.services.kafka import Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import FirstOffset, HeldUp, Record, Source, StreamShard
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 
 TIMEOUT_S = 20.0
@@ -312,6 +313,32 @@ def test_a_range_beyond_the_end_is_refused(kafka: Kafka, source: Source, topic: 
 
     with pytest.raises(OffsetsWentBack, match="stable up to 3 only"):
         source.read_again(first_shard(topic), OffsetRange(0, 4))
+
+
+def test_columns_hold_every_record_of_their_ranges_partition_by_partition(
+    kafka: Kafka, source: Source, topic: str
+) -> None:
+    """More than a wave, ranges that begin and end inside of partitions, keys and tombstones."""
+    bodies = [b"%d" % number for number in range(50_000)]
+    for partition in (0, 1):
+        produce(kafka.bootstrap_servers, topic, bodies, partition=partition)
+    produce(kafka.bootstrap_servers, topic, [None], partition=1)
+    ranges = {
+        StreamShard(topic, "1"): OffsetRange(10, 50_001),
+        StreamShard(topic, "0"): OffsetRange(1_000, 40_000),
+    }
+
+    batches = list(KafkaAddress(kafka.bootstrap_servers, {}, TIMEOUT_S).read(ranges))
+
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    for shard, offsets in ranges.items():
+        found = [row for row in rows if row["partition"] == int(shard.shard)]
+        assert [row["offset"] for row in found] == list(range(offsets.start, offsets.end))
+        assert [row["value"] for row in found] == [*bodies, None][offsets.start : offsets.end]
+        assert {row["topic"] for row in found} == {topic}
+    for batch in batches:
+        partitions = batch.column("partition").to_pylist()
+        assert partitions == sorted(partitions)
 
 
 def test_a_reading_that_is_given_up_leaves_the_source_usable(

@@ -26,9 +26,9 @@ from ashore.errors import StorageError
 from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
 from ashore.landing.writer import write_task
 from ashore.landing.writer.pool import Limits
-from ashore.landing.writer.runs import FETCHED
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange
+from ashore.sources.fetched import FETCHED
 from ashore.testing import FailBefore, FaultyStorage
 
 WATERMARK_MS = NOW_MS - HOUR_MS

@@ -13,7 +13,7 @@ from ashore.errors import BadRecord, FilesLost, OffsetsGone, StorageError
 from ashore.landing.batch import BatchRunner
 from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.protocol.entries import Prepare, Skip
-from ashore.spark.reader import KafkaAddress
+from ashore.sources.columns import KafkaAddress
 from ashore.spark.runner import SparkRunner
 from ashore.storage.open import LakeAddress
 

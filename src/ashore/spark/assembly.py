@@ -28,8 +28,9 @@ from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.protocol.plan_owed import nobody_waits
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
-from ashore.spark.reader import KafkaAddress, output_schema
+from ashore.spark.reader import output_schema
 from ashore.spark.runner import SparkRunner
 
 SOURCE_TIMEOUT_S = 20.0

@@ -1,22 +1,25 @@
-"""The reader seam: the offset ranges of a plan become DataFrames of records.
+"""The reader seam: the offset ranges of a plan, cut for the tasks of a batch.
 
-What it is: Spark's own Kafka source, told exactly which offsets to read and how to cut them.
-What it promises: `read_committed`, `failOnDataLoss` and the offsets are ours. Large ranges are cut
-into the plan's pieces, small ranges share tasks. Nothing is read here: the frames are lazy.
+What it is: shares of ranges, each read by a task itself; and Spark's own Kafka source for topics
+that Spark decodes (`select`, `where`), told exactly which offsets to read and how to cut them.
+What it promises: every record of the plan is read by one task. `read_committed`, `failOnDataLoss`
+and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
+Nothing is read here: the frames are lazy.
 What it must not know: what becomes of the records.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.landing.batch import TableSpec
+from ashore.landing.shares import count_tasks
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
+from ashore.sources.columns import KafkaAddress
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 CORRUPT = "_ashore_corrupt"
@@ -25,48 +28,26 @@ CORRUPT = "_ashore_corrupt"
 NO_WAIT = {"fetch.max.wait.ms": "10"}
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaAddress:
-    """How executors reach Kafka: servers, and client options under their Java names."""
-
-    bootstrap_servers: str
-    options: Mapping[str, str]
-
-
-def read_plan(
+def read_in_spark(
     spark: SparkSession, kafka: KafkaAddress, plan: BatchPlan, tables: Mapping[str, TableSpec]
 ) -> list[DataFrame]:
-    """Return frames that together hold every record of the plan, each once.
+    """Return frames with every record of the topics that Spark decodes, each once.
 
-    Topics that Spark must decode have a frame of their own, with `decoded` and `keep` besides.
+    They have `decoded` and `keep` besides the columns of FETCHED.
     """
     frames = []
-    for stream, large, small in _grouped(plan, tables):
+    for stream in sorted({each.key.stream for each in plan.ranges}):
+        if not tables[stream].is_decoded_by_spark:
+            continue
+        large = [each for each in plan.large if each.key.stream == stream]
+        small = [each for each in plan.small if each.key.stream == stream]
         if large:
-            frames.append(_decoded(_read(spark, kafka, large, plan.piece_records), stream, tables))
+            frame = _read(spark, kafka, large, plan.piece_records)
+            frames.append(_decoded(frame, tables[stream]))
         if small:
-            frame = _read(spark, kafka, small, None)
-            tasks = max(1, round(plan.shared_tasks * _size(small) / max(1, _size(plan.small))))
-            frames.append(_decoded(frame.coalesce(tasks), stream, tables))
+            frame = _read(spark, kafka, small, None).coalesce(count_tasks(small, plan))
+            frames.append(_decoded(frame, tables[stream]))
     return frames
-
-
-def _grouped(
-    plan: BatchPlan, tables: Mapping[str, TableSpec]
-) -> list[tuple[str | None, list[ShardRange], list[ShardRange]]]:
-    """Group ranges: None holds all streams that executors decode, a name one that Spark decodes."""
-    large: dict[str | None, list[ShardRange]] = defaultdict(list)
-    small: dict[str | None, list[ShardRange]] = defaultdict(list)
-    for kind, ranges in ((large, plan.large), (small, plan.small)):
-        for each in ranges:
-            stream = each.key.stream
-            kind[stream if tables[stream].is_decoded_by_spark else None].append(each)
-    groups = sorted({*large, *small}, key=lambda name: name or "")
-    return [(group, large[group], small[group]) for group in groups]
-
-
-def _size(ranges: Sequence[ShardRange]) -> int:
-    return sum(each.offsets.size for each in ranges)
 
 
 def _read(
@@ -95,15 +76,12 @@ def _read(
     return reader.load().select(*RECORD)
 
 
-def _decoded(frame: DataFrame, stream: str | None, tables: Mapping[str, TableSpec]) -> DataFrame:
-    """Add `decoded` and `keep` where Spark is to decode the stream.
+def _decoded(frame: DataFrame, spec: TableSpec) -> DataFrame:
+    """Add `decoded` and `keep`.
 
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.
     """
-    if stream is None:
-        return frame
-    spec = tables[stream]
     aside = [F.col(name).alias(f"_ashore_{name}") for name in RECORD]
     frame = frame.select(*aside, _parse(spec).alias("_ashore_parsed"))
     parsed = F.col("_ashore_parsed")

@@ -10,13 +10,15 @@ import re
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from ashore.errors import BatchFailed, StorageError
+from ashore.errors import BatchFailed, OffsetsGone, StorageError
 from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.spark.reader import KafkaAddress, read_plan
-from ashore.spark.task import RESULT_DDL, land, read_row, write_probe
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.reader import read_in_spark
+from ashore.spark.task import RESULT_DDL, land, read_row, read_shares, write_probe
 from ashore.storage.open import LakeAddress
 
 
@@ -35,9 +37,7 @@ class SparkRunner:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
         self._join_group(f"batch {order.batch}")
         try:
-            frames = read_plan(self._spark, self._kafka, plan, dict(order.tables))
-            task = functools.partial(land, order)
-            results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
+            results = self._plan_jobs(order, plan)
             rows = functools.reduce(lambda left, right: left.union(right), results).collect()
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(
@@ -45,7 +45,25 @@ class SparkRunner:
                 hint="nothing was prepared; it is planned again",
                 detail=str(error)[:20_000],
             ) from error
-        return [read_row(row.is_error, bytes(row.content)) for row in rows]
+        try:
+            return [read_row(row.is_error, bytes(row.content)) for row in rows]
+        except OffsetsGone as error:
+            # Retention overtook the reading. The next plan sees the gap, and knows what to do.
+            raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
+
+    def _plan_jobs(self, order: BatchOrder, plan: BatchPlan) -> list[DataFrame]:
+        """Return lazy frames whose tasks together land the whole plan."""
+        tables = dict(order.tables)
+        task, kafka = functools.partial(land, order), self._kafka
+        frames = read_in_spark(self._spark, kafka, plan, tables)
+        results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
+        shares = plan_shares(plan, tables)
+        if shares:
+            numbers = self._spark.range(0, len(shares), 1, len(shares))
+            results.append(
+                numbers.mapInArrow(lambda each: task(read_shares(kafka, shares, each)), RESULT_DDL)
+            )
+        return results
 
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""

@@ -7,7 +7,7 @@ What it must not know: how the driver goes on.
 """
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,6 +22,9 @@ from ashore.errors import (
 )
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.writer import write_task
+from ashore.protocol.positions import ShardRange
+from ashore.sources.base import StreamShard
+from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
@@ -41,6 +44,22 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         yield _row(True, pickle.dumps(error))
     else:
         yield _row(False, result.to_bytes())
+
+
+def read_shares(
+    kafka: KafkaAddress,
+    shares: Sequence[tuple[ShardRange, ...]],
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of the shares whose numbers a task is given. Runs on an executor.
+
+    Raises OffsetsGone if retention overtakes the reading, and SourceError.
+    """
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            share = shares[number]
+            ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
+            yield from kafka.read(ranges)
 
 
 def read_row(is_error: bool, content: bytes) -> TaskResult:

@@ -12,11 +12,11 @@ from ashore.control.verify import CheckedBy, ProblemKind
 from ashore.landing.batch import BatchOrder, merge_results
 from ashore.landing.job import table_spec
 from ashore.landing.writer import write_task
-from ashore.landing.writer.runs import FETCHED
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
+from ashore.sources.fetched import FETCHED
 from ashore.storage.open import LakeAddress
 
 JOB = """\

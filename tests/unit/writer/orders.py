@@ -10,10 +10,10 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from ashore.landing.batch import BatchOrder, LateRule, TableSpec
-from ashore.landing.writer.runs import FETCHED
 from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.sources.fetched import FETCHED
 from ashore.storage.memory import MemoryStorage
 from ashore.storage.open import LakeAddress
 

@@ -2,7 +2,8 @@ import pyarrow as pa
 import pytest
 
 from ashore.errors import CountsDisagree, InvariantBroken
-from ashore.landing.writer.runs import FETCHED, split_runs
+from ashore.landing.writer.runs import split_runs
+from ashore.sources.fetched import FETCHED
 
 
 def fetched(*records):

@@ -29,9 +29,10 @@ from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
 from ashore.landing.writer import task, write_task
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.pool import FilePool, Limits
-from ashore.landing.writer.runs import FETCHED, split_runs
+from ashore.landing.writer.runs import split_runs
 from ashore.protocol.files import FileSpan, Role
 from ashore.protocol.positions import OffsetRange
+from ashore.sources.fetched import FETCHED
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import FailBefore, FaultyStorage
 

@@ -1,6 +1,6 @@
 """Runs: what a batch of fetched records holds, one shard after another.
 
-What it is: the columns that every reader delivers, and the cut of a batch where the shard changes.
+What it is: the cut of a batch, in the columns of FETCHED, where the shard changes.
 What it promises: each record is in exactly one run; a run's offsets ascend strictly.
 What it must not know: tables.
 """
@@ -14,16 +14,6 @@ import pyarrow.compute as pc
 
 from ashore.errors import CountsDisagree, check
 
-FETCHED = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 DECODED = "decoded"  # with `keep`, where Spark has decoded: null is a value that it could not
 KEEP = "keep"  # false or null: the table's filter refuses the record
 

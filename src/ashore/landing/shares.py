@@ -1,0 +1,52 @@
+"""How the ranges of a plan are dealt out to tasks.
+
+What it is: shares, each read by one task, for all streams that Spark does not decode.
+What it promises: pure; every offset of these streams is in one share, and shares are about even.
+What it must not know: how a share is read.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from ashore.landing.batch import TableSpec
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import OffsetRange, ShardRange
+
+Share: TypeAlias = tuple[ShardRange, ...]
+
+
+def plan_shares(plan: BatchPlan, tables: Mapping[str, TableSpec]) -> list[Share]:
+    """Return what each task reads by itself: together all ranges that Spark does not decode."""
+    large = [each for each in plan.large if not tables[each.key.stream].is_decoded_by_spark]
+    small = [each for each in plan.small if not tables[each.key.stream].is_decoded_by_spark]
+    shares: list[Share] = [
+        (piece,) for each in large for piece in _cut_evenly(each, plan.piece_records)
+    ]
+    return shares + _share_out(small, count_tasks(small, plan))
+
+
+def _cut_evenly(whole: ShardRange, most: int) -> list[ShardRange]:
+    """Cut a range into pieces of at most `most` offsets."""
+    start, size = whole.offsets.start, whole.offsets.size
+    count = math.ceil(size / most)
+    bounds = [start + size * number // count for number in range(count + 1)]
+    return [ShardRange(whole.key, OffsetRange(*each)) for each in pairwise(bounds)]
+
+
+def _share_out(ranges: Sequence[ShardRange], count: int) -> list[Share]:
+    """Deal ranges out to tasks, the largest first, each to the task that has least."""
+    shares: list[list[ShardRange]] = [[] for _ in range(min(count, len(ranges)))]
+    for each in sorted(ranges, key=lambda each: -each.offsets.size):
+        min(shares, key=_size).append(each)
+    return [tuple(sorted(share)) for share in shares]
+
+
+def count_tasks(small: Sequence[ShardRange], plan: BatchPlan) -> int:
+    """Return how many of the plan's shared tasks some of its small ranges get."""
+    return max(1, round(plan.shared_tasks * _size(small) / max(1, _size(plan.small))))
+
+
+def _size(ranges: Sequence[ShardRange]) -> int:
+    return sum(each.offsets.size for each in ranges)

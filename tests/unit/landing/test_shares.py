@@ -1,0 +1,66 @@
+"""Every offset of a plan is read by one task, and tasks are about even."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.writer.orders import CLICKS
+
+from ashore.landing.shares import plan_shares
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+
+TABLES = {"clicks": CLICKS, "slow": replace(CLICKS, is_decoded_by_spark=True)}
+SIZES = st.lists(st.integers(1, 40), max_size=8)
+
+
+def ranges_of(stream: str, sizes: list[int]) -> tuple[ShardRange, ...]:
+    return tuple(
+        ShardRange(ShardKey("kafka", stream, 1, str(shard)), OffsetRange(7, 7 + size))
+        for shard, size in enumerate(sizes)
+    )
+
+
+def a_plan(large: tuple[ShardRange, ...], small: tuple[ShardRange, ...], piece: int) -> BatchPlan:
+    tasks = -(-sum(each.offsets.size for each in small) // piece)
+    return BatchPlan(1, 0, (), (*large, *small), large, piece, small, tasks, is_behind=False)
+
+
+@given(SIZES, SIZES, SIZES, st.integers(1, 50))
+def test_every_offset_is_in_one_share(
+    large: list[int], small: list[int], slow: list[int], piece: int
+) -> None:
+    split = len(large)
+    ranges = ranges_of("clicks", [*large, *small])
+    plan = a_plan(ranges[:split], ranges[split:] + ranges_of("slow", slow), piece)
+
+    shares = plan_shares(plan, TABLES)
+
+    read = [
+        (each.key, offset)
+        for share in shares
+        for each in share
+        for offset in range(each.offsets.start, each.offsets.end)
+    ]
+    wanted = {
+        (each.key, offset)
+        for each in ranges
+        for offset in range(each.offsets.start, each.offsets.end)
+    }
+    assert len(read) == len(set(read))
+    assert set(read) == wanted
+    assert all(share for share in shares)
+
+
+def test_shares_are_even() -> None:
+    small = ranges_of("clicks", [30, 10, 10, 10])
+    large = (ShardRange(ShardKey("kafka", "clicks", 1, "9"), OffsetRange(0, 90)),)
+
+    shares = plan_shares(a_plan(large, small, 30), TABLES)
+
+    sizes = [sum(each.offsets.size for each in share) for share in shares]
+    assert sizes == [30, 30, 30, 30, 30]
+
+
+def test_what_spark_decodes_is_in_no_share() -> None:
+    assert plan_shares(a_plan((), ranges_of("slow", [5]), 10), TABLES) == []
