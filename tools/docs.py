@@ -31,7 +31,8 @@ EVENTS = {
     "started": "Spark runs; the log is about to be opened.",
     "step": "A slice begins a step: `open`, `plan`, `write`, `prepare`, `move` or `idle`.",
     "landed": "A batch is readable: rows in main and late tables, files in all. `lag` is how many "
-    "offsets are still to be read, 0 where the batch took all there was.",
+    "offsets are still to be read, 0 where the batch took all there was; `hanging`, how many calls "
+    "to the lake this process has given up and not heard of since.",
     "trouble": "Something failed and the job goes on; or a slice stopped, and `error` follows.",
     "relanded": "`recover --reland` is done: rows and lost files that were read again.",
     "error": "The last event of a job that failed: the error as in [errors](errors.md), and the "

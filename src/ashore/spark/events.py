@@ -11,6 +11,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from ashore.storage import count_hanging_calls
+
 
 class EventWriter:
     """Writes events to stdout; the Progress of the slices of this process."""
@@ -34,7 +36,8 @@ class EventWriter:
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
         """Tell that a batch is readable."""
-        self.send("landed", slice=slice_name, rows=rows, files=files, lag=lag)
+        hanging = count_hanging_calls()
+        self.send("landed", slice=slice_name, rows=rows, files=files, lag=lag, hanging=hanging)
 
     def trouble(self, slice_name: str, message: str) -> None:
         """Tell of a failure that the loop rides out."""
