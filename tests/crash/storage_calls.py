@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.crash.harness import (
+    CLICKS,
+    ORDERS,
     TRIES,
     Process,
     Reference,
@@ -21,18 +23,22 @@ from tests.crash.harness import (
     memory_world,
     reference,
     require,
+    value,
 )
 
 from ashore.errors import AshoreError, StorageError
-from ashore.storage import DeadlineStorage
+from ashore.sources.base import StreamShard
+from ashore.storage import DeadlineStorage, MemoryStorage, Storage
 from ashore.testing import (
     Call,
     FailAfterEffect,
     FailBefore,
+    FakeClock,
     Fault,
     Hang,
     LateEffect,
     ProcessStopped,
+    RecordedSource,
     StopProcess,
 )
 
@@ -153,6 +159,29 @@ class Scenario:
         return world.start(faults, wrap=lambda faulty: DeadlineStorage(faulty, self.deadline_s))
 
 
+def small_world(storage: Storage, clock: FakeClock) -> World:
+    """Three batches of two records: one file, two files (one of dead records), one file."""
+    source = RecordedSource(clock=clock)
+    source.create(CLICKS, 1)
+    source.create(ORDERS, 1)
+    source.append(StreamShard(CLICKS, "0"), *map(value, (0, 2, 1, 3, 4)))
+    return World(storage, source, clock, batch_records=2)
+
+
+# For a small world and a short log: the last life has staged files and entries to delete.
+KEEPER_LIVES = (
+    Life((StopProcess(3, kind="close", when="after"),)),  # the last file of the second batch
+    Life((StopProcess(2, kind="move", when="after"),)),  # its first move
+    Life(keeps_house=True),
+)
+
+
+def keeper_world() -> World:
+    clock = FakeClock(monotonic_start_s=0.0)
+    return small_world(MemoryStorage(clock), clock)
+
+
+KEEPER = Scenario(keeper_world, KEEPER_LIVES, deadline_s=0.05)
 TWO_LIVES = Scenario(memory_world, (Life((FIRST_LIFE_ENDS,)), Life()), deadline_s=0.05)
 
 
@@ -163,12 +192,21 @@ def number_calls() -> list[list[Call]]:
 
 def cases(strike: Strike) -> Iterator[Case]:
     """Yield the strike at every call of the job. No call is left out."""
-    expected = reference(memory_world())
-    for life, calls in enumerate(number_calls()):
-        for call in calls:
+    return cases_of(TWO_LIVES, strike, range(len(TWO_LIVES.lives)))
+
+
+def keeper_cases(strike: Strike) -> Iterator[Case]:
+    """Yield the strike at every call of the process that finishes, archives and cleans."""
+    return cases_of(KEEPER, strike, [len(KEEPER_LIVES) - 1])
+
+
+def cases_of(scenario: Scenario, strike: Strike, lives: Sequence[int]) -> Iterator[Case]:
+    expected, calls = reference(scenario.new_world()), scenario.number_calls()
+    for life in lives:
+        for call in calls[life]:
 
             def run(life: int = life, call: Call = call) -> None:
-                TWO_LIVES.run_case(strike, life, call, expected)
+                scenario.run_case(strike, life, call, expected)
 
             yield describe(strike, life, call), run
 

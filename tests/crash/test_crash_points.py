@@ -5,7 +5,10 @@ from tests.crash import storage_calls, system_calls
 from tests.crash.harness import find_failures, report
 from tests.crash.storage_calls import Strike
 
+from ashore.landing import log
+from ashore.protocol import names
 from ashore.testing import FailAfterEffect, FailBefore, PowerCutPolicy
+from ashore.testing.faults import STORAGE_CALLS
 
 
 def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:
@@ -18,6 +21,27 @@ def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:
 @pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases(strike)))
+
+
+@pytest.fixture
+def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let few entries be enough for an archive."""
+    monkeypatch.setattr(log, "SNAPSHOT_EVERY", 4)
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 2)
+
+
+@pytest.mark.usefixtures("short_log")
+def test_a_job_that_keeps_house_makes_every_kind_of_call() -> None:
+    made = [call for calls in storage_calls.KEEPER.number_calls() for call in calls]
+    assert {call.kind for call in made} == STORAGE_CALLS
+    deleted = [call.path for call in made if call.kind == "delete"]
+    assert {path.rpartition(".")[2] for path in deleted} == {"json", "in-progress"}
+
+
+@pytest.mark.usefixtures("short_log")
+@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+def test_every_storage_call_of_housekeeping(strike: Strike) -> None:
+    report(find_failures(storage_calls.keeper_cases(strike)))
 
 
 RENAMES = pytest.mark.parametrize("can_rename", [True, False], ids=["renames", "links"])

@@ -11,31 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.crash import storage_calls
-from tests.crash.harness import (
-    CLICKS,
-    ORDERS,
-    Reference,
-    World,
-    explain,
-    reference,
-    report,
-    value,
-)
-from tests.crash.storage_calls import Life, Scenario, Strike
+from tests.crash.harness import Reference, World, explain, reference, report
+from tests.crash.storage_calls import KEEPER_LIVES, Scenario, Strike, small_world
 
+from ashore.base.clock import SystemClock
 from ashore.landing import log, mover
 from ashore.protocol import names
 from ashore.services.hdfs import Hdfs
-from ashore.sources.base import StreamShard
 from ashore.storage import open_storage
-from ashore.testing import Call, FakeClock, Hang, LateEffect, RecordedSource, StopProcess
-from ashore.testing.faults import STORAGE_CALLS, FailAfterEffect, FailBefore
-
-LIVES = (
-    Life((StopProcess(3, kind="close", when="after"),)),  # the last file of the second batch
-    Life((StopProcess(2, kind="move", when="after"),)),  # its first move
-    Life(keeps_house=True),
+from ashore.testing import (
+    Call,
+    FailAfterEffect,
+    FailBefore,
+    FakeClock,
+    Hang,
+    LateEffect,
+    StopProcess,
 )
+from ashore.testing.faults import STORAGE_CALLS
+
 STRIKES = (
     "fails before",
     "fails after",
@@ -48,6 +42,7 @@ STRIKES = (
     "hangs, at open",
     "hangs, when the process has ended",
 )
+DAY_MS = 86_400_000
 DEADLINE_S = 5.0  # a close takes a quarter of a second, and many close at once
 CASES_AT_ONCE = 24  # they wait most of the time
 
@@ -62,24 +57,15 @@ def short_log() -> Iterator[None]:
         yield
 
 
-def build_source(clock: FakeClock) -> RecordedSource:
-    """Three batches of two records: one file, two files (one of dead records), one file."""
-    source = RecordedSource(clock=clock)
-    source.create(CLICKS, 1)
-    source.create(ORDERS, 1)
-    source.append(StreamShard(CLICKS, "0"), *map(value, (0, 2, 1, 3, 4)))
-    return source
-
-
 @pytest.fixture(scope="module")
 def scenario(hdfs: Hdfs) -> Scenario:
     def new_world() -> World:
-        clock = FakeClock(monotonic_start_s=0.0)
         uri = f"{hdfs.uri}/crash/{uuid.uuid4().hex}"
         storage = open_storage(uri, options=hdfs.client_options())
-        return World(storage, build_source(clock), clock, batch_records=2)
+        # Ahead of the cluster's clock, so that what lies there is old enough to be cleaned.
+        return small_world(storage, FakeClock(SystemClock().now_ms() + DAY_MS, 0.0))
 
-    return Scenario(new_world, LIVES, DEADLINE_S)
+    return Scenario(new_world, KEEPER_LIVES, DEADLINE_S)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +98,9 @@ def test_every_kind_of_fault_strikes_every_kind_of_call(places: list[tuple[int, 
     assert {fault.times for fault in faults if isinstance(fault, LateEffect)} == {1, 2}
     assert {fault.when for fault in faults if isinstance(fault, StopProcess)} == {"before", "after"}
     assert {call.kind for _, call in places} == STORAGE_CALLS
-    assert {life for life, _ in places} == set(range(len(LIVES)))
+    deleted = {call.path.rpartition(".")[2] for _, call in places if call.kind == "delete"}
+    assert deleted == {"json", "in-progress"}
+    assert {life for life, _ in places} == set(range(len(KEEPER_LIVES)))
 
 
 @pytest.mark.parametrize("name", STRIKES)
