@@ -1,17 +1,18 @@
 """JSON records to tables, a batch at a time.
 
 What it is: the decoder for values that hold one JSON object each. A block of values, joined by
-newlines, goes through one native call; a block that fails is taken apart until the bad records are
-alone.
+newlines, goes through one native call; a block that fails is taken apart, where the parser says
+which record it stopped at, until the bad records are alone.
 What it promises: what becomes of a record never depends on its neighbours: the parser and the
 conversions are the same for a block and for a record. Rows cannot shift against values, see
-`_parse`. The worst batch costs two native calls a record; a good one, one call a block.
+`_parse`. The worst batch costs a few native calls a record; a good one, one call a block.
 What it must not know: topics, offsets, what happens to bad records.
 
 The rules for a record are in docs/decisions/0001-json-decoder.md, with the measurements.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,10 +26,10 @@ from ashore.formats.decode import BadRow, Decoded, Values, rows_without
 from ashore.formats.json_maps import has_map, has_text_keys, rewrite_maps
 from ashore.formats.wire import Refused, convert, find_missing, wire_schema
 
-BLOCK_ROWS = 65_536
-BLOCK_ROWS_CAREFUL = 8_192  # after a batch with bad records: less is parsed twice
-BLOCK_BYTES = 16 << 20
-SPLIT = 16
+# A block stays in the processor's cache, and little is parsed twice where a record is bad.
+BLOCK_ROWS = 8_192
+BLOCK_BYTES = 1 << 20
+SPLIT = 16  # into so many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
 UNKNOWN_NAMES_MAX = 20
 REASON_CHARS_MAX = 200
@@ -87,7 +88,6 @@ class JsonDecoder:
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
         self._slow_wire = wire_schema(self._slow)
-        self._block_rows = BLOCK_ROWS
 
     @property
     def schema(self) -> pa.Schema:
@@ -101,9 +101,8 @@ class JsonDecoder:
         batch = _Batch([_Source(texts, self._fast_wire)])
         if self._slow:
             rows = self._add_rewritten(batch, rows, outside)
-        for start, count in _cut(batch.sources[0].texts, self._block_rows):
+        for start, count in _cut(batch.sources[0].texts, BLOCK_ROWS):
             self._decode_block(batch, start, count)
-        self._block_rows = BLOCK_ROWS_CAREFUL if batch.bad else BLOCK_ROWS
         bad = outside + [
             BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
             for row in batch.bad
@@ -133,20 +132,24 @@ class JsonDecoder:
 
     def _decode_block(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows `start` and following, or take them apart."""
-        try:
-            table = self._parse(batch.sources, start, count)
-            missing = find_missing(table, self._ddl)
-            if missing is not None:
-                table = table.filter(pc.invert(missing))
-            converted = self._convert(table)
-        except (Refused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-            if count == 1:
-                batch.bad.append(BadRow(start, _reason(error)))
-                return
-            step = -(-count // SPLIT)
-            for at in range(start, start + count, step):
-                self._decode_block(batch, at, min(step, start + count - at))
-            return
+        left = [(start, count)]  # the next part is the last one
+        while left:
+            part = left.pop()
+            try:
+                self._decode_part(batch, *part)
+            except (Refused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+                if part[1] == 1:
+                    batch.bad.append(BadRow(part[0], _reason(error)))
+                else:
+                    left += reversed(_take_apart(*part, _row_of(error)))
+
+    def _decode_part(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows, or raise what the library raises."""
+        table = self._parse(batch.sources, start, count)
+        missing = find_missing(table, self._ddl)
+        if missing is not None:
+            table = table.filter(pc.invert(missing))
+        converted = self._convert(table)
         if missing is not None:
             at = pc.indices_nonzero(missing).to_pylist()
             batch.bad += [BadRow(start + row, NULL_IN_NOT_NULL) for row in at]
@@ -200,6 +203,21 @@ class JsonDecoder:
         good = len(texts) - len(bad)
         estimate = round(hits * good / len(sample)) if sample else 0
         return estimate, tuple(sorted(names)[:UNKNOWN_NAMES_MAX])
+
+
+def _row_of(error: Exception) -> int | None:
+    """Return the row of its block that an error is about, if it says so. A hint, no more."""
+    match = re.search(r" in row (\d+)$", str(error))
+    return int(match[1]) if match else None
+
+
+def _take_apart(start: int, count: int, row: int | None) -> list[tuple[int, int]]:
+    """Return the parts of rows that cannot be decoded together, in their order."""
+    if row is not None and row < count:
+        parts = [(start, row), (start + row, 1), (start + row + 1, count - row - 1)]
+        return [part for part in parts if part[1]]
+    step = -(-count // SPLIT)
+    return [(at, min(step, start + count - at)) for at in range(start, start + count, step)]
 
 
 def _sift(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array | None]:
