@@ -85,6 +85,10 @@ class Catalog(Protocol):
     After CatalogUnreachable the call may have been applied, or may be applied later.
     """
 
+    def check_table(self, table: CatalogTable) -> None:
+        """Raise SchemaConflict where `ensure_table` would. Writes nothing."""
+        ...
+
     def ensure_table(self, table: CatalogTable) -> TableChange:
         """Create the database and the table, or add the columns that an existing table lacks.
 

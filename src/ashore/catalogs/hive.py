@@ -16,6 +16,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, TableChange
 from ashore.catalogs.growth import (
     Column,
+    Growth,
     compare_columns,
     compare_partitioning,
     find_repeated,
@@ -59,11 +60,16 @@ class HiveCatalog:
         self._settings = settings
         self._client = HiveClient(settings, clock)
 
+    def check_table(self, table: CatalogTable) -> None:
+        """See Catalog."""
+        self._check_names(table)
+        known = self._load_table(table)
+        if known is not None:
+            self._compare(known, table)
+
     def ensure_table(self, table: CatalogTable) -> TableChange:
         """See Catalog."""
-        unfit = [*find_repeated(table), *find_unfit(table)]
-        if unfit:
-            raise refuse(table.full_name, self.describe(), unfit)
+        self._check_names(table)
         known = self._load_table(table)
         if known is None:
             if self._create(table):
@@ -71,10 +77,7 @@ class HiveCatalog:
             known = self._load_table(table)  # somebody was faster
         if known is None:
             raise CatalogError(f"{table.full_name} comes and goes in {self.describe()}")
-        growth = compare_columns(_columns(known.sd.cols), _comparable(table.columns))
-        conflicts = [*growth.conflicts, *_compare_rest(known, table)]
-        if conflicts:
-            raise refuse(table.full_name, self.describe(), conflicts)
+        growth = self._compare(known, table)
         if growth.added or known.parameters.get(JOB) != table.job:
             _grow(known, table, growth.added)
             arguments = (known.dbName, known.tableName, known, _KEEP_STATISTICS)
@@ -121,6 +124,19 @@ class HiveCatalog:
     def close(self) -> None:
         """See Catalog."""
         self._client.close()
+
+    def _check_names(self, table: CatalogTable) -> None:
+        unfit = [*find_repeated(table), *find_unfit(table)]
+        if unfit:
+            raise refuse(table.full_name, self.describe(), unfit)
+
+    def _compare(self, known: Any, table: CatalogTable) -> Growth:
+        """Return what the metastore's table lacks. Raises SchemaConflict."""
+        growth = compare_columns(_columns(known.sd.cols), _comparable(table.columns))
+        conflicts = [*growth.conflicts, *_compare_rest(known, table)]
+        if conflicts:
+            raise refuse(table.full_name, self.describe(), conflicts)
+        return growth
 
     def _load_table(self, table: CatalogTable) -> Any:
         """Return the metastore's table, or None."""

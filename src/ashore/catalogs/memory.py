@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, TableChange
 from ashore.catalogs.growth import (
     Column,
+    Growth,
     compare_columns,
     compare_partitioning,
     find_repeated,
@@ -39,20 +40,19 @@ class MemoryCatalog:
         self.calls = 0  # those that were answered
         self._lock = threading.Lock()
 
+    def check_table(self, table: CatalogTable) -> None:
+        """See Catalog."""
+        with self._lock:
+            self._compare(table)
+
     def ensure_table(self, table: CatalogTable) -> TableChange:
         """See Catalog."""
         with self._lock:
-            self._answer()
+            growth = self._compare(table)
             known = self.tables.get(table.full_name.lower())
-            if repeated := find_repeated(table):
-                raise refuse(table.full_name, self.describe(), repeated)
             if known is None:
                 self.tables[table.full_name.lower()] = MemoryTable(table)
                 return TableChange(is_created=True)
-            growth = compare_columns(_columns(known.table.columns), _columns(table.columns))
-            conflicts = [*growth.conflicts, *_compare_rest(known.table, table)]
-            if conflicts:
-                raise refuse(table.full_name, self.describe(), conflicts)
             new = [each for each in table.columns.fields if each.name in growth.added]
             columns = Schema((*known.table.columns.fields, *new))
             known.table = replace(known.table, columns=columns, job=table.job)
@@ -86,6 +86,19 @@ class MemoryCatalog:
 
     def close(self) -> None:
         """Do nothing."""
+
+    def _compare(self, table: CatalogTable) -> Growth:
+        """Return what the table that is there lacks. Raises SchemaConflict."""
+        self._answer()
+        known = self.tables.get(table.full_name.lower())
+        growth = Growth((), ())
+        conflicts = find_repeated(table)
+        if known is not None and not conflicts:
+            growth = compare_columns(_columns(known.table.columns), _columns(table.columns))
+            conflicts = [*growth.conflicts, *_compare_rest(known.table, table)]
+        if conflicts:
+            raise refuse(table.full_name, self.describe(), conflicts)
+        return growth
 
     def _answer(self) -> None:
         if not self.is_reachable:

@@ -12,6 +12,9 @@ from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, 
 class NoCatalog:
     """What `catalog: none` means."""
 
+    def check_table(self, table: CatalogTable) -> None:
+        """Do nothing."""
+
     def ensure_table(self, table: CatalogTable) -> TableChange:  # noqa: ARG002 - see Catalog
         """Do nothing."""
         return TableChange()

@@ -124,9 +124,9 @@ def tables_of(resolved: Iterable[ResolvedTable]) -> list[str]:
 class JobStreams:
     """The topics of a job and their tables, looked up again where an expression may find more.
 
-    Called by the threads of slices; `claim` is called for tables before anything is written there,
-    `refine` may complete what only Spark can tell of a table (the columns that `select` makes), and
-    `ensure` makes a catalog know the tables, or refuses a schema that conflicts.
+    Called by the threads of slices. `refine` comes first: it may complete what only Spark can tell
+    of a table (the columns that `select` makes), or refuse it. `claim` is called for tables before
+    anything else is written there, and `ensure`, then, makes a catalog know them.
     """
 
     def __init__(
@@ -156,12 +156,12 @@ class JobStreams:
         topics = select_topics(self._job, existing)
         if set(topics) != self._specs.keys():
             resolved = match_topics(self._job, topics)
-            new = set(tables_of(resolved.values())) - self._claimed
-            self._claim(new)
-            self._claimed |= new
             specs = {topic: self._refine(table_spec(each)) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
+            new = set(tables_of(resolved.values())) - self._claimed
+            self._claim(new)
+            self._claimed |= new
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
             self._seal_addresses = {

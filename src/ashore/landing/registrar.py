@@ -33,6 +33,24 @@ class Registrar:
         self._on_trouble = on_trouble
         self._tables: dict[str, CatalogTable] = {}
         self._ensured: set[str] = set()
+        self._is_away = False  # when it was last asked: one question is enough to wait for
+
+    def checked(self, spec: TableSpec) -> TableSpec:
+        """Return `spec`, which the catalog's tables do not contradict. Raises SchemaConflict.
+
+        For the first look at a table, before anything is written there. A catalog that is away is
+        asked again by `ensure` only.
+        """
+        tables = catalog_tables(spec, self._lake, self._job)
+        if self._is_away or self._ensured.issuperset(table.full_name for table in tables):
+            return spec
+        try:
+            for table in tables:
+                self._catalog.check_table(table)
+        except CatalogError as error:
+            self._is_away = True
+            self._on_trouble(f"{spec.table} is not checked against the catalog: {error.message}")
+        return spec
 
     def ensure(self, specs: Iterable[TableSpec]) -> None:
         """Make the tables known, main, late and dead. Raises SchemaConflict.
@@ -46,6 +64,7 @@ class Registrar:
         try:
             for name in sorted(self._tables.keys() - self._ensured):
                 self._ensure(name)
+            self._is_away = False
         except CatalogError as error:
             self._on_trouble(f"tables are not in the catalog yet: {error.message}")
 

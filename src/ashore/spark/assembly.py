@@ -79,7 +79,7 @@ def assembled(
             job,
             source,
             lambda tables: claim_tables(storage, tables, job.job, clock.now_ms()),
-            lambda spec: _refine(spark, spec),
+            lambda spec: registrar.checked(_refine(spark, spec)),
             registrar.ensure,
         )
         context = LogContext(

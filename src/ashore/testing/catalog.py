@@ -31,6 +31,10 @@ class FaultyCatalog:
         self._inner = inner
         self._process = process
 
+    def check_table(self, table: CatalogTable) -> None:
+        """See Catalog. It changes nothing, so no fault strikes it."""
+        self._inner.check_table(table)
+
     def ensure_table(self, table: CatalogTable) -> TableChange:
         """See Catalog."""
         return self._call("ensure_table", table, lambda: self._inner.ensure_table(table))

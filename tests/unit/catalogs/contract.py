@@ -31,6 +31,7 @@ class CatalogContract:
     def test_columns_are_added(self, catalog: Catalog, table: CatalogTable):
         catalog.ensure_table(table)
         wider = replace(table, columns=parse_ddl("First INT, " + COLUMNS + ", last DATE"))
+        catalog.check_table(wider)  # writes nothing
         assert catalog.ensure_table(wider).added == ("First", "last")
         assert catalog.ensure_table(wider).added == ()
         with pytest.raises(SchemaConflict, match="column first is there and not here"):
@@ -60,6 +61,9 @@ class CatalogContract:
         other = replace(table, columns=replace(table.columns, fields=tuple(fields)))
         with pytest.raises(SchemaConflict) as caught:
             catalog.ensure_table(other)
+        with pytest.raises(SchemaConflict) as checked:
+            catalog.check_table(other)
+        assert checked.value.to_dict() == caught.value.to_dict()
         for text in named:
             assert text in caught.value.message
         assert len(caught.value.fields["conflicts"]) == len([n for n in named if "column" in n])

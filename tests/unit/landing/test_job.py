@@ -6,7 +6,13 @@ import pytest
 from tests.strategies import Chain
 
 from ashore.config import match_topics
-from ashore.errors import JobFileInvalid, OffsetsWentBack, StreamMissing, StreamReplaced
+from ashore.errors import (
+    JobFileInvalid,
+    OffsetsWentBack,
+    SchemaConflict,
+    StreamMissing,
+    StreamReplaced,
+)
 from ashore.landing.job import (
     JobStreams,
     check_table,
@@ -107,6 +113,22 @@ def test_a_topic_that_an_expression_finds_later_is_claimed_before_it_is_read(tmp
     assert sorted(streams()) == ["clicks", "log_a"]
     assert streams.tables() == sorted(claimed)
     assert "ods.log_a__late" in claimed
+
+
+def test_a_table_that_is_refused_is_not_claimed(tmp_path):
+    source, claimed = RecordedSource(), []
+    source.create("clicks")
+
+    def refuse(spec):
+        raise SchemaConflict(f"{spec.table} is another table")
+
+    streams = JobStreams(load(tmp_path, CLICKS), source, claimed.extend, refuse)
+    with pytest.raises(SchemaConflict):
+        streams()
+    wrong = CLICKS.replace("ts BIGINT", "ts STRING")
+    with pytest.raises(JobFileInvalid):
+        JobStreams(load(tmp_path, wrong), source, claimed.extend)()
+    assert claimed == []
 
 
 def test_how_tables_are_sealed_is_told_without_another_look_at_the_topics(tmp_path):

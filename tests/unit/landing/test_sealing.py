@@ -320,8 +320,9 @@ def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
     for table in catalog_tables(SPEC, "file:///lake", "other"):
         catalog.ensure_table(table)
     changed = replace(SPEC, schema="date STRING, ts STRING")
-    with pytest.raises(SchemaConflict, match="ts"):
-        Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([changed])
+    for refuse in (Registrar.checked, lambda registrar, spec: registrar.ensure([spec])):
+        with pytest.raises(SchemaConflict, match="ts"):
+            refuse(Registrar(catalog, "file:///lake", "shop", lambda _: None), changed)
     grown = replace(SPEC, schema="date STRING, ts BIGINT, more STRING")
     Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([grown])
     assert "more" in catalog.tables[TABLE].table.columns.names
@@ -329,6 +330,9 @@ def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
 
 class BrokenCatalog(MemoryCatalog):
     """A metastore that answers, and whose database is away."""
+
+    def check_table(self, table: CatalogTable) -> None:
+        self.ensure_table(table)
 
     def ensure_table(self, table: CatalogTable) -> TableChange:
         raise CatalogError(f"MetaException: {table.full_name}: no database connection")
@@ -339,5 +343,9 @@ def test_a_catalog_that_is_not_in_order_stops_no_job_from_starting():
     registrar = Registrar(BrokenCatalog(), "file:///lake", "shop", troubles.append)
     registrar.ensure([SPEC])
     assert "no database connection" in troubles[0]
+    for _ in range(3):
+        assert registrar.checked(SPEC) is SPEC
+    assert len(troubles) == 2  # a catalog that is away is waited for once
+    assert "no database connection" in troubles[1]
     with pytest.raises(CatalogError):  # it stays owed, and status tells why
         registrar.register(TABLE, [EIGHT])
