@@ -102,7 +102,7 @@ def spec(stream: str) -> TableSpec:
 class SealedWorld:
     """What outlives a process: lake, catalog, who is told of seals, the source, time."""
 
-    registers: bool  # as soon as a partition has a file; else when it is sealed
+    waits: bool  # whether partitions are registered by their seals, where a table has seals
     address: str
     told: list[Document]
     clock: FakeClock = field(default_factory=lambda: FakeClock(END_MS + 2 * DELAY_MS, 0.0))
@@ -184,7 +184,8 @@ class Process:
             RecordedRunner(world.source, storage, world.entropy),
             LandingLog(LogContext(storage, world.clock, world.entropy), name),
             world.clock,
-            registers=world.registers,
+            registers=True,
+            waits=lambda table: world.waits and table == TABLE,
             effects=Effects(effects, name.slice),
             sealer=Sealer(storage, lambda: [rule]) if stream == CLICKS else None,
         )
@@ -245,6 +246,8 @@ def check_any_time(world: SealedWorld) -> Found:
     marked = world.catalog.tables[TABLE].partitions if TABLE in world.catalog.tables else {}
     for partition, seal in marked.items():
         require((TABLE, partition) in found.readable, f"registered without a file: {partition}")
+        is_due = not world.waits or (TABLE, partition, 1) in found.sealed
+        require(is_due, f"registered before its seal: {partition}")
         if seal is not None:
             check_told(seal_document((TABLE, partition, seal.version), seal.rows), found)
     return found
@@ -267,9 +270,8 @@ def check_end_of_all(world: SealedWorld) -> None:
     require(success_files(world.machine) == documents, "success files are not the seals")
     require({seal_key(each) for each in world.told} == documents.keys(), "HTTP: not every seal")
     check_complete(world, folds[CLICKS], found)
-    for stream, fold in folds.items():
-        if stream == CLICKS or world.registers:
-            check_registered(world, fold)
+    for fold in folds.values():
+        check_registered(world, fold)
 
 
 def check_slice(stream: str, entries: Sequence[Entry]) -> Fold:
@@ -364,7 +366,7 @@ NewWorld = Callable[[], SealedWorld]
 
 def life_ends(world: SealedWorld, life: int) -> list[Fault]:
     """The first process is killed when the catalog knows what the log does not say yet."""
-    kind = "add_partitions" if world.registers else "mark_sealed"
+    kind = "mark_sealed" if world.waits else "add_partitions"
     return [StopProcess(1, kind=kind, when="after")] if life == 0 else []
 
 

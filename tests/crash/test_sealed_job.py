@@ -92,7 +92,7 @@ def stops_end_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["near", "seal"])
 def new_world(request: pytest.FixtureRequest, address: str) -> Callable[[], SealedWorld]:
-    return lambda: SealedWorld(request.param == "near", address, Listener.told)
+    return lambda: SealedWorld(request.param == "seal", address, Listener.told)
 
 
 def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) -> None:
@@ -167,6 +167,6 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
 def test_a_broken_rule_is_found(name: str, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     mutate, fault, finds = MUTATIONS[name]
     mutate(monkeypatch)
-    world = lambda: SealedWorld(True, address, Listener.told)  # noqa: E731
+    world = lambda: SealedWorld(False, address, Listener.told)  # noqa: E731
     found = next(find_failures(sealed_job.cases(world, FAULTS[fault])), "nothing was found")
     assert re.search(finds, found), found
