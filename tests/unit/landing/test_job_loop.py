@@ -157,15 +157,16 @@ def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
 
 def test_a_process_in_which_too_many_calls_hang_ends_to_be_started_again(monkeypatch):
     """Calls on dead connections may never come back: waiting for them would be for ever."""
-    job = Job("clicks", until_drained=False)
+    job = Job("clicks")
 
     def hanging(*_):
-        raise CallsHang("256 storage calls of this process hang")
+        raise CallsHang("256 calls hang")
 
     monkeypatch.setattr(job.slices[0].parts.log, "append", hanging)
     with pytest.raises(CallsHang) as ended:
         job.loop.run()
     assert ended.value.exit_code == 1
+    assert job.told.troubles == ["stopped: 256 calls hang"], "it is not tried again"
 
 
 def test_a_job_that_is_to_end_does_not_wait_for_ever(monkeypatch):
