@@ -38,18 +38,25 @@ class KafkaAddress:
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        is_one = len(ranges) == 1
         held: list[pa.RecordBatch] = []
+        records = size_bytes = 0
         for messages in read_ranges(cluster, ranges):
             if not messages:
                 continue
-            held.append(_to_columns(messages))
-            records = sum(each.num_rows for each in held)
-            if records >= BATCH_RECORDS or sum(each.nbytes for each in held) >= BATCH_BYTES:
-                yield _join(held, is_one=is_one)
-                held = []
+            batch = _to_columns(messages)
+            held.append(batch)
+            records += batch.num_rows
+            size_bytes += batch.column("value").nbytes + batch.column("key").nbytes
+            if records >= BATCH_RECORDS or size_bytes >= BATCH_BYTES:
+                yield _join(held)
+                held, records, size_bytes = [], 0, 0
         if held:
-            yield _join(held, is_one=is_one)
+            yield _join(held)
+
+
+def _is_constant(column: pa.Array) -> bool:
+    ends = pc.min_max(column)
+    return bool(ends["min"] == ends["max"])
 
 
 def _to_columns(messages: list[Message]) -> pa.RecordBatch:
@@ -65,10 +72,10 @@ def _to_columns(messages: list[Message]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
 
 
-def _join(batches: list[pa.RecordBatch], *, is_one: bool) -> pa.RecordBatch:
+def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return one batch, in which the records of a partition are together."""
     joined = pa.concat_batches(batches)
-    if is_one:
+    if all(_is_constant(joined.column(name)) for name in ("partition", "topic")):
         return joined
     by_shard = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
     return joined.take(pc.sort_indices(joined, sort_keys=by_shard))
