@@ -60,10 +60,13 @@ check: lint ## lint, types, import contract, fast tests: no Java, no network, un
 
 test: setup lint ## everything, on real servers; fails if a test is left out
 	$(PYTEST) -q -n 2 --durations=10 $(FAST) tests/crash
-	$(PYTEST) --durations=25 tests/integration tests/spark
+	$(PYTEST) --durations=25 tests/integration tests/spark tests/drills
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo
+
+drill: setup ## every drill at length, and a table of what came of them; takes hours
+	@$(BIN)/ashore drill run all --long
 
 bench: setup ## measure
 	@$(BIN)/python -m bench

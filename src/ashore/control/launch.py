@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from ashore.services.jars import jar_paths
@@ -39,8 +40,10 @@ class JobLaunch:
         *,
         available_now: bool = False,
         debug: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._arguments = [command, str(job_file)] + (["--debug"] if debug else [])
+        self._environment = environment
         self._debug = debug
         self.log_path = (
             log_directory() / f"{Path(job_file).stem}-{time.strftime('%Y%m%dT%H%M%S')}.log"
@@ -53,7 +56,7 @@ class JobLaunch:
         """Start the process. Raises JavaMissing, JarMismatch, ServiceError."""
         java = find_java()
         jars = [argument for jar in jar_paths("spark-kafka") for argument in ("--jar", str(jar))]
-        environment = dict(os.environ)
+        environment = {**os.environ, **self._environment}
         environment["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
         environment["PYTHONUNBUFFERED"] = "1"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,9 +17,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from ashore.base.clock import SystemClock
+from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.control.jobs import OpenJob, open_job
 from ashore.control.launch import Event, JobLaunch
-from ashore.drills.faults import BrokerAway, Countdown, Freeze, JobFault, Kill
+from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, JobFault, Kill
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.site import NAME, TOPIC, End, SiteOptions, job_text, keep_house
@@ -64,6 +65,7 @@ class RealSite:
         text = job_text(f"file://{lake}", servers, topic, replace(options, sections=sections))
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
+        self._clock = _JobClock(place.directory / "clock.json")
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
         self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
@@ -80,13 +82,14 @@ class RealSite:
         """See Site."""
         self._recorder.start(self._lives)
         self._lives += 1
-        launch = JobLaunch("run", self.job_file, available_now=True)
+        environment = {CLOCK_VARIABLE: str(self._clock.path)}
+        launch = JobLaunch("run", self.job_file, available_now=True, environment=environment)
         launch.start()
         with ExitStack() as stack:
             # In this order: nothing is left of the job, and the broker is back.
             stack.callback(launch.wait)
             stack.callback(launch.kill)
-            striking = _Striking(launch, self._place.kafka, self._recorder)
+            striking = _Striking(launch, self._place.kafka, self._clock, self._recorder)
             stack.callback(striking.wait)
             message = self._follow(launch, faults, striking)
             code = launch.wait()
@@ -136,8 +139,11 @@ class RealSite:
 class _Striking:
     """What faults do to one process and its surroundings."""
 
-    def __init__(self, launch: JobLaunch, kafka: Kafka, recorder: Recorder) -> None:
+    def __init__(
+        self, launch: JobLaunch, kafka: Kafka, clock: "_JobClock", recorder: Recorder
+    ) -> None:
         self._launch = launch
+        self._clock = clock
         self._kafka = kafka
         self._recorder = recorder
         self._waiting: list[threading.Thread] = []
@@ -154,6 +160,8 @@ class _Striking:
                 finally:
                     os.killpg(self._launch.pid, signal.SIGCONT)
                 self._recorder.note("woken", "the frozen process goes on")
+            case ClockJump():
+                self._clock.jump(fault.seconds)
             case BrokerAway():
                 self._kafka.kill()
                 thread = threading.Thread(target=self._bring_back, args=(fault.away_s,))
@@ -175,6 +183,21 @@ class _Striking:
             self._failures.append(error)
         else:
             self._recorder.note("broker back", "the broker is back")
+
+
+class _JobClock:
+    """The wall clock of the job's processes, steered through a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ahead_ms = 0
+        self.jump(0.0)
+
+    def jump(self, seconds: float) -> None:
+        """Show so many seconds more from now on, or less."""
+        self._ahead_ms += round(seconds * 1000)
+        now_ms = CLOCK.now_ms()
+        Steering(now_ms, now_ms + self._ahead_ms).write(self.path)
 
 
 class _Sampling:

@@ -1,0 +1,117 @@
+"""A disk that is full for a while: ENOSPC, as a local disk or a quota gives it.
+
+What it is: `DiskFull`, and `FullStorage`, which obeys it by the drill's clock.
+What it promises: while the disk is full nothing new fits; half of what was to be written may be
+there. Moves, reads and deletes work: they need no room.
+What it must not know: what is written.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.errors import StorageError
+from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.writer import GuardedWriter
+
+NO_SPACE = os.strerror(errno.ENOSPC)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFull:
+    """So many bytes fit; then the disk is full for so long. Room is made once."""
+
+    room_bytes: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"disk full after {self.room_bytes:,} bytes, for {self.seconds:g} s"
+
+
+class FullStorage:
+    """A Storage that runs out of room. One for all processes that write there."""
+
+    def __init__(self, inner: Storage, full: DiskFull, clock: Clock) -> None:
+        self._inner = inner
+        self._full = full
+        self._clock = clock
+        self._room_bytes = full.room_bytes
+        self._full_since_s: float | None = None
+        self.taken_bytes = 0
+
+    @property
+    def was_full(self) -> bool:
+        """Whether the fault has struck."""
+        return self._full_since_s is not None
+
+    def take(self, size_bytes: int, path: str) -> None:
+        """Take room. Raises StorageError where there is none."""
+        now_s = self._clock.monotonic_s()
+        if self._full_since_s is None and size_bytes > self._room_bytes:
+            self._full_since_s = now_s
+        if self._full_since_s is not None:
+            if now_s < self._full_since_s + self._full.seconds:
+                raise StorageError(f"{path}: {NO_SPACE}", path=path)
+            return
+        self._room_bytes -= size_bytes
+        self.taken_bytes += size_bytes
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage."""
+        self.take(len(data), path)
+        self._inner.create(path, data)
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage."""
+        return _FullWriter(self, self._inner.open_write(path), path)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage."""
+        self._inner.move(source, target)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self._inner.stat(path)
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self._inner.list(directory)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self._inner.read(path, start, length)
+
+    def delete(self, path: str) -> None:
+        """See Storage."""
+        self._inner.delete(path)
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage."""
+        self._inner.sync(directories)
+
+    def describe(self) -> str:
+        """See Storage."""
+        return self._inner.describe()
+
+
+class _FullWriter(GuardedWriter):
+    def __init__(self, storage: FullStorage, inner: FileWriter, path: str) -> None:
+        super().__init__(path)
+        self._storage = storage
+        self._inner = inner
+
+    def _append(self, data: memoryview) -> None:
+        try:
+            self._storage.take(len(data), self._path)
+        except StorageError:
+            self._inner.write(bytes(data[: len(data) // 2]))
+            raise
+        self._inner.write(bytes(data))
+
+    def _finish(self) -> None:
+        self._inner.close()
+
+    def _release(self) -> None:
+        self._inner.abandon()

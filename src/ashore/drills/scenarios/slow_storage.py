@@ -1,0 +1,73 @@
+"""The storage was slow for an hour: a second a call, ten seconds, longer than anybody waits.
+
+What takes longer than the deadline has no answer, and takes effect all the same, afterwards.
+"""
+
+import random
+
+from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.faults.slow import DEADLINE_S, SlowCalls, SlowStorage
+from ashore.drills.sites.memory import MemorySite
+from ashore.drills.sites.site import SiteOptions
+from ashore.drills.stage import Stage
+from ashore.storage.base import Storage
+from ashore.storage.retry import RetryingStorage
+
+BATCHES = 3
+SECONDS = (1, 10, round(2 * DEADLINE_S))
+RESTARTS_MAX = 3
+
+
+def plan(dice: random.Random, length: Length) -> Schedule:
+    """Make every n-th call slow in each round."""
+    return tuple(
+        Planned(index, "slow storage", f"{SECONDS[index % len(SECONDS)]} s", dice.randint(5, 25))
+        for index in range(length.rounds)
+    )
+
+
+def play(stage: Stage) -> None:
+    """Land round after round, each with its own slowness."""
+    site = stage.memory_site(SiteOptions(batch_records=max(1, stage.length.records // BATCHES)))
+    for planned in stage.schedule:
+        site.produce(stage.length.records)
+        slow = SlowCalls(planned.number, float(planned.place.split()[0]))
+        _land(stage, site, slow)
+        if stage.problems:
+            break  # what goes on would only take long
+    site.pending.release()
+    stage.drain(site)
+
+
+def _land(stage: Stage, site: MemorySite, slow: SlowCalls) -> None:
+    """Start processes until one has landed everything."""
+    made: list[SlowStorage] = []
+
+    def wrap(_storage: Storage) -> Storage:
+        made.append(SlowStorage(site.machine, slow, site.clock, site.pending))
+        # As a job opens a lake: what only asks is asked again.
+        return RetryingStorage(made[-1], site.clock, jitter=lambda _low, high: high)
+
+    for _ in range(RESTARTS_MAX):
+        end = site.live(wrap=wrap)
+        if end.code == 0:
+            break
+    stage.require(end.code == 0, f"{slow}: the job did not go on: {end.code}: {end.message}")
+    if any(each.struck for each in made):
+        stage.recorder.fault("slow storage", str(slow))
+
+
+DRILL = Drill(
+    name="slow-storage",
+    title="Storage calls take seconds, or longer than the deadline",
+    shows="an answer that does not come in time is not taken for a failure, nor for a success",
+    short=Length(rounds=6, records=300, text="1 s, 10 s and 60 s a call, on a simulated clock"),
+    long=Length(
+        rounds=90,
+        records=3_000,
+        text="1 s, 10 s and 60 s a call, 30 rounds each, on a simulated clock",
+        rounds_per_minute=60,
+    ),
+    plan=plan,
+    play=play,
+)

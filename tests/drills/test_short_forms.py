@@ -1,0 +1,19 @@
+"""The short form of every drill, as `ashore drill run NAME` plays it."""
+
+import pytest
+
+from ashore.drills import SCENARIOS, Drill, Order, run_drill
+from ashore.drills.page import render_page
+from ashore.drills.sites.servers import Servers
+
+SEED = 20_261_121
+
+
+@pytest.mark.parametrize("drill", SCENARIOS, ids=lambda drill: drill.name)
+def test_the_short_form_is_green(drill: Drill, servers: Servers) -> None:
+    verdict = run_drill(Order(drill, SEED, drill.short), real_sites=servers.site)
+    assert verdict.exit_code == 0, (verdict.problems, verdict.doubts)
+    assert verdict.figures.records >= drill.short.records
+    assert verdict.timeline.samples[-1].lag == 0
+    assert verdict.timeline.samples[-1].landed == verdict.figures.records
+    assert "green: lost 0, duplicated 0" in render_page(verdict)
