@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from bench.peers.workload import LARGE, SMALL, Shape, fill_topic
 
 ROOT = Path(__file__).parent.parent.parent
 PARTS = ("small", "large", "calls", "stream")
+CALLS_RATE = 1_000  # records a second: calls go by batch and file, not by record
 RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
 
 
@@ -47,7 +48,7 @@ class Scale:
     parts: tuple[str, ...] = PARTS
 
 
-FULL = Scale("make bench-peers", 1, 3, 30.0, 5_000)
+FULL = Scale("make bench-peers", 1, 3, 20.0, 5_000)
 SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000)
 
 
@@ -116,31 +117,29 @@ class Comparison:
                 )
 
     def _count_calls(self) -> None:
-        """Land a topic once more under strace, which is too slow to take times from."""
+        """Stream once under strace, which is too slow to take times from."""
         if not can_trace():
             self._say("no strace on this machine: storage calls are not counted")
             return
-        count = SMALL.records // self._scale.divisor // 4
-        topic = "calls"
-        fill_topic(self._servers, topic, SMALL, count)
         for peer in self._scale.peers:
-            order = self._order(peer, SMALL, (topic,))
+            order = self._order(peer, SMALL, (f"calls-{peer}",), streams=True)
             trace = Path(order.directory).with_suffix(".trace")
-            done = run_bounded(order, count, trace_prefix(trace))
-            found = count_calls(trace, order.root(topic))
-            self._calls.append(Calls(peer, count, done.stored.files, dict(sorted(found.items()))))
-            self._say(f"storage calls {peer}: {found.total()} for {done.stored.files} files")
+            done = run_streaming(order, CALLS_RATE, self._scale.stream_s, trace_prefix(trace))
+            found = count_calls(trace, order.root(order.topics[-1]), done.began_s)
+            self._calls.append(Calls(peer, done.records, done.files, dict(sorted(found.items()))))
+            self._say(f"storage calls {peer}: {found.total()} for {done.files} files")
             trace.unlink()
             shutil.rmtree(order.directory)
 
     def _stream(self) -> None:
         for peer in self._scale.peers:
             order = self._order(peer, SMALL, (f"stream-{peer}",), streams=True)
-            found = run_streaming(order, self._scale.stream_rate, self._scale.stream_s)
-            self._fresh.append(Fresh(peer, **asdict(found)))
+            done = run_streaming(order, self._scale.stream_rate, self._scale.stream_s)
+            times = (round(each, 3) for each in (done.p50_s, done.p99_s, done.last_s))
+            self._fresh.append(Fresh(peer, done.records, *times))
             self._say(
-                f"freshness {peer}: half in {found.p50_s:.2f} s, 99 % in {found.p99_s:.2f} s, "
-                f"the last in {found.last_s:.2f} s"
+                f"freshness {peer}: half in {done.p50_s:.2f} s, 99 % in {done.p99_s:.2f} s, "
+                f"the last in {done.last_s:.2f} s"
             )
             shutil.rmtree(order.directory)
 

@@ -117,7 +117,8 @@ def list_table(root: Path) -> Stored:
 
 # --- storage calls -----------------------------------------------------------------------------
 
-CALL = re.compile(r"^\d+ +(\w+)\((.*)$")
+CALL = re.compile(r"^\d+ +(\d+\.\d+) (\w+)\((.*)$")
+STRACE = ("strace", "-f", "--seccomp-bpf", "-qq", "-y", "-ttt", "-s", "512")
 KINDS = {
     "open": ("open", "openat", "openat2", "creat"),
     "look": ("stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
@@ -140,27 +141,17 @@ def can_trace() -> bool:
 def trace_prefix(target: Path) -> list[str]:
     """Return what to put before a command so that its storage calls are written to `target`."""
     calls = f"trace=?{',?'.join(KIND_OF)}"
-    return [
-        "strace",
-        "-f",
-        "--seccomp-bpf",
-        "-qq",
-        "-y",
-        "-s",
-        "512",
-        "-e",
-        calls,
-        "-o",
-        f"{target}",
-    ]
+    return [*STRACE, "-e", calls, "-o", str(target)]
 
 
-def count_calls(trace: Path, root: Path) -> Counter[str]:
-    """Count the calls by kind that name a path below `root`."""
+def count_calls(trace: Path, root: Path, from_s: float) -> Counter[str]:
+    """Count the calls by kind that name a path below `root`, from a moment on."""
     found: Counter[str] = Counter()
     with trace.open("r", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             match = CALL.match(line)
-            if match and match[1] in KIND_OF and str(root) in match[2]:
-                found[KIND_OF[match[1]]] += 1
+            if not match or match[2] not in KIND_OF or float(match[1]) < from_s:
+                continue
+            if str(root) in match[3]:
+                found[KIND_OF[match[2]]] += 1
     return found

@@ -1,8 +1,8 @@
 """One measurement: a peer's process started, talked to, measured and ended.
 
 What it is: `PeerProcess`, and `run_bounded`, which lands topics with it.
-What it promises: nothing that was started stays behind, whatever happens; a measurement that has
-not landed all rows raises.
+What it promises: nothing that was started stays behind, whatever happens; a peer that hangs is
+ended after a deadline; a measurement that has not landed all rows raises.
 What it must not know: how a peer lands.
 """
 
@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +39,8 @@ class PeerProcess:
         self._module = f"bench.peers.{order.peer.partition('-')[0]}_peer"
         self._command = [*prefix, sys.executable, "-m", self._module, order.to_text()]
         self._log_path = Path(order.directory, "peer.log")
+        self._watchdog = threading.Timer(DEADLINE_S, self._signal, (signal.SIGKILL,))
+        self._watchdog.daemon = True
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -80,21 +83,25 @@ class PeerProcess:
                 start_new_session=True,
                 env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
             )
+        self._watchdog.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         process = self._running()
+        self._watchdog.cancel()
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if not read_session(process.pid):
-                break
-            for pid in read_session(process.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            self._wait_until_gone()
+            if read_session(process.pid):
+                self._signal(number)
+                self._wait_until_gone()
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 with suppress(BrokenPipeError):
                     pipe.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in read_session(self._running().pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _wait_until_gone(self) -> None:
         process = self._running()

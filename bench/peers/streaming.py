@@ -10,7 +10,7 @@ What it must not know: how a peer lands.
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -30,13 +30,15 @@ WARM_SHARE = 1 / 3  # of the time, before: a young virtual machine is slow
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """How long records took from being produced to being readable."""
+class Streamed:
+    """How long records took from being produced to being readable, and what was seen besides."""
 
     records: int
     p50_s: float
     p99_s: float
     last_s: float  # of the record produced last
+    files: int
+    began_s: float  # by the machine's clock: the stream was warm
 
 
 class Watcher:
@@ -79,13 +81,13 @@ def list_committed(root: Path) -> set[Path]:
     return found
 
 
-def run_streaming(order: Order, rate: int, seconds: float) -> Freshness:
+def run_streaming(order: Order, rate: int, seconds: float, prefix: Sequence[str] = ()) -> Streamed:
     """Let a peer stream while records are produced, and return how fresh they were."""
     topic = order.topics[-1]
     create_topics(order.servers, {topic: PARTITIONS})
     root = table_path(order, topic)
     list_readable = list_committed if order.peer == "spark" else list_final
-    with PeerProcess(order) as process, Watcher(lambda: list_readable(root)) as watcher:
+    with PeerProcess(order, prefix) as process, Watcher(lambda: list_readable(root)) as watcher:
         process.expect("ready")
         warm = produce_steadily(order.servers, topic, rate, seconds * WARM_SHARE)
         _wait_for_rows(watcher, warm)
@@ -94,7 +96,7 @@ def run_streaming(order: Order, rate: int, seconds: float) -> Freshness:
         _wait_for_rows(watcher, warm + count)
         process.answer()
         process.wait()
-    found = _freshness(watcher.seen_ms, began_ms)
+    found = _summarize(watcher.seen_ms, began_ms)
     if found.records != count:
         raise PeerFailed(f"{order.peer} landed {found.records:,} records of {count:,}")
     return found
@@ -112,7 +114,7 @@ def _wait_for_rows(watcher: Watcher, count: int) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _freshness(seen_ms: dict[Path, float], from_ms: float) -> Freshness:
+def _summarize(seen_ms: dict[Path, float], from_ms: float) -> Streamed:
     waits, lasts = [], []
     for path, seen in seen_ms.items():
         produced_ms = pq.read_table(path, columns=["ts"])["ts"].to_numpy()
@@ -123,4 +125,5 @@ def _freshness(seen_ms: dict[Path, float], from_ms: float) -> Freshness:
     last_ms = max(produced for produced, _ in lasts)
     last_s = max(seen - produced for produced, seen in lasts if produced == last_ms) / 1000
     p50_s, p99_s = np.percentile(every, (50, 99))
-    return Freshness(len(every), float(p50_s), float(p99_s), last_s)
+    files = sum(seen >= from_ms for seen in seen_ms.values())
+    return Streamed(len(every), float(p50_s), float(p99_s), last_s, files, from_ms / 1000)

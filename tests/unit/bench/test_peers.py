@@ -149,15 +149,16 @@ def test_a_file_of_spark_is_readable_when_the_metadata_names_it(tmp_path: Path):
 def test_calls_are_counted_by_kind_below_one_directory(tmp_path: Path):
     trace = tmp_path / "trace"
     trace.write_text(
-        '11 openat(AT_FDCWD</x>, "/t/table/.a", O_WRONLY|O_CREAT) = 7</t/table/.a>\n'
-        '12 openat(AT_FDCWD</x>, "/t/table/.b",  <unfinished ...>\n'
-        "12 <... openat resumed>O_RDONLY) = 8</t/table/.b>\n"
-        "11 fsync(7</t/table/.a>) = 0\n"
-        '11 rename("/t/table/.a", "/t/table/a") = 0\n'
-        '11 openat(AT_FDCWD</x>, "/elsewhere", O_RDONLY) = 9</elsewhere>\n'
-        "11 +++ exited with 0 +++\n"
+        '11 9.999999 openat(AT_FDCWD</x>, "/t/table/.before", O_WRONLY) = 7</t/table/.before>\n'
+        '11 10.000000 openat(AT_FDCWD</x>, "/t/table/.a", O_WRONLY|O_CREAT) = 7</t/table/.a>\n'
+        '12 10.100000 openat(AT_FDCWD</x>, "/t/table/.b",  <unfinished ...>\n'
+        "12 10.200000 <... openat resumed>O_RDONLY) = 8</t/table/.b>\n"
+        "11 10.300000 fsync(7</t/table/.a>) = 0\n"
+        '11 10.400000 rename("/t/table/.a", "/t/table/a") = 0\n'
+        '11 10.500000 openat(AT_FDCWD</x>, "/elsewhere", O_RDONLY) = 9</elsewhere>\n'
+        "11 10.600000 +++ exited with 0 +++\n"
     )
-    assert count_calls(trace, Path("/t/table")) == {"open": 2, "sync": 1, "rename": 1}
+    assert count_calls(trace, Path("/t/table"), 10.0) == {"open": 2, "sync": 1, "rename": 1}
 
 
 def test_a_peer_that_fails_is_named_with_what_it_said_and_leaves_nothing(tmp_path: Path):
