@@ -72,7 +72,7 @@ END_MS = 1_795_305_600_000  # of date=2026-11-21 in UTC
 FIRST, SECOND = "2026-11-21", "2026-11-22"
 DELAY_MS, IDLE_MS = 600_000, 1_800_000
 LIVES = 3
-READS = {"stat", "list", "read"}
+READS = {"stat", "list", "read", "check_table"}
 
 Document = Mapping[str, object]
 SealKey = tuple[str, str, int]  # table, partition, version
@@ -143,6 +143,7 @@ class Process:
         self.faulty = FaultyStorage(world.machine, faults, pending=world.pending)
         catalog = FaultyCatalog(world.catalog, self.faulty)
         self._registrar = Registrar(catalog, "file:///lake", JOB, lambda _trouble: None)
+        self._specs: dict[str, TableSpec] = {}
 
     def run(self) -> AshoreError | ProcessStopped | None:
         """Land until nothing is left, as `--available-now` does; return what ended it before."""
@@ -194,9 +195,12 @@ class Process:
     def _streams(self, stream: str) -> Mapping[str, TableSpec]:
         if threading.current_thread().name == f"slice-{SLICES[ORDERS].slice}":
             wait_for(f"slice-{SLICES[CLICKS].slice}")
-        claim_tables(self.faulty, [f"ods.{stream}"], JOB, self._world.clock.now_ms())
-        self._registrar.ensure([spec(stream)])
-        return {stream: spec(stream)}
+        if stream not in self._specs:
+            checked = self._registrar.checked(spec(stream))
+            claim_tables(self.faulty, [checked.table], JOB, self._world.clock.now_ms())
+            self._registrar.ensure([checked])
+            self._specs[stream] = checked
+        return {stream: self._specs[stream]}
 
     def _post(self, url: str, body: bytes) -> None:
         try:

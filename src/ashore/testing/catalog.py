@@ -32,8 +32,8 @@ class FaultyCatalog:
         self._process = process
 
     def check_table(self, table: CatalogTable) -> None:
-        """See Catalog. It changes nothing, so no fault strikes it."""
-        self._inner.check_table(table)
+        """See Catalog."""
+        self._call("check_table", table, lambda: self._inner.check_table(table))
 
     def ensure_table(self, table: CatalogTable) -> TableChange:
         """See Catalog."""
