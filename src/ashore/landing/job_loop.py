@@ -77,8 +77,6 @@ class JobLoop:
     def stop(self) -> None:
         """Ask for an orderly stop. May be called from a signal handler, once or often."""
         self._stop.set()
-        for each in self._slices:
-            each.stop()
         threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
 
     def _cancel_late(self) -> None:

@@ -7,7 +7,6 @@ What it promises: the landing log is the only truth. A failure in steps 1 and 2 
 What it must not know: Spark, Kafka, other slices.
 """
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -99,7 +98,6 @@ class SliceLoop:
         )
         self._closing: Closing | None = None
         self._must_open = True
-        self._stopping = threading.Event()
 
     def open(self) -> None:
         """Take the slice over and finish what its last writer prepared.
@@ -145,15 +143,6 @@ class SliceLoop:
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
-
-    def stop(self) -> None:
-        """Ask for no further batch."""
-        self._stopping.set()
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopping.is_set()
 
     def close(self, reason: str = "stop") -> None:
         """Close the last entry, so that nothing is left to recover. Call it at a stop."""
