@@ -5,6 +5,7 @@ What it must not know: how a drill is played.
 """
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -92,4 +93,4 @@ def _find(names: list[str]) -> list[Drill]:
 def _length(drill: Drill, minutes: float | None, *, is_long: bool) -> Length:
     if minutes is not None:
         return drill.long.for_minutes(minutes)
-    return drill.long if is_long else drill.short
+    return replace(drill.long, option="--long") if is_long else drill.short

@@ -26,11 +26,13 @@ class Length:
     text: str  # for people; of a short form also what it scales down
     is_real: bool = False  # real servers and processes; else memory and a simulated clock
     rounds_per_minute: float = 1.0
+    option: str = ""  # how the command line asks for it
 
     def for_minutes(self, minutes: float) -> "Length":
         """Return this length with as many rounds as fit into so many minutes, at least one."""
         rounds = max(1, round(minutes * self.rounds_per_minute))
-        return replace(self, rounds=rounds, text=f"{rounds} rounds of {self.records:,} records")
+        text = f"{rounds} rounds of {self.records:,} records"
+        return replace(self, rounds=rounds, text=text, option=f"--minutes {minutes:g}")
 
 
 class Planned(NamedTuple):

@@ -70,9 +70,10 @@ def _head(verdict: Verdict) -> Iterator[str]:
     css = {0: "green", 5: "red"}.get(verdict.exit_code, "doubt")
     yield f"<h1>{escape(verdict.drill)}: {escape(verdict.title)}</h1>"
     yield f'<p class="verdict {css}">{escape(verdict.summary)}</p>'
-    again = f"ashore drill run {verdict.drill} --seed {verdict.seed}"
+    again = f"ashore drill run {verdict.drill} --seed {verdict.seed} {verdict.length.option}"
     yield f'<p class="dim">{escape(verdict.length.text)}; seed {verdict.seed}, '
-    yield f"{format_duration(1000 * verdict.took_s)}. Again: <code>{escape(again)}</code></p>"
+    took = format_duration(1000 * verdict.took_s)
+    yield f"{took}. Again: <code>{escape(again.rstrip())}</code></p>"
 
 
 def _figures(verdict: Verdict) -> Iterator[str]:

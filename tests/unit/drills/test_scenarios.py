@@ -6,7 +6,7 @@ import pytest
 from tests.unit.drills.mutants import MUTANTS
 
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
-from ashore.drills.scenarios import replay_budget
+from ashore.drills.scenarios import kill_driver, replay_budget
 
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
@@ -61,3 +61,18 @@ def test_its_faults_follow_from_seed_and_length(name: str) -> None:
         assert schedule, "no fault is planned"
         assert max(each.round for each in schedule) < length.rounds
         assert [each.round for each in schedule] == sorted(each.round for each in schedule)
+
+
+def test_the_long_form_kills_twenty_times_at_every_step() -> None:
+    long = kill_driver.DRILL.long
+    schedule = kill_driver.DRILL.schedule(SEED, long)
+    assert len(schedule) == 20
+    assert {each.place for each in schedule} == set(kill_driver.STEPS)
+    assert long.records >= 30_000
+    assert long.is_real
+
+
+def test_minutes_decide_how_many_rounds() -> None:
+    length = kill_driver.DRILL.long.for_minutes(0.5)
+    assert (length.rounds, length.option) == (2, "--minutes 0.5")
+    assert len(kill_driver.DRILL.schedule(SEED, length)) == 2

@@ -9,9 +9,10 @@ import random
 
 from ashore.drills.drill import Drill, Length, Planned, Schedule
 from ashore.drills.faults import BATCH_STEPS, Freeze, Moment
-from ashore.drills.sites.site import Site, SiteOptions
+from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.errors import Fenced
+from ashore.landing.log_reader import list_log
 
 STEPS = ("open", *BATCH_STEPS)
 OPTIONS = SiteOptions(
@@ -33,14 +34,18 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 def play(stage: Stage) -> None:
     """Freeze, let another process land everything and keep house, wake."""
-    site = stage.site(OPTIONS)
+    site, fenced = stage.site(OPTIONS), 0
     for planned in stage.schedule:
         site.produce(stage.length.records)
         end = site.live(Freeze(Moment(planned.place), lambda: take_over(stage, site)))
         # One that was frozen before it had opened the log takes it over, and finds all landed.
         is_well = end.code in (0, Fenced.exit_code)
+        fenced += int(end.code == Fenced.exit_code)
         stage.require(is_well, f"the woken process ended with {end.code}: {end.message}")
     stage.drain(site)
+    with site.opened() as opened:
+        packed = len(list_log(opened.storage, NAME).archives)
+    stage.notes.append(f"{fenced} woken processes were fenced; {packed} archives of the log")
 
 
 def take_over(stage: Stage, site: Site) -> None:

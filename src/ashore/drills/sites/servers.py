@@ -37,7 +37,10 @@ class Servers:
     def site(self, seed: int, options: SiteOptions, recorder: Recorder) -> RealSite:
         """Return a new real site."""
         self._made += 1
+        is_new = self._kafka is None
         place = Place(self._directory / f"site-{self._made}", self.kafka())
+        if is_new:
+            recorder.note("servers", "the broker is up")
         return RealSite(seed, options, place, recorder)
 
     def __enter__(self) -> Self:
