@@ -3,10 +3,13 @@
 from ashore.drills.faults.broker import BrokerAway
 from ashore.drills.faults.clock import ClockJump
 from ashore.drills.faults.freeze import Freeze
+from ashore.drills.faults.happens import Happens
 from ashore.drills.faults.kill import Kill
 from ashore.drills.faults.moments import BATCH_STEPS, Countdown, Moment
 
-JobFault = BrokerAway | ClockJump | Freeze | Kill  # what strikes at a moment of a job's process
+JobFault = (
+    BrokerAway | ClockJump | Freeze | Happens | Kill
+)  # what strikes at a moment of a job's process
 
 __all__ = [
     "BATCH_STEPS",
@@ -14,6 +17,7 @@ __all__ = [
     "ClockJump",
     "Countdown",
     "Freeze",
+    "Happens",
     "JobFault",
     "Kill",
     "Moment",

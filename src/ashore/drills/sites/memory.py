@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
-from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, JobFault, Kill
+from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, Happens, JobFault, Kill
 from ashore.drills.faults.calls import describe_fault
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
@@ -191,6 +191,8 @@ class _Striking(Quiet):
             case Freeze():
                 fault.meanwhile()
                 self._recorder.note("woken", "the frozen process goes on")
+            case Happens():
+                fault.act()
             case ClockJump():
                 self._site.clock.jump_wall(fault.seconds)
             case BrokerAway():

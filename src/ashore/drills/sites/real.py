@@ -20,11 +20,12 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.control.jobs import OpenJob, open_job
 from ashore.control.launch import Event, JobLaunch
-from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, JobFault, Kill
+from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, Happens, JobFault, Kill
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.site import NAME, TOPIC, End, SiteOptions, job_text, keep_house
 from ashore.drills.workloads.numbered import Numbered, Produced
+from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
 
@@ -42,10 +43,20 @@ CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a real site is: a directory of its own, and the broker."""
+    """Where a real site is: a directory of its own, the broker, and the HDFS of its lake."""
 
     directory: Path
     kafka: Kafka
+    hdfs: Hdfs | None = None
+
+    def make_lake(self) -> tuple[str, dict[str, object]]:
+        """Return the address of a new lake, and what the job file says of how to reach it."""
+        if self.hdfs is not None:
+            address = f"{self.hdfs.uri}/drill-{uuid4().hex[:10]}"
+            return address, {"hdfs": {"conf_dir": str(self.hdfs.conf_dir)}}
+        lake = self.directory / "lake"
+        lake.mkdir()
+        return f"file://{lake}", {}
 
 
 class RealSite:
@@ -59,10 +70,10 @@ class RealSite:
         self.produced = Produced(Numbered(topic, seed, options.partitions, options.poison_every))
         servers = place.kafka.bootstrap_servers
         create_topics(servers, {topic: options.partitions})
-        lake = place.directory / "lake"
-        lake.mkdir(parents=True)
-        sections = {"spark": SPARK, **options.sections}
-        text = job_text(f"file://{lake}", servers, topic, replace(options, sections=sections))
+        place.directory.mkdir(parents=True)
+        lake, how = place.make_lake()
+        sections = {"spark": SPARK, **how, **options.sections}
+        text = job_text(lake, servers, topic, replace(options, sections=sections))
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
@@ -160,6 +171,8 @@ class _Striking:
                 finally:
                     os.killpg(self._launch.pid, signal.SIGCONT)
                 self._recorder.note("woken", "the frozen process goes on")
+            case Happens():
+                fault.act()
             case ClockJump():
                 self._clock.jump(fault.seconds)
             case BrokerAway():

@@ -13,35 +13,48 @@ from typing import Self
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.real import Place, RealSite
 from ashore.drills.sites.site import SiteOptions
+from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 
 
 class Servers:
-    """Servers in one directory. A context manager; `kafka` may be one that runs already."""
+    """Servers in one directory. A context manager; those given run already and are left alone."""
 
-    def __init__(self, directory: Path, kafka: Kafka | None = None) -> None:
+    def __init__(
+        self, directory: Path, kafka: Kafka | None = None, hdfs: Hdfs | None = None
+    ) -> None:
         self._directory = directory
         self._kafka = kafka
+        self._hdfs = hdfs
         self._stack = ExitStack()
         self._made = 0
 
     def kafka(self) -> Kafka:
         """Return the broker, started. Raises ServiceError, JavaMissing."""
         if self._kafka is None:
-            directory = self._directory / "kafka"
-            # What is worth keeping is in the lakes. Removed after the broker has been stopped.
-            self._stack.callback(shutil.rmtree, directory, ignore_errors=True)
-            self._kafka = self._stack.enter_context(Kafka(directory))
+            self._kafka = self._stack.enter_context(Kafka(self._scratch("kafka")))
         return self._kafka
 
+    def hdfs(self) -> Hdfs:
+        """Return an HDFS with two NameNodes, started. Raises ServiceError, JavaMissing."""
+        if self._hdfs is None:
+            self._hdfs = self._stack.enter_context(Hdfs(self._scratch("hdfs")))
+        return self._hdfs
+
     def site(self, seed: int, options: SiteOptions, recorder: Recorder) -> RealSite:
-        """Return a new real site."""
+        """Return a new real site. Starts what it needs."""
         self._made += 1
-        is_new = self._kafka is None
-        place = Place(self._directory / f"site-{self._made}", self.kafka())
-        if is_new:
-            recorder.note("servers", "the broker is up")
+        directory = self._directory / f"site-{self._made}"
+        hdfs = self.hdfs() if options.lake == "hdfs" else None
+        place = Place(directory, self.kafka(), hdfs)
+        recorder.note("servers", f"servers are up; {directory.name} begins")
         return RealSite(seed, options, place, recorder)
+
+    def _scratch(self, name: str) -> Path:
+        """Return a directory for a server, removed once it has stopped: lakes on disk are kept."""
+        directory = self._directory / name
+        self._stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        return directory
 
     def __enter__(self) -> Self:
         return self

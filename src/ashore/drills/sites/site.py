@@ -35,6 +35,7 @@ class SiteOptions:
     poison_every: int = 0
     batch_records: int = 1_000
     interval: str = "1s"
+    lake: str = "disk"  # of a real site: disk | hdfs
     table: Mapping[str, object] = field(default_factory=dict)
     sections: Mapping[str, object] = field(default_factory=dict)
 
