@@ -1,19 +1,28 @@
 """Breaks of the protocol, for drills in memory: each must turn every drill red."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from ashore.base.clock import Clock
-from ashore.landing import committer
+from ashore.drills.faults.full import _FullWriter
+from ashore.drills.sites.site import NAME
+from ashore.drills.sites.tasks import TaskRunner
+from ashore.errors import StorageError
+from ashore.landing import committer, slice_loop
+from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
+from ashore.protocol.plan_batch import BatchPlan
 from ashore.storage.base import Storage
+from ashore.storage.memory import MemoryStorage
 
 Patch = pytest.MonkeyPatch
 
@@ -76,6 +85,58 @@ def prepare_twice(patch: Patch) -> None:
 
     patch.setattr(LandingLog, "append", forgetting)
 
+
+def overwrite_entries(patch: Patch) -> None:
+    create = MemoryStorage.create
+
+    def overwriting(self: MemoryStorage, path: str, data: bytes) -> None:
+        if path.startswith(names.log_directory(NAME)) and self.stat(path):
+            self.delete(path)
+        create(self, path, data)
+
+    patch.setattr(MemoryStorage, "create", overwriting)
+
+
+def use_file_names_again(patch: Patch) -> None:
+    run = TaskRunner.run
+
+    def counting(self: TaskRunner, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        numbers = count()
+        patch.setattr(self, "_entropy", lambda: f"{order.batch:08x}{next(numbers):08x}")
+        return run(self, order, plan)
+
+    patch.setattr(TaskRunner, "run", counting)
+
+
+def take_a_failure_for_success(patch: Patch) -> None:
+    """A write that found no room is taken for done."""
+
+    def blind(self: _FullWriter, data: memoryview) -> None:
+        with suppress(StorageError):
+            self._storage.take(len(data), self._path)
+            self._inner.write(bytes(data))
+
+    patch.setattr(_FullWriter, "_append", blind)
+
+
+def read_late_by_the_clock(patch: Patch) -> None:
+    """`now` follows the driver's clock also where it goes back."""
+    plan_batch = slice_loop.plan_batch
+
+    def naive(*arguments: object) -> object:
+        outcome = plan_batch(*arguments)  # type: ignore[arg-type]
+        return replace(outcome, now_ms=arguments[4]) if isinstance(outcome, BatchPlan) else outcome
+
+    patch.setattr(slice_loop, "plan_batch", naive)
+
+
+# What only one drill is for.
+OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
+    "overwrite entries": ("zombie-writer", overwrite_entries),
+    "use file names again": ("lost-answers", use_file_names_again),
+    "take a failure for success": ("disk-full", take_a_failure_for_success),
+    "let now go back": ("clock-jump", read_late_by_the_clock),
+}
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {
     "skip a move": skip_a_move,

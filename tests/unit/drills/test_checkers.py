@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from ashore.control.verify import verify_job
 from ashore.drills import SCENARIOS, Length, Order, Planned, run_drill
 from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
 from ashore.drills.checkers.progress import longest_stall_s
@@ -20,9 +21,10 @@ from ashore.formats import make_decoder, parse_ddl
 from ashore.testing import FakeClock
 
 
-def make_site(**options: int) -> MemorySite:
+def make_site(poison_every: int = 0, **table: object) -> MemorySite:
     clock = FakeClock()
-    site = MemorySite(5, SiteOptions(**options), clock, Recorder(clock, lambda _snapshot: None))
+    options = SiteOptions(poison_every=poison_every, table=table)
+    site = MemorySite(5, options, clock, Recorder(clock, lambda _snapshot: None))
     site.produce(60)
     assert site.live().code == 0
     return site
@@ -44,6 +46,13 @@ def test_dead_letters_are_compared_too() -> None:
     assert check(site).problems == ()
     dead = next(find_visible(site.machine, f"ods.db/{TABLE.split('.')[1]}__dead"))
     site.machine.delete(dead)
+    assert check(site).lost == 6
+
+
+def test_a_bad_record_that_is_dropped_is_lost() -> None:
+    site = make_site(poison_every=10, on_invalid="drop")
+    with site.opened() as opened:
+        assert verify_job(opened).exit_code == 0, "verify knows that this was asked for"
     assert check(site).lost == 6
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.drills.mutants import MUTANTS
+from tests.unit.drills.mutants import MUTANTS, OWN_MUTANTS
 
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
 from ashore.drills.scenarios import kill_driver, replay_budget
@@ -50,6 +50,15 @@ def test_a_broken_protocol_turns_it_red(
         assert verdict.figures.lost > 0
     if mutant in ("move twice under two names", "prepare twice"):
         assert verdict.figures.duplicated > 0
+
+
+@pytest.mark.parametrize("mutant", OWN_MUTANTS)
+def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, apply = OWN_MUTANTS[mutant]
+    apply(monkeypatch)
+    drill = next(each for each in SCENARIOS if each.name == name)
+    length = replace(drill.short, rounds=min(drill.short.rounds, 40), records=24)
+    assert run_drill(Order(drill, SEED, length)).exit_code == 5
 
 
 @pytest.mark.parametrize("name", NAMES)
