@@ -72,7 +72,7 @@ def lose(world: World, places: Sequence[FilePlace]) -> Counter[RecordedRow]:
 def find_lost(process: Process) -> Lost | None:
     parts = process.loop.parts
     process.loop.plan.streams()
-    return open_and_find_lost(parts.log, parts.storage, parts.clock)
+    return open_and_find_lost(parts.committer())
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ from ashore.errors import (
 )
 from ashore.landing import log, mover
 from ashore.landing.archive import archive_log
+from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
@@ -358,7 +359,7 @@ class LandingMachine(RuleBasedStateMachine):
     def rejoin_the_stream(self) -> None:
         context = LogContext(self.world.machine, self.clock, self.world.entropy)
         log_of_command = LandingLog(context, NAME)
-        rejoin(log_of_command, self.source, self.world.machine, self.clock, CLICKS)
+        rejoin(Committer(log_of_command, self.world.machine, self.clock), self.source, CLICKS)
 
     def is_replaced(self) -> bool:
         known = read_log(self.world.machine, NAME).generation(self.source.name, CLICKS)

@@ -189,7 +189,7 @@ def test_a_topic_created_again_stops_the_job_until_it_rejoins(site: Site) -> Non
     assert f"ashore rejoin JOB.yaml {topic}" in caught.value.hint
 
     helper = site.writer(job_file)
-    joined = rejoin(helper.log, helper.source, helper.storage, helper.parts.clock, topic)
+    joined = rejoin(helper.parts.committer(), helper.source, topic)
     site.writer(job_file).drain()
 
     assert joined == 2

@@ -101,7 +101,7 @@ def test_lost_files_are_landed_again_from_kafka(site: Site) -> None:
     assert site.verify(job_file).exit_code == 5
 
     helper = site.writer(job_file)
-    lost = open_and_find_lost(helper.log, helper.storage, helper.parts.clock)
+    lost = open_and_find_lost(helper.parts.committer())
     assert lost is not None
     rows = reland(helper.loop.plan, helper.parts, lost)
 
@@ -127,7 +127,7 @@ def test_lost_files_that_kafka_no_longer_has_can_only_be_given_up(site: Site) ->
     land_and_lose(site, topic, job_file)
     delete_records(site.servers, topic, 0, 150)
     helper = site.writer(job_file)
-    lost = open_and_find_lost(helper.log, helper.storage, helper.parts.clock)
+    lost = open_and_find_lost(helper.parts.committer())
     assert lost is not None
     with pytest.raises(OffsetsGone) as caught:
         reland(helper.loop.plan, helper.parts, lost)

@@ -15,10 +15,18 @@ from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
-from ashore.config import Job, match_topics, select_topics
+from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.errors import JobFileInvalid, SourceError
+from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.job import MAIN, lake_of, load_job_file, tables_of
+from ashore.landing.job import (
+    MAIN,
+    lake_of,
+    load_job_file,
+    seal_rules,
+    tables_of,
+    waiting_tables,
+)
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
@@ -60,13 +68,23 @@ class OpenJob:
         """Return a writer of the job's log, not opened yet."""
         return LandingLog(LogContext(self.storage, self.clock, unique), self.name)
 
-    def known_tables(self) -> list[str]:
-        """Return the tables that the job fills: by its file, its topics and its log."""
+    def known_topics(self) -> dict[str, ResolvedTable]:
+        """Return the topics of the job with their tables: those that exist or that its log has."""
         streams = {key.stream for key in read_log(self.storage, self.name).shards}
         with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
             streams |= set(self.source.list_streams())
-        topics = select_topics(self.job, streams)
-        return tables_of(match_topics(self.job, topics).values())
+        return match_topics(self.job, select_topics(self.job, streams))
+
+    def committer(self) -> Committer:
+        """Return what finishes the unclosed entry of the job's log, as the job itself would."""
+        waiting = waiting_tables(self.job, seal_rules(self.job, self.known_topics()))
+        return Committer(
+            self.log(),
+            self.storage,
+            self.clock,
+            registers=self.job.catalog.hive is not None,
+            waits=waiting.__contains__,
+        )
 
 
 @contextmanager
@@ -108,11 +126,11 @@ class GivenUp:
 
 def accept_losses(opened: OpenJob, why: str) -> GivenUp:
     """Take the slice over and give its lost files up, with a `skip` that says who and why."""
-    log = opened.log()
-    lost = open_and_find_lost(log, opened.storage, opened.clock)
+    committer = opened.committer()
+    lost = open_and_find_lost(committer)
     if lost is None:
         return GivenUp(0, 0)
-    return GivenUp(len(lost.files), accept_loss(log, lost, getpass.getuser(), why))
+    return GivenUp(len(lost.files), accept_loss(committer.log, lost, getpass.getuser(), why))
 
 
 def rejoin_topic(opened: OpenJob, topic: str) -> int:
@@ -122,14 +140,15 @@ def rejoin_topic(opened: OpenJob, topic: str) -> int:
             f"no table of {opened.job.path} is fed from topic {topic}",
             hint="name a topic of the job file",
         )
-    return rejoin(opened.log(), opened.source, opened.storage, opened.clock, topic)
+    return rejoin(opened.committer(), opened.source, topic)
 
 
 def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:
     """Return the files that may be deleted now."""
     fold = read_log(opened.storage, opened.name)
+    tables = tables_of(opened.known_topics().values())
     now_and_ttl = (opened.clock.now_ms(), opened.job.clean.ttl_ms)
-    return plan_cleaning(opened.storage, opened.name, fold, opened.known_tables(), now_and_ttl)
+    return plan_cleaning(opened.storage, opened.name, fold, tables, now_and_ttl)
 
 
 def clean_job(opened: OpenJob, steps: tuple[DeleteFile, ...]) -> int:

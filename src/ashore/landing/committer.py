@@ -63,9 +63,10 @@ class Committer:
     storage: Storage
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
-    waits: Waits = nobody_waits
+    registers: bool = False  # whether a catalog wants new partitions at once
+    waits: Waits = nobody_waits  # but those of these tables, which come with their seals
 
-    def finish(self, without: tuple[str, ...] = (), *, registers: bool = False) -> Closing | None:
+    def finish(self, without: tuple[str, ...] = ()) -> Closing | None:
         """Make the unclosed entry's files final and return its closing for the next entry.
 
         What may be done later (registration, the effects of a seal) is owed by the closing.
@@ -74,7 +75,7 @@ class Committer:
         If interrupted: call it again, here or anywhere, after an `open`.
         """
         name, fold = self.log.name, self.log.fold
-        steps = plan_commit(name, fold, registers=registers, without=without)
+        steps = plan_commit(name, fold, registers=self.registers, without=without)
         places = [step.place for step in steps if isinstance(step, MoveFile)]
         moved = Moved(0, 0)
         closing: Closing | None = None
@@ -88,9 +89,8 @@ class Committer:
                     self.storage.sync(step.directories)
                 case CloseEntry():
                     # Step 6. The next entry closes this one.
-                    waits = self.waits
-                    owed = plan_owed(fold, registers=registers, waits=waits)
-                    has_all = registers_all(fold, registers=registers, waits=waits)
+                    owed = plan_owed(fold, registers=self.registers, waits=self.waits)
+                    has_all = registers_all(fold, registers=self.registers, waits=self.waits)
                     closing = Closing(
                         step.number, moved.moved, moved.already_moved, has_all, owed, ()
                     )

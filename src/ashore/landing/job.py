@@ -181,7 +181,7 @@ class JobStreams:
     def waits_for_seal(self, table: str) -> bool:
         """Tell whether the partitions of a table come into the catalog by their seals."""
         self._look_once()
-        return any(rule.table == table and REGISTER in rule.actions for rule in self._seal_rules)
+        return table in waiting_tables(self._job, self._seal_rules)
 
     def seal_address(self, table: str) -> str | None:
         """Return where seals of a table are told by a POST, or None."""
@@ -214,6 +214,13 @@ def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRul
         if actions and "date" in spec.partition_by:
             rules[table] = SealRule(table, str(spec.timezone), spec.seal.delay_ms, actions)
     return tuple(rules[table] for table in sorted(rules))
+
+
+def waiting_tables(job: Job, rules: Iterable[SealRule]) -> set[str]:
+    """Return the tables whose partitions come into the catalog by their seals only."""
+    if job.catalog.hive is None or job.catalog.hive.strategy != "seal":
+        return set()
+    return {rule.table for rule in rules if REGISTER in rule.actions}
 
 
 def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[str, ...]:

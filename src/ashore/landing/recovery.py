@@ -113,13 +113,13 @@ class Lost:
         return dict(rows)
 
 
-def open_and_find_lost(log: LandingLog, storage: Storage, clock: Clock) -> Lost | None:
+def open_and_find_lost(committer: Committer) -> Lost | None:
     """Take the slice over, move everything that can be moved, and return what is gone.
 
     None: nothing is lost; the unclosed entry, if any, was finished and closed.
     """
+    log = committer.log
     log.open()
-    committer = Committer(log, storage, clock)
     unclosed = log.fold.unclosed
     try:
         closing = committer.finish()
@@ -160,18 +160,19 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
             hint="to give the lost files up: ashore recover JOB.yaml --accept-loss",
         )
     parts.log.append(_reland_body(lost, written), lost.moved)
-    closing = Committer(parts.log, parts.storage, parts.clock).finish()
+    closing = parts.committer().finish()
     parts.log.append(Commit("recovery"), closing)
     return found
 
 
-def rejoin(log: LandingLog, source: Source, storage: Storage, clock: Clock, stream: str) -> int:
+def rejoin(committer: Committer, source: Source, stream: str) -> int:
     """Go on with a topic that was created again. Returns the number of shards that joined.
 
     Takes the slice over. Raises StreamMissing where the topic does not exist.
     """
+    log = committer.log
     log.open()
-    closing = Committer(log, storage, clock).finish()
+    closing = committer.finish()
     streams = source.describe_streams([stream])
     if stream not in streams:
         raise StreamMissing(f"topic {stream} does not exist", hint="create it first")

@@ -78,6 +78,12 @@ class SliceParts:
     effects: Effects | None = None  # None: what is owed stays owed
     sealer: Sealer | None = None
 
+    def committer(self) -> Committer:
+        """Return what finishes the unclosed entry of the slice's log."""
+        return Committer(
+            self.log, self.storage, self.clock, self.progress, self.registers, self.waits
+        )
+
 
 class Tick(StrEnum):
     """What one turn of the loop did."""
@@ -93,9 +99,7 @@ class SliceLoop:
     def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
         self.plan = plan
         self.parts = parts
-        self._committer = Committer(
-            parts.log, parts.storage, parts.clock, parts.progress, parts.waits
-        )
+        self._committer = parts.committer()
         self._closing: Closing | None = None
         self._must_open = True
 
@@ -234,7 +238,7 @@ class SliceLoop:
 
     def _finish(self) -> None:
         self._must_open = True
-        self._closing = self._committer.finish(registers=self.parts.registers)
+        self._closing = self._committer.finish()
         self._must_open = False
         self._pay()
 

@@ -27,7 +27,6 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
-from ashore.protocol.plan_owed import nobody_waits
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.reader import output_schema
@@ -94,7 +93,7 @@ def assembled(
             clock,
             progress,
             registers=hive is not None,
-            waits=streams.waits_for_seal if hive and hive.strategy == "seal" else nobody_waits,
+            waits=streams.waits_for_seal,
             effects=Effects(
                 EffectParts(
                     job=job.job,

@@ -53,7 +53,7 @@ class JobProcess:
         """Read lost files again. Sends how many rows; none where nothing is lost."""
         with self._assembled() as assembly:
             parts = assembly.parts
-            lost = open_and_find_lost(parts.log, parts.storage, parts.clock)
+            lost = open_and_find_lost(parts.committer())
             rows = reland(assembly.plan, parts, lost) if lost else 0
             self.events.send("relanded", rows=rows, files=len(lost.files) if lost else 0)
 

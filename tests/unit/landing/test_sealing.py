@@ -15,7 +15,8 @@ from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.committer import Quiet
 from ashore.landing.effects import PAUSE_S, EffectParts, Effects
 from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_history
+from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.recovery import open_and_find_lost
 from ashore.landing.registrar import Registrar, catalog_tables
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick
@@ -177,6 +178,18 @@ def test_partitions_are_registered_before_their_batch_is_closed():
     calls = job.catalog.calls
     job.land(END_MS - 4)
     assert job.catalog.calls == calls  # a partition that is known costs no call
+
+
+def test_a_command_that_closes_a_batch_owes_its_registrations_too():
+    """The job died after its `prepare`; `recover` and `rejoin` close it as the job would have."""
+    job = Job()
+    job.catalog.is_reachable = False
+    job.append(SHARD, END_MS - 5)
+    assert job.loop.tick() is Tick.LANDED  # nothing is closed before the next entry
+    job.start()
+    assert open_and_find_lost(job.loop.parts.committer()) is None
+    (owed,) = read_log(job.storage, NAME).owed.values()
+    assert (owed.action, owed.partition) == ("register", EIGHT)
 
 
 def test_partitions_that_wait_for_their_seal_leave_others_alone():
