@@ -17,7 +17,7 @@ from ashore.drills.drill import Length, Schedule
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, TABLE, Site, SiteOptions
-from ashore.errors import check
+from ashore.errors import fail
 from ashore.landing.log_reader import read_history
 from ashore.testing import FakeClock
 
@@ -54,9 +54,10 @@ class Stage:
         """Return a new site, real or in memory as the length says."""
         if not self.length.is_real:
             return self.memory_site(options)
-        check(self._real_sites is not None, "a real drill needs real servers")
-        make = self._real_sites or _refuse
-        return self._take(make(self._next_seed(), options or SiteOptions(), self.recorder))
+        if self._real_sites is None:
+            fail("a real drill needs real servers")
+        options = options or SiteOptions()
+        return self._take(self._real_sites(self._next_seed(), options, self.recorder))
 
     def memory_site(self, options: SiteOptions | None = None) -> MemorySite:
         """Return a new site in memory, whatever the length says."""
@@ -130,7 +131,3 @@ class Stage:
     def _next_seed(self) -> int:
         self._made += 1
         return self.seed * 1_000 + self._made
-
-
-def _refuse(_seed: int, _options: SiteOptions, _recorder: Recorder) -> Site:
-    raise LookupError("no real servers")

@@ -45,13 +45,14 @@ def test_a_killed_process_leaves_what_it_had_prepared(site: MemorySite, recorder
     assert recorder.faults == 1
 
 
-def test_a_frozen_process_that_was_replaced_is_fenced(site: MemorySite) -> None:
+def test_a_frozen_process_that_was_replaced_is_fenced(site: MemorySite, recorder: Recorder) -> None:
     def take_over() -> None:
         assert site.live().code == 0
 
     end = site.live(Freeze(Moment("write", 2), take_over))
     assert end.code == Fenced.exit_code
     assert site.landed() == 30
+    assert recorder.restarts == 1
 
 
 def test_a_broker_that_is_away_is_waited_for(site: MemorySite, recorder: Recorder) -> None:

@@ -6,6 +6,7 @@ Beside kills and freezes its processes take any fault of `FaultyStorage`.
 What it must not know: scenarios.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,8 +63,7 @@ class BrokerSource(RecordedSource):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__("kafka", clock)
         self.clock = clock
-
-    back_s = float("-inf")  # when the broker is back, by the clock
+        self.back_s = -math.inf  # when the broker is back, by the clock
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
         """See Source."""
@@ -96,13 +96,14 @@ class MemorySite:
         self.pending = PendingEffects()
         workload = Numbered(TOPIC, seed, options.partitions, options.poison_every)
         self.produced = Produced(workload)
-        self.calls: list[int] = []  # storage calls of each life
+        self.calls: list[int] = []  # storage calls of each life that has ended
         self._source = BrokerSource(clock)
         self._source.create(TOPIC, options.partitions)
         self._job = parse_job(job_text("file:///drill", "127.0.0.1:9092", TOPIC, options))
         self._dice = random.Random(f"names {seed}")  # noqa: S311 - the same names each time
         self.recorder = recorder
         self._tail = LogTail(self.machine, NAME)
+        self._lives = 0
 
     # ---- what every site does
 
@@ -114,7 +115,8 @@ class MemorySite:
 
     def live(self, *faults: JobFault | Fault, wrap: Wrap = lambda storage: storage) -> End:
         """See Site. `wrap` puts a storage of the scenario's own above the faults of calls."""
-        self.recorder.start(len(self.calls))
+        self.recorder.start(self._lives)
+        self._lives += 1
         struck = [each for each in faults if isinstance(each, JobFault)]
         calls = [each for each in faults if not isinstance(each, JobFault)]
         faulty = FaultyStorage(self.machine, calls, pending=self.pending)
