@@ -199,7 +199,7 @@ def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[Batch
     ranges = tuple(ShardRange(key, offsets) for key, offsets in sorted(hulls.items()))
     specs = plan.streams()
     order = BatchOrder(
-        lake=plan.lake,
+        lake=plan.lake.with_active(),
         name=plan.name,
         epoch=parts.log.fold.epoch,
         batch=lost.body.batch,

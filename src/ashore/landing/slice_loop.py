@@ -206,7 +206,7 @@ class SliceLoop:
             (name, spec) for name, spec in self.plan.streams().items() if name in streams
         )
         return BatchOrder(
-            lake=self.plan.lake,
+            lake=self.plan.lake.with_active(),
             name=self.plan.name,
             epoch=log.fold.epoch,
             batch=plan.batch,

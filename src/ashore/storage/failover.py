@@ -24,9 +24,9 @@ Opener = Callable[[], Storage]  # of one server; its calls end within a deadline
 class ActiveServer:
     """Which server served last. Shared by all storages of a process that have the same servers."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: int = 0) -> None:
         self._lock = threading.Lock()
-        self.index = 0
+        self.index = index
         self.changes = 0
 
     def set(self, index: int, instead_of: int | None = None) -> None:

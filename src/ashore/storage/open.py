@@ -8,7 +8,7 @@ What it must not know: job files.
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock, SystemClock
@@ -38,11 +38,28 @@ class LakeAddress:
     uri: str
     deadline_s: float = 60.0
     options: tuple[tuple[str, str], ...] = ()
+    active: int = 0  # the NameNode that a process asks first which knows no better
 
     def open(self, clock: Clock = _SYSTEM_CLOCK) -> Storage:
         """Return the storage there. Raises JobFileInvalid, NotInstalled."""
+        if self.active:
+            _ACTIVE.setdefault(self._namenodes(), ActiveServer(self.active))
         options = dict(self.options)
         return open_storage(self.uri, deadline_s=self.deadline_s, clock=clock, options=options)
+
+    def with_active(self) -> "LakeAddress":
+        """Return the address with the NameNode that serves, as far as this process knows.
+
+        Where one is dead, each new worker of an executor would wait for it once.
+        """
+        if not self.uri.startswith(_HDFS):
+            return self
+        known = _ACTIVE.get(self._namenodes())
+        return replace(self, active=known.index) if known else self
+
+    def _namenodes(self) -> tuple[str, ...]:
+        authority, _ = _parse_hdfs_root(self.uri, self.uri.removeprefix(_HDFS))
+        return tuple(load_conf(authority, dict(self.options)).namenodes.values())
 
 
 def lake_address(uri: str, deadline_s: float, options: Mapping[str, str]) -> LakeAddress:

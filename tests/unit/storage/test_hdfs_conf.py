@@ -7,7 +7,9 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+import ashore.storage.open as storage_open
 from ashore.errors import JobFileInvalid
+from ashore.storage.failover import ActiveServer
 from ashore.storage.hdfs_conf import HdfsConf, load_conf
 from ashore.storage.open import LakeAddress, lake_address
 
@@ -136,3 +138,19 @@ def test_an_executor_needs_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_local_lake_needs_no_options() -> None:
     address = lake_address("file:///lake", 7, {"conf_dir": "/nowhere"})
     assert address == LakeAddress("file:///lake", 7)
+
+
+def test_an_executor_asks_the_namenode_first_that_served_the_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = LakeAddress("hdfs://east/lake", 7, tuple(HA.items()))
+    namenodes = ("one:8020", "two:8020")
+    monkeypatch.setattr(storage_open, "_ACTIVE", {namenodes: ActiveServer(1)})
+    travels = address.with_active()
+    assert travels.active == 1
+    monkeypatch.setattr(storage_open, "_ACTIVE", {})  # another process
+    travels.open()
+    assert storage_open._ACTIVE[namenodes].index == 1
+    storage_open._ACTIVE[namenodes].set(0)
+    travels.open()
+    assert storage_open._ACTIVE[namenodes].index == 0, "it knows better meanwhile"
