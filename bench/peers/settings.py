@@ -23,6 +23,7 @@ _SPARK_KAFKA = "Apache Spark documentation: Structured Streaming + Kafka Integra
 _SPARK_TUNING = "Apache Spark documentation: Tuning Spark"
 _PARQUET_SPARK = "Apache Spark documentation: Parquet Files, Configuration"
 _PARQUET_JAVA = "Apache Parquet Java: parquet-hadoop README, properties"
+_KAFKA_CONSUMER = "Apache Kafka documentation: Consumer Configs"
 _FLINK_KAFKA = "Apache Flink documentation: Apache Kafka SQL Connector"
 _FLINK_FILES = "Apache Flink documentation: FileSystem SQL Connector"
 _FLINK_EXECUTION = "Apache Flink documentation: Execution Configuration"
@@ -33,6 +34,7 @@ _ASHORE_JOB = "Ashore: docs/reference/job-file.md"
 
 JVM_HEAP = "2g"  # of Spark and of Flink; Ashore's own default is 1g
 ZSTD_LEVEL = "1"  # Arrow's, which Ashore writes with; parquet-java's own is 3, which is slower
+POLL_RECORDS = "10000"  # the client's own is 500
 CHECKPOINT_INTERVAL_S = 10
 
 _SPARK = (
@@ -66,6 +68,25 @@ _SPARK = (
     ),
 )
 SPARK_CONF = {each.name: each.value for each in _SPARK}
+
+_SPARK_SOURCE_SETTINGS = (
+    Setting("spark", "startingOffsets", "earliest", "the whole topic", _SPARK_KAFKA),
+    Setting(
+        "spark",
+        "kafka.fetch.max.wait.ms",
+        "10",
+        "at the end of a partition no fetch waits half a second for records to come",
+        _KAFKA_CONSUMER,
+    ),
+    Setting(
+        "spark",
+        "kafka.max.poll.records",
+        POLL_RECORDS,
+        "fewer, larger polls: in trials the better choice",
+        _KAFKA_CONSUMER,
+    ),
+)
+SPARK_SOURCE = {each.name: each.value for each in _SPARK_SOURCE_SETTINGS}
 
 _FLINK_CONF_SETTINGS = (
     Setting(
@@ -106,6 +127,13 @@ _FLINK_SOURCE_SETTINGS = (
         "earliest-offset",
         "the whole topic",
         f"{_FLINK_KAFKA}, Start Reading Position",
+    ),
+    Setting(
+        "flink",
+        "properties.max.poll.records",
+        POLL_RECORDS,
+        "fewer, larger polls: in trials the better choice",
+        _KAFKA_CONSUMER,
     ),
 )
 FLINK_SOURCE = {each.name: each.value for each in _FLINK_SOURCE_SETTINGS}
@@ -159,18 +187,12 @@ _SPARK_REST = (
         "(a processing time of one second when it streams)",
         f"{_SPARK_GUIDE}, Triggers",
     ),
-    Setting(
-        "spark",
-        "startingOffsets",
-        "earliest",
-        "the whole topic",
-        _SPARK_KAFKA,
-    ),
 )
 
 SETTINGS = (
     *_ASHORE,
     *_SPARK,
+    *_SPARK_SOURCE_SETTINGS,
     *_SPARK_REST,
     *_FLINK_CONF_SETTINGS,
     *_FLINK_SOURCE_SETTINGS,

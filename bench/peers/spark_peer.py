@@ -14,7 +14,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.services.jars import jar_paths
 from bench.peers.peer import CORES, Order, hear, land_all, tell
-from bench.peers.settings import SPARK_CONF
+from bench.peers.settings import SPARK_CONF, SPARK_SOURCE
 
 
 def start_session() -> SparkSession:
@@ -39,7 +39,7 @@ def read(spark: SparkSession, order: Order, topic: str) -> DataFrame:
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", order.servers)
         .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
+        .options(**SPARK_SOURCE)
         .load()
     )
     decoded = F.from_json(F.col("value").cast("string"), order.shape.ddl)
