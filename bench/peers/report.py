@@ -64,9 +64,11 @@ def summaries(results: Results, shape: str) -> list[Summary]:
     return found
 
 
-def render_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; all columns but the first to the right."""
-    lines = [header, ["---", *["--:"] * (len(header) - 1)], *rows]
+def render_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, align: str = "--:"
+) -> str:
+    """Return a Markdown table; all columns but the first are numbers, unless `align` differs."""
+    lines = [header, ["---", *[align] * (len(header) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -149,7 +151,7 @@ def render_page(results: Results) -> str:
         "## Storage calls\n",
         _render_calls(results),
         "## Settings, and who advises them\n",
-        render_table(["Peer", "setting", "value", "why", "document"], settings),
+        render_table(["Peer", "setting", "value", "why", "document"], settings, align="---"),
     ]
     return "\n".join(parts)
 
