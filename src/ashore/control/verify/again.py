@@ -49,6 +49,7 @@ class Answers:
 
     parts: dict[PartKey, Answer]
     notes: tuple[str, ...]
+    failed: frozenset[ShardKey] = frozenset()  # the source did not answer: it may do so later
 
 
 @dataclass(slots=True, eq=False)
@@ -83,11 +84,15 @@ def read_again(
         by_shard[each.key.shard].append(each)
     parts: dict[PartKey, Answer] = {}
     notes: list[str] = []
+    failed: set[ShardKey] = set()
     is_reachable = True
     for done, (shard, of_shard) in enumerate(sorted(by_shard.items()), 1):
         found = _ShardAnswer()
         newest, stream_id = generations.get((shard.source, shard.stream), (0, ""))
-        if is_reachable and shard.source == source.name and shard.generation == newest:
+        is_asked = shard.source == source.name and shard.generation == newest
+        if is_asked and not is_reachable:
+            failed.add(shard)
+        elif is_asked:
             try:
                 _read_shard(source, shard, unite([each.missing for each in of_shard])[0], found)
                 _confirm(source, shard, stream_id, found)
@@ -95,10 +100,12 @@ def read_again(
                 found = _ShardAnswer()
                 is_reachable = not isinstance(error, SourceUnreachable)
                 notes.append(f"{shard} could not be read again: {error.message}")
+                if isinstance(error, SourceError):
+                    failed.add(shard)
         for each in of_shard:
             parts[each.key] = found.of(each.missing)
         progress("kafka", done, len(by_shard))
-    return Answers(parts, tuple(notes))
+    return Answers(parts, tuple(notes), frozenset(failed))
 
 
 def _read_shard(source: Source, shard: ShardKey, missing: Runs, found: _ShardAnswer) -> None:

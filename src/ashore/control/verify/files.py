@@ -98,6 +98,11 @@ def look_at_files(
                 future.cancel()
 
 
+def look_at_file(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> FileLook:
+    """Return what is found of one file, read as a whole. Raises StorageError."""
+    return _Look(storage, file, is_in_flight, is_read=True).run(None)
+
+
 def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFile, FileLook]:
     file, future = waiting.popleft()
     return file, future.result()

@@ -14,26 +14,20 @@ from datetime import UTC, datetime
 from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.jobs import OpenJob
-from ashore.control.slices import find_slices
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import list_visible, look_at_files
-from ashore.control.verify.ledger import Ledger, LedgerBuilder
+from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
     CheckedBy,
     Findings,
     Progress,
-    SliceRead,
     TableVerdict,
     VerifyResult,
 )
 from ashore.control.verify.verdict import Judge, find_strangers, plan_again, total
-from ashore.errors import JobFileInvalid, LogDamaged, SourceError
-from ashore.landing.log_reader import read_history
-from ashore.protocol import names
-from ashore.protocol.names import SliceName
+from ashore.errors import JobFileInvalid, SourceError
 from ashore.sources.base import Source
-from ashore.storage.base import Storage
 
 
 def _quiet(_step: str, _done: int, _total: int) -> None:
@@ -80,7 +74,7 @@ def verify_job(
     since_ms = None if since is None else parse_since(since, opened.clock.now_ms())
     notes: list[str] = []
     resolved = _resolve(job, source, notes)
-    reading = _Reading(storage, job.job, progress)
+    reading = LogReading(storage, job.job, progress)
     reading.read_on()  # only to know the tables that the log fills
     table_of = _table_of(resolved) | reading.builder.tables()
     # The order matters: tables first, then the log to its end, then files.
@@ -142,42 +136,3 @@ def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
             "of these only counts, existence and size were checked"
         )
     return notes
-
-
-class _Reading:
-    """The logs of all slices, read further and further."""
-
-    def __init__(self, storage: Storage, job: str, progress: Progress) -> None:
-        self.builder = LedgerBuilder()
-        self._storage = storage
-        self._job = job
-        self._progress = progress
-        self._next: dict[str, int] = {}
-        self._last: dict[str, str] = {}
-
-    def read_on(self) -> None:
-        """Read every slice's log to its present end. Raises LogDamaged."""
-        for name in find_slices(self._storage, self._job):
-            self._read_slice(name)
-
-    def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
-        """Return how far each log was read."""
-        return tuple(
-            SliceRead(name, end, end - 1, ledger.unclosed.get(name))
-            for name, end in sorted(self._next.items())
-        )
-
-    def _read_slice(self, name: SliceName) -> None:
-        start = self._next.setdefault(name.slice, 0)
-        for entry in read_history(self._storage, name, start):
-            if entry.number == start and start and entry.previous != self._last[name.slice]:
-                path = names.entry_path(name, entry.number)
-                raise LogDamaged(
-                    f"{path}: it names another predecessor",
-                    hint="restore the log from a backup",
-                    path=path,
-                )
-            self.builder.take(name, entry)
-            self._next[name.slice] = entry.number + 1
-            self._last[name.slice] = entry.checksum
-            self._progress("log", self._next[name.slice], 0)

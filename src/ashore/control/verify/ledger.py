@@ -6,9 +6,9 @@ there does not hide itself. Memory grows with the number of files ever listed.
 What it must not know: which files exist.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ from ashore.control.verify.result import Problem, ProblemKind
 from ashore.protocol.entries import Entry, Join, Prepare, Reland, Retire, Seal, ShardRead, Skip
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
+from ashore.protocol.positions import OffsetRange, Seam, ShardKey, find_seams
 
 TOLD_OVERLAPS = "overlapping_spans"  # a counter: the writer has seen spans overlap, and said so
 
@@ -153,36 +153,71 @@ class LedgerBuilder:
         """Return every table that the logs name so far, with its main table."""
         return dict(self._tables)
 
+    def excuse_of(self, file: LoggedFile) -> Excuse | None:
+        """Return why a file need not be there, as far as entries were taken."""
+        excuse = self._excuses.get((file.slice, file.file.unique))
+        if excuse is None and self._is_retired(file):
+            return Excuse.RETIRED
+        return excuse
+
+    def positions(self) -> dict[ShardKey, int]:
+        """Return the next offset of each shard that was joined."""
+        return {
+            key: max((each.end for each in self._ranges.get(key, ())), default=first)
+            for key, first in self._firsts.items()
+        }
+
+    def excuse_rows(self, parts: Iterable[Part], files: Iterable[LoggedFile]) -> Iterator[Part]:
+        """Yield `parts` with the rows of their `files` that need not be there any more."""
+        rows: Counter[tuple[PartKey, Excuse]] = Counter()
+        for file in files:
+            excuse = self.excuse_of(file)
+            for span in file.file.spans if excuse else ():
+                key = PartKey(file.slice, file.entry, file.shards[span.shard])
+                rows[key, excuse or Excuse.RETIRED] += span.rows
+        for part in parts:
+            given_up, retired = rows[part.key, Excuse.GIVEN_UP], rows[part.key, Excuse.RETIRED]
+            yield replace(part, given_up=given_up, retired=retired)
+
+    def find_seams(self) -> Iterator[Seam]:
+        """Yield where the ranges of a shard do not meet."""
+        for key, ranges in sorted(self._ranges.items()):
+            if key in self._firsts:
+                # A shard that has moved between slices is in order by its offsets alone.
+                ordered = sorted(ranges) if len(self._slices_of[key]) > 1 else ranges
+                yield from find_seams(key, self._firsts[key], ordered)
+
+    def drain(self) -> Ledger:
+        """Return the ledger of the entries taken since the last call, and let go of them.
+
+        What contradicts itself in the ranges of a shard is told each time, until it is mended.
+        For those who follow a log: memory does not grow with what was drained.
+        """
+        ledger = self.finish()
+        broken = {seam.key for seam in self.find_seams()}
+        for key in self._ranges.keys() & self._firsts.keys() - broken:
+            self._ranges[key] = [
+                OffsetRange(self._firsts[key], max(each.end for each in self._ranges[key]))
+            ]
+        for drained in (self._parts, self._files, self._skipped, self._problems):
+            drained.clear()
+        self._batches.clear()
+        return ledger
+
     def finish(self) -> Ledger:
         """Return the ledger of all entries taken."""
-        for file in self._files:
-            if self._is_retired(file):
-                self._excuses.setdefault((file.slice, file.file.unique), Excuse.RETIRED)
-        rows = self._excused_rows()
-        none: dict[Excuse, int] = {}
-        parts = [
-            Part(
-                part.key,
-                part.written_ms,
-                part.read,
-                part.is_query,
-                rows.get(part.key, none).get(Excuse.GIVEN_UP, 0),
-                rows.get(part.key, none).get(Excuse.RETIRED, 0),
-            )
-            for part in self._parts
-        ]
-        asked = [file for file in self._files if self._excuse_of(file) is None]
+        asked = [file for file in self._files if self.excuse_of(file) is None]
         return Ledger(
-            parts=tuple(parts),
+            parts=tuple(self.excuse_rows(self._parts, self._files)),
             files=tuple(asked),
-            excused=frozenset(file.final for file in self._files if self._excuse_of(file)),
+            excused=frozenset(file.final for file in self._files if self.excuse_of(file)),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
-            generations=self._generations,
-            table_of_shard=self._table_of_shard,
-            table_of=self._tables,
-            unclosed=self._unclosed,
-            problems=(*self._problems, *self._find_seams()),
+            generations=dict(self._generations),
+            table_of_shard=dict(self._table_of_shard),
+            table_of=dict(self._tables),
+            unclosed=dict(self._unclosed),
+            problems=(*self._problems, *self._judge_ranges()),
         )
 
     # ---- entries
@@ -270,9 +305,6 @@ class LedgerBuilder:
 
     # ---- at the end
 
-    def _excuse_of(self, file: LoggedFile) -> Excuse | None:
-        return self._excuses.get((file.slice, file.file.unique))
-
     def _is_retired(self, file: LoggedFile) -> bool:
         """Tell whether the partition was retired after the file was listed, not before."""
         return any(
@@ -284,29 +316,13 @@ class LedgerBuilder:
             )
         )
 
-    def _excused_rows(self) -> dict[PartKey, dict[Excuse, int]]:
-        rows: dict[PartKey, dict[Excuse, int]] = {}
-        for file in self._files:
-            excuse = self._excuse_of(file)
-            if excuse is None:
-                continue
-            for span in file.file.spans:
-                key = PartKey(file.slice, file.entry, file.shards[span.shard])
-                of_part = rows.setdefault(key, {})
-                of_part[excuse] = of_part.get(excuse, 0) + span.rows
-        return rows
-
-    def _find_seams(self) -> Iterator[Problem]:
-        for key, ranges in sorted(self._ranges.items()):
+    def _judge_ranges(self) -> Iterator[Problem]:
+        for key in sorted(self._ranges.keys() - self._firsts.keys()):
             table = self._table_of_shard.get(key, "")
-            if key not in self._firsts:
-                yield Problem(ProblemKind.RANGES, table, str(key), f"{key} was never joined")
-                continue
-            # A shard that has moved between slices is in order by its offsets alone.
-            ordered = sorted(ranges) if len(self._slices_of[key]) > 1 else ranges
-            for seam in find_seams(key, self._firsts[key], ordered):
-                at = (min(seam.expected, seam.found),)
-                yield Problem(ProblemKind.RANGES, table, str(key), str(seam), at)
+            yield Problem(ProblemKind.RANGES, table, str(key), f"{key} was never joined")
+        for seam in self.find_seams():
+            table, at = self._table_of_shard.get(seam.key, ""), min(seam.expected, seam.found)
+            yield Problem(ProblemKind.RANGES, table, str(seam.key), str(seam), (at,))
 
 
 @dataclass(frozen=True, slots=True)

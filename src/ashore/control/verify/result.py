@@ -33,6 +33,12 @@ class ProblemKind(StrEnum):
     PROVENANCE = "provenance"  # a file holds other offsets than its entry says
     LOST = "lost"
     DUPLICATED = "duplicated"
+    # What only those who follow a job can find; `verify` stops, or says nothing of it.
+    LOG_DAMAGED = "log_damaged"
+    OFFSETS_GONE = "offsets_gone"  # the source has dropped what was still to be landed
+    OFFSETS_WENT_BACK = "offsets_went_back"  # the source ends below what was landed
+    STREAM_REPLACED = "stream_replaced"
+    STREAM_MISSING = "stream_missing"
 
 
 @dataclass(frozen=True, slots=True)

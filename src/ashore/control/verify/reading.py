@@ -1,0 +1,54 @@
+"""Reading the logs of a job as they grow.
+
+What it is: `LogReading`, which gives each new entry to a `LedgerBuilder`.
+What it promises: reads only. Each entry is given once, and follows the one before it.
+What it must not know: what entries claim.
+"""
+
+from ashore.control.slices import find_slices
+from ashore.control.verify.ledger import Ledger, LedgerBuilder
+from ashore.control.verify.result import Progress, SliceRead
+from ashore.errors import LogDamaged
+from ashore.landing.log_reader import read_history
+from ashore.protocol import names
+from ashore.protocol.names import SliceName
+from ashore.storage.base import Storage
+
+
+class LogReading:
+    """The logs of all slices, read further and further. Used by one thread."""
+
+    def __init__(self, storage: Storage, job: str, progress: Progress) -> None:
+        self.builder = LedgerBuilder()
+        self._storage = storage
+        self._job = job
+        self._progress = progress
+        self._next: dict[str, int] = {}
+        self._last: dict[str, str] = {}
+
+    def read_on(self) -> None:
+        """Read every slice's log to its present end. Raises LogDamaged."""
+        for name in find_slices(self._storage, self._job):
+            self._read_slice(name)
+
+    def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
+        """Return how far each log was read."""
+        return tuple(
+            SliceRead(name, end, end - 1, ledger.unclosed.get(name))
+            for name, end in sorted(self._next.items())
+        )
+
+    def _read_slice(self, name: SliceName) -> None:
+        start = self._next.setdefault(name.slice, 0)
+        for entry in read_history(self._storage, name, start):
+            if entry.number == start and start and entry.previous != self._last[name.slice]:
+                path = names.entry_path(name, entry.number)
+                raise LogDamaged(
+                    f"{path}: it names another predecessor",
+                    hint="restore the log from a backup",
+                    path=path,
+                )
+            self.builder.take(name, entry)
+            self._next[name.slice] = entry.number + 1
+            self._last[name.slice] = entry.checksum
+            self._progress("log", self._next[name.slice], 0)
