@@ -9,9 +9,10 @@ import pytest
 
 from ashore.base.clock import Clock
 from ashore.drills.faults.full import _FullWriter
+from ashore.drills.faults.late_delete import LateDeletes
 from ashore.drills.sites.site import NAME
 from ashore.drills.sites.tasks import TaskRunner
-from ashore.errors import StorageError
+from ashore.errors import PathMissing, StorageError
 from ashore.landing import committer, slice_loop
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log import LandingLog
@@ -21,7 +22,7 @@ from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.storage.base import Storage
+from ashore.storage.base import FileWriter, Storage
 from ashore.storage.memory import MemoryStorage
 
 Patch = pytest.MonkeyPatch
@@ -108,6 +109,18 @@ def use_file_names_again(patch: Patch) -> None:
     patch.setattr(TaskRunner, "run", counting)
 
 
+def delete_before_write(patch: Patch) -> None:
+    """A file's name is made free before it is written, whether anything stands there or not."""
+    open_write = LateDeletes.open_write
+
+    def clearing(self: LateDeletes, path: str) -> FileWriter:
+        with suppress(PathMissing):
+            self.delete(path)
+        return open_write(self, path)
+
+    patch.setattr(LateDeletes, "open_write", clearing)
+
+
 def take_a_failure_for_success(patch: Patch) -> None:
     """A write that found no room is taken for done."""
 
@@ -134,6 +147,7 @@ def read_late_by_the_clock(patch: Patch) -> None:
 OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
     "use file names again": ("lost-answers", use_file_names_again),
+    "delete before write": ("delete-before-write", delete_before_write),
     "take a failure for success": ("disk-full", take_a_failure_for_success),
     "let now go back": ("clock-jump", read_late_by_the_clock),
 }

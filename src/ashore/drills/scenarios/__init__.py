@@ -4,6 +4,7 @@ from ashore.drills.drill import Drill
 from ashore.drills.scenarios import (
     broker_restart,
     clock_jump,
+    delete_before_write,
     disk_full,
     kill_driver,
     late_effects,
@@ -11,6 +12,7 @@ from ashore.drills.scenarios import (
     poison_records,
     replay_budget,
     slow_storage,
+    storage_nodes_down,
     zombie_writer,
 )
 
@@ -19,8 +21,10 @@ SCENARIOS: tuple[Drill, ...] = (
     zombie_writer.DRILL,
     lost_answers.DRILL,
     late_effects.DRILL,
+    delete_before_write.DRILL,
     disk_full.DRILL,
     slow_storage.DRILL,
+    storage_nodes_down.DRILL,
     clock_jump.DRILL,
     broker_restart.DRILL,
     poison_records.DRILL,

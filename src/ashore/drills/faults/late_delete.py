@@ -1,0 +1,105 @@
+"""A delete that was applied long before is delivered again, when something else stands there.
+
+What it is: `LateDeletes`, a storage whose deletes are kept and come again when they are told to.
+What it promises: a delete is applied when it is made, whatever it finds, and again at each
+`deliver`: as a call that was given up and repeated, and then arrived after all. All who share one
+`DeleteCalls` share the calls, whoever made them and whether they are alive.
+What it must not know: what the deletes are for.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ashore.errors import PathMissing
+from ashore.storage.base import FileStat, FileWriter, Storage
+
+KIND = "late delete"
+
+
+class DeleteCalls:
+    """The deletes that were made on one lake, in their order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[Callable[[], int]] = []
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._calls)
+
+    def add(self, call: Callable[[], int]) -> None:
+        """Keep a call. It returns how many files it has removed."""
+        with self._lock:
+            self._calls.append(call)
+
+    def deliver(self) -> int:
+        """Apply every call again; return how many files they have removed."""
+        with self._lock:
+            calls = list(self._calls)
+        return sum(call() for call in calls)
+
+
+class LateDeletes:
+    """A Storage whose deletes come again. One for each process."""
+
+    def __init__(self, inner: Storage, calls: DeleteCalls) -> None:
+        self._inner = inner
+        self.calls = calls
+
+    def delete(self, path: str) -> None:
+        """See Storage."""
+        self.calls.add(lambda: _delete(self._inner, path))
+        self._inner.delete(path)
+
+    def delete_directory(self, directory: str) -> None:
+        """Remove all files below a directory, as one call. Nothing there: nothing happens."""
+        self.calls.add(lambda: _delete_below(self._inner, directory))
+        _delete_below(self._inner, directory)
+
+    def create(self, path: str, data: bytes) -> None:
+        """See Storage."""
+        self._inner.create(path, data)
+
+    def open_write(self, path: str) -> FileWriter:
+        """See Storage."""
+        return self._inner.open_write(path)
+
+    def move(self, source: str, target: str) -> None:
+        """See Storage."""
+        self._inner.move(source, target)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See Storage."""
+        return self._inner.stat(path)
+
+    def list(self, directory: str) -> list[FileStat]:
+        """See Storage."""
+        return self._inner.list(directory)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        return self._inner.read(path, start, length)
+
+    def sync(self, directories: Sequence[str]) -> None:
+        """See Storage."""
+        self._inner.sync(directories)
+
+    def describe(self) -> str:
+        """See Storage."""
+        return self._inner.describe()
+
+
+def _delete_below(storage: Storage, directory: str) -> int:
+    removed = 0
+    for found in storage.list(directory):
+        remove = _delete_below if found.is_directory else _delete
+        removed += remove(storage, found.path)
+    return removed
+
+
+def _delete(storage: Storage, path: str) -> int:
+    with suppress(PathMissing):
+        storage.delete(path)
+        return 1
+    return 0

@@ -1,0 +1,146 @@
+"""The incident that Ashore was begun for: a delete arrived after the files that were written next.
+
+The committer of those days deleted its directory, wrote there, and moved what a listing showed. A
+NameNode failed over; the delete was given up and made again; the files were written; then the first
+delete arrived after all. Some tasks failed, for their file was missing. Others did not fail: what
+they had written was not in the listing, and nobody missed it.
+
+Here the old protocol lives through it again, and beside it, on the same lake, Ashore. It deletes
+nothing on its way to a commit; what its janitor has deleted is deleted again in the same moments.
+"""
+
+import random
+from dataclasses import replace
+
+from ashore.control.jobs import OpenJob
+from ashore.drills.checkers.exactly_once import compare, read_places
+from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.faults import Countdown, Happens, Kill, Moment
+from ashore.drills.faults.late_delete import KIND, DeleteCalls, LateDeletes
+from ashore.drills.old_protocol import TABLE, OldProtocol, Pause
+from ashore.drills.sites.memory import MemorySite
+from ashore.drills.sites.site import End, Site, SiteOptions, keep_house
+from ashore.drills.stage import Stage
+from ashore.protocol.positions import OffsetRange
+from ashore.sources.base import StreamShard
+from ashore.testing import FakeClock
+
+BATCHES = 2
+PARTITIONS = 3
+LATER_MS = 48 * 3_600_000  # when everything stale may go
+# When the delete arrives: while tasks of the old protocol write, and when its driver lists; while
+# Ashore has written and not prepared, and while it has prepared and not moved.
+MOMENTS = {"write": "prepare", "list": "move"}
+
+
+def plan(dice: random.Random, length: Length) -> Schedule:
+    """Deliver the deletes once in each round, by turns in the two moments."""
+    places = list(MOMENTS)
+    return tuple(
+        Planned(
+            index,
+            KIND,
+            places[index % len(places)],
+            dice.randint(2, PARTITIONS) if index % len(places) == 0 else 1,
+        )
+        for index in range(length.rounds)
+    )
+
+
+def play(stage: Stage) -> None:
+    """Land each round with both protocols; compare what became of the records."""
+    options = SiteOptions(
+        partitions=PARTITIONS,
+        batch_records=max(1, stage.length.records // 2 // BATCHES),
+        lake="hdfs",
+    )
+    site = stage.site(options)
+    with site.opened() as opened:
+        calls = DeleteCalls()
+        old = OldProtocol(opened.source, LateDeletes(opened.storage, DeleteCalls()))
+        for planned in stage.schedule:
+            before = tuple(site.produced.counts)
+            _land(stage, site, opened, calls, planned)
+            _land_as_before(stage, site, old, planned, before)
+        stage.drain(site)
+        stage.require_proof(len(calls) > 0, "Ashore's janitor has deleted nothing")
+        stage.notes.append(f"{len(calls)} deletes of Ashore's janitor came again")
+        _tell(stage, site, opened, old)
+
+
+def _land(stage: Stage, site: Site, opened: OpenJob, calls: DeleteCalls, planned: Planned) -> None:
+    """Land a round with Ashore: what a killed process left is deleted, and later deleted again."""
+    site.produce(stage.length.records // 2)
+    _live(site, calls, Kill(Moment("prepare")))
+    end = _live(site, calls)
+    stage.require(end.code == 0, f"after a kill the job ended with {end.code}: {end.message}")
+    later = FakeClock(opened.clock.now_ms() + LATER_MS)
+    keep_house(replace(opened, storage=LateDeletes(opened.storage, calls), clock=later))
+    site.produce(stage.length.records - stage.length.records // 2)
+    arrives = Happens(Moment(MOMENTS[planned.place]), KIND, calls.deliver)
+    end = _live(site, calls, arrives)
+    stage.require(end.code == 0, f"{arrives}: the job ended with {end.code}: {end.message}")
+
+
+def _live(site: Site, calls: DeleteCalls, *faults: Happens | Kill) -> End:
+    """Run a process. In memory all its deletes come again; a real one makes none but its own."""
+    if isinstance(site, MemorySite):
+        return site.live(*faults, wrap=lambda _storage: LateDeletes(site.machine, calls))
+    return site.live(*faults)
+
+
+def _land_as_before(
+    stage: Stage, site: Site, old: OldProtocol, planned: Planned, before: tuple[int, ...]
+) -> None:
+    """Land a round with the old protocol, while its own delete arrives again."""
+    topic = site.produced.workload.topic
+    ranges = {
+        StreamShard(topic, str(partition)): OffsetRange(start, end)
+        for partition, (start, end) in enumerate(zip(before, site.produced.counts, strict=True))
+    }
+    old.land(ranges, _arriving(stage, old, planned))
+
+
+def _arriving(stage: Stage, old: OldProtocol, planned: Planned) -> Pause:
+    countdown = Countdown(Moment(planned.place, planned.number))
+
+    def pause(place: str) -> None:
+        if countdown.has_come(place):
+            removed = old.storage.calls.deliver()
+            stage.recorder.fault(KIND, f"the old protocol's, at {place}: {removed} files are gone")
+
+    return pause
+
+
+def _tell(stage: Stage, site: Site, opened: OpenJob, old: OldProtocol) -> None:
+    """Say what the old protocol has lost. It must have lost something, or nothing was shown."""
+    workload = site.produced.workload
+    account = compare(site.produced, *read_places(opened.storage, workload, TABLE))
+    failed = len(old.failures)
+    stage.notes.append(
+        f"the old protocol: {failed} tasks failed on a missing file; it ended well, and lost "
+        f"{account.lost:,} of {account.produced:,} records"
+    )
+    stage.require_proof(failed > 0, "no task of the old protocol missed its file")
+    stage.require_proof(account.lost > 0, "the old protocol lost nothing")
+
+
+DRILL = Drill(
+    name="delete-before-write",
+    title="A delete arrives after the files that were written next",
+    shows="nothing on the way to a commit can be undone by a call that comes late",
+    short=Length(
+        rounds=4,
+        records=900,
+        text="4 deliveries, 900 records each, in memory; at length on HDFS, with real processes",
+    ),
+    long=Length(
+        rounds=6,
+        records=30_000,
+        text="6 deliveries, 30,000 records each, on HDFS",
+        is_real=True,
+        rounds_per_minute=1,
+    ),
+    plan=plan,
+    play=play,
+)
