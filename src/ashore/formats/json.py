@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,7 @@ BLOCK_ROWS = 8_192
 BLOCK_BYTES = 1 << 20
 SPLIT = 16  # into so many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
+FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
 UNKNOWN_NAMES_MAX = 20
 REASON_CHARS_MAX = 200
 
@@ -97,11 +99,12 @@ class JsonDecoder:
     def decode(self, values: Values) -> Decoded:
         """Return the rows and the bad rows of a batch. Never raises because of what values hold."""
         outside: list[BadRow] = []
-        texts, rows = _sift(values, outside)
+        texts, rows = _sift(values, outside, few_max=0 if self._slow else FEW_ROWS)
         batch = _Batch([_Source(texts, self._fast_wire)])
         if self._slow:
             rows = self._add_rewritten(batch, rows, outside)
-        for start, count in _cut(batch.sources[0].texts, BLOCK_ROWS):
+        holes = [row.index for row in outside] if rows is None else []
+        for start, count in _cut_between(batch.sources[0].texts, holes):
             self._decode_block(batch, start, count)
         bad = outside + [
             BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
@@ -110,7 +113,7 @@ class JsonDecoder:
         bad.sort(key=lambda row: row.index)
         table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
         check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
-        unknown, names = self._count_unknown(batch)
+        unknown, names = self._count_unknown(batch, holes)
         return Decoded(table, rows_without(len(values), bad), tuple(bad), unknown, names)
 
     def _add_rewritten(
@@ -188,10 +191,10 @@ class JsonDecoder:
         ]
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
-    def _count_unknown(self, batch: _Batch) -> tuple[int, tuple[str, ...]]:
+    def _count_unknown(self, batch: _Batch, holes: Sequence[int]) -> tuple[int, tuple[str, ...]]:
         """Estimate the records with unknown fields from an evenly spaced sample of good ones."""
         texts = batch.sources[0].texts
-        bad = {row.index for row in batch.bad}
+        bad = {row.index for row in batch.bad}.union(holes)
         step = max(1, len(texts) // SAMPLE_ROWS)
         sample = [row for row in range(0, len(texts), step) if row not in bad]
         names: set[str] = set()
@@ -220,20 +223,30 @@ def _take_apart(start: int, count: int, row: int | None) -> list[tuple[int, int]
     return [(at, min(step, start + count - at)) for at in range(start, start + count, step)]
 
 
-def _sift(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array | None]:
-    """Return the values that may be JSON objects, and their indices (None: all, untouched).
+def _sift(values: Values, bad: list[BadRow], few_max: int) -> tuple[Values, pa.Int64Array | None]:
+    """Return the values that may be JSON objects, and their indices.
 
-    The others are added to `bad`. White space around an object is cut off.
+    The others are added to `bad`. White space around an object is cut off. No indices: the values
+    are untouched, and those in `bad`, at most `few_max`, are still among them.
     """
-    if not values.null_count and _all_objects(values):
-        return values, None
+    odd = pc.indices_nonzero(pc.invert(_are_objects(values)))
+    if len(odd) <= few_max:
+        found: list[BadRow] = []
+        _trim(values.take(odd), found)
+        if len(found) == len(odd):
+            found.sort(key=lambda row: row.index)
+            bad += [BadRow(odd[row.index].as_py(), row.reason) for row in found]
+            return values, None
+    return _trim(values, bad)
+
+
+def _trim(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array]:
+    """Return the values that may be JSON objects, trimmed, and their indices; see `_sift`."""
     text_type = pa.large_string() if pa.types.is_large_binary(values.type) else pa.string()
     # A view, not a cast: these bytes need not be UTF-8 to look for white space in them.
     trimmed = pc.ascii_trim(values.view(text_type), characters=" \t\r\n").view(values.type)
     is_empty = pc.fill_null(pc.equal(pc.binary_length(trimmed), 0), True)
-    is_object = pc.fill_null(
-        pc.and_(pc.starts_with(trimmed, pattern="{"), pc.ends_with(trimmed, pattern="}")), False
-    )
+    is_object = _are_objects(trimmed)
     for mask, reason in (
         (is_empty, EMPTY),
         (pc.and_not(pc.invert(is_object), is_empty), NOT_AN_OBJECT),
@@ -243,9 +256,19 @@ def _sift(values: Values, bad: list[BadRow]) -> tuple[Values, pa.Int64Array | No
     return trimmed.take(rows), rows
 
 
-def _all_objects(values: Values) -> bool:
+def _are_objects(values: Values) -> pa.BooleanArray:
     starts, ends = pc.starts_with(values, pattern="{"), pc.ends_with(values, pattern="}")
-    return bool(pc.all(pc.and_(starts, ends), min_count=0).as_py())
+    return pc.fill_null(pc.and_(starts, ends), False)
+
+
+def _cut_between(texts: Values, holes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (start, count) of blocks that hold all texts but those at `holes`, which ascend."""
+    edges = pairwise([-1, *holes, len(texts)])
+    return [
+        (before + 1 + start, count)
+        for before, after in edges
+        for start, count in _cut(texts.slice(before + 1, after - before - 1), BLOCK_ROWS)
+    ]
 
 
 def _cut(texts: Values, rows_max: int) -> list[tuple[int, int]]:

@@ -167,6 +167,25 @@ def test_values_that_are_no_single_object_shift_nothing(ddl, arrow_type):
     assert reasons[7] == reasons[10] == reasons[14] == subject.NOT_AN_OBJECT
 
 
+@pytest.mark.parametrize("few_max", [0, 16])
+def test_a_few_odd_values_are_stepped_over_as_many_are_sifted_out(monkeypatch, few_max):
+    monkeypatch.setattr(subject, "FEW_ROWS", few_max)
+    good = b'{"a":1,"b":2}'
+    decoded = decode("a BIGINT", b"x", good, None, b"", good, b'{"a":"x"}', b"[1]", good, b'{"a":')
+    assert decoded.table["a"].to_pylist() == [1, 1, 1]
+    assert decoded.good.to_pylist() == [1, 4, 7]
+    assert [row.index for row in decoded.bad] == [0, 2, 3, 5, 6, 8]
+    assert [row.reason for row in decoded.bad][1:3] == [subject.EMPTY, subject.EMPTY]
+    assert (decoded.unknown_records, decoded.unknown_names) == (3, ("b",))
+
+
+def test_a_few_values_in_white_space_are_trimmed():
+    good = b'{"a":1}'
+    decoded = decode("a BIGINT", good, b" \n" + good + b"\n", b"x", good)
+    assert decoded.good.to_pylist() == [0, 1, 3]
+    assert [row.index for row in decoded.bad] == [2]
+
+
 def test_documents_that_only_together_have_the_right_number():
     decoded = decode("a INT", b'{"a":1}{"a":2}', b'{"a":{}', b"{}}", b'{"a":3}')
     assert decoded.good.to_pylist() == [3]
