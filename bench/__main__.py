@@ -1,16 +1,41 @@
-"""`python -m bench [NAME ...]`: each question has a file of its own; without names all are run."""
+"""`python -m bench [NAME ...]`: each question has a file of its own; without names all are run.
+
+All of them end with one table, which is kept in `bench/results/bench.md`.
+"""
 
 import importlib
+import os
 import pkgutil
 import sys
 import time
+import traceback
 from pathlib import Path
+
+from bench.peers.compare import describe_commit, describe_machine
+from bench.table import Answers, Origin, render_answers, render_page
+
+HELPERS = {"__main__", "table", "tasks"}
+PAGE = Path(__file__).parent / "results" / "bench.md"
 
 
 def names() -> list[str]:
     folder = str(Path(__file__).parent)
     found = pkgutil.iter_modules([folder])  # a package is a command of its own: bench.peers
-    return sorted(each.name for each in found if not each.ispkg and each.name != "__main__")
+    return sorted(each.name for each in found if not each.ispkg and each.name not in HELPERS)
+
+
+def answer(name: str) -> Answers | None:
+    """Run one benchmark. None if it fails: what the others found is not lost with it."""
+    module = importlib.import_module(f"bench.{name}")
+    print(f"== {name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
+    began_s = time.monotonic()
+    try:
+        rows = module.main()
+    except Exception:  # noqa: BLE001 - whatever it is, it is shown, and the run fails
+        traceback.print_exc()
+        return None
+    print(f"   ({time.monotonic() - began_s:.0f} s)\n", flush=True)
+    return Answers(name, tuple(rows))
 
 
 def main(wanted: list[str]) -> int:
@@ -19,12 +44,24 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
-    for name in wanted or known:
-        module = importlib.import_module(f"bench.{name}")
-        print(f"== {name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
-        began_s = time.monotonic()
-        module.main()
-        print(f"   ({time.monotonic() - began_s:.0f} s)\n", flush=True)
+    origin = Origin(
+        command="make bench",
+        commit=describe_commit(),
+        began=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        machine=describe_machine(),
+        load_before=os.getloadavg()[0],
+    )
+    answers = {name: answer(name) for name in wanted or known}
+    good = [each for each in answers.values() if each is not None]
+    print(render_answers(good))
+    failed = [name for name, each in answers.items() if each is None]
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    if not wanted:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(render_page(good, origin), "utf-8")
+        print(f"written to bench/results/{PAGE.name}", file=sys.stderr)
     return 0
 
 

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from ashore.formats import JsonDecoder, Schema, parse_ddl, to_arrow
+from bench.table import Row
 
 ROWS = 65_536
 RUNS = 7
@@ -72,40 +73,48 @@ def with_polars(values: pa.Array, schema: pa.Schema) -> pa.Table:
     return frame.to_arrow().cast(schema)
 
 
-def report(name: str, rows: int, size: int, run: Callable[[], object], runs: int = RUNS) -> None:
+def report(name: str, rows: int, size: int, run: Callable[[], object], runs: int = RUNS) -> float:
     best = float("inf")
     for _ in range(runs):
         start = time.perf_counter()
         run()
         best = min(best, time.perf_counter() - start)
     print(f"{name:34} {rows / best / 1000:8.0f} k records/s {size / best / 1e6:7.0f} MB/s")
+    return rows / best
 
 
-def compare(name: str, schema: Schema, records: list[bytes]) -> None:
+def compare(name: str, schema: Schema, records: list[bytes]) -> list[Row]:
     values = pa.array(records, pa.binary())
     size = sum(map(len, records))
     arrow, decoder = to_arrow(schema), JsonDecoder(schema)
     print(f"{name}: {size / ROWS:.0f} bytes a record")
-    report("  pyarrow.json", ROWS, size, lambda: with_pyarrow(values, arrow))
-    report("  polars.read_ndjson", ROWS, size, lambda: with_polars(values, arrow))
-    report("  ashore", ROWS, size, lambda: decoder.decode(values))
+    peer = report("  pyarrow.json", ROWS, size, lambda: with_pyarrow(values, arrow))
+    peer = max(peer, report("  polars.read_ndjson", ROWS, size, lambda: with_polars(values, arrow)))
+    ours = report("  ashore", ROWS, size, lambda: decoder.decode(values))
     bad = b'{"id":"x","field_00":"x"}'
     broken = pa.array([*records[1:], bad], pa.binary())
-    report("  ashore, one bad record", ROWS, size, lambda: decoder.decode(broken))
+    one_bad = report("  ashore, one bad record", ROWS, size, lambda: decoder.decode(broken))
     all_bad = pa.array([bad] * 4096, pa.binary())
     report("  ashore, all bad (4,096)", 4096, 4096 * len(bad), lambda: decoder.decode(all_bad), 2)
+    return [
+        Row(f"decoder, {name} records, speed v. the faster of pyarrow and polars", ours / peer),
+        Row(f"decoder, {name} records, time with 1 bad of 65,536 v. all good", ours / one_bad),
+    ]
 
 
-def main() -> None:
+def main() -> list[Row]:
     pa.set_cpu_count(1)
     print(f"pyarrow {pa.__version__}, polars {pl.__version__}")
     rng = random.Random(7)
-    compare("small", parse_ddl(SMALL_DDL), [encode(small_record(rng, i)) for i in range(ROWS)])
-    compare("large", parse_ddl(LARGE_DDL), [encode(large_record(rng, i)) for i in range(ROWS)])
+    small = [encode(small_record(rng, i)) for i in range(ROWS)]
+    large = [encode(large_record(rng, i)) for i in range(ROWS)]
+    rows = compare("small", parse_ddl(SMALL_DDL), small)
+    rows += compare("large", parse_ddl(LARGE_DDL), large)
     records = [encode({**small_record(rng, i), "labels": {"a": "b"}}) for i in range(8192)]
     values, size = pa.array(records, pa.binary()), sum(map(len, records))
     decoder = JsonDecoder(parse_ddl(MAP_DDL))
     report("small with a map, ashore", 8192, size, lambda: decoder.decode(values))
+    return rows
 
 
 if __name__ == "__main__":

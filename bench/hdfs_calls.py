@@ -16,6 +16,7 @@ from pathlib import Path
 from ashore.base.unique import unique
 from ashore.services.hdfs import Hdfs
 from ashore.storage import Storage, open_storage
+from bench.table import Row
 
 ROUNDS = 60
 THREADS = 32
@@ -73,30 +74,42 @@ def measure_files(storage: Storage) -> dict[str, float]:
     }
 
 
-def report(name: str, open_lake: Callable[[], Storage]) -> None:
+def report(name: str, open_lake: Callable[[], Storage]) -> dict[str, float]:
+    """Show the figures of a storage. Return the median of each call in ms."""
     print(f"\n{name}")
     storage = open_lake()
     storage.create("warm", b"")
-    for call, (median, highest) in measure_calls(storage).items():
+    calls = measure_calls(storage)
+    for call, (median, highest) in calls.items():
         print(f"  {call:42} {median:8.1f} ms, at most {highest:6.1f}")
     first = measure_ms(lambda _: open_lake().stat("warm"))
     print(f"  {'open, and the first call':42} {first[0]:8.1f} ms, at most {first[1]:6.1f}")
     for what, number in measure_files(storage).items():
         print(f"  {what:42} {number:8.1f}")
+    return {call: median for call, (median, _) in calls.items()}
 
 
-def main() -> None:
+def main() -> list[Row]:
     with tempfile.TemporaryDirectory() as directory:
         local = f"file://{directory}/lake"
         report("local disk", lambda: open_storage(local))
         with Hdfs(Path(directory) / "hdfs") as cluster:
+            found = {}
             for durability in ("close", "disk"):
                 options = {**cluster.client_options(), "durability": durability}
                 uri = f"{cluster.uri}/{unique()}"
-                report(
+                found[durability] = report(
                     f"HDFS, durability {durability}",
                     lambda uri=uri, options=options: open_storage(uri, options=options),
                 )
+    close, disk = found["close"], found["disk"]
+    create, write_, move = "create of 2 KB", "write of 100 KB", "move, known directory"
+    return [
+        Row("HDFS, create of a log entry v. a stat", close[create] / close["stat"]),
+        Row("HDFS, a file of 100 KB v. a stat", close[write_] / close["stat"]),
+        Row("HDFS, a move v. a stat", close[move] / close["stat"]),
+        Row("HDFS, a file of 100 KB, durability disk v. close", disk[write_] / close[write_]),
+    ]
 
 
 if __name__ == "__main__":

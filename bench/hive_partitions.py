@@ -15,6 +15,7 @@ from pathlib import Path
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal, open_catalog
 from ashore.formats.ddl import parse_ddl
 from ashore.services.hive import Hive
+from bench.table import Row
 
 PARTITIONS = 1_000
 ONE_BY_ONE = 100
@@ -48,14 +49,16 @@ def make_partitions(lake: Path, table: CatalogTable, count: int) -> list[Catalog
     return made
 
 
-def measure(count: int, do: Callable[[], object]) -> str:
+def measure(what: str, count: int, do: Callable[[], object]) -> float:
+    """Show and return how many a second."""
     began_s = time.perf_counter()
     do()
     took_s = time.perf_counter() - began_s
-    return f"{count / took_s:,.0f} | {took_s:.2f}"
+    print(f"| {what} | {count} | {count / took_s:,.0f} | {took_s:.2f} |", flush=True)
+    return count / took_s
 
 
-def run(catalog: Catalog, lake: Path) -> None:
+def run(catalog: Catalog, lake: Path) -> list[Row]:
     single, batch = make_table(lake, "single"), make_table(lake, "batch")
     for table in (single, batch):
         catalog.ensure_table(table)
@@ -68,23 +71,29 @@ def run(catalog: Catalog, lake: Path) -> None:
         for each in few:
             catalog.add_partitions(single, [each])
 
-    print(f"| registered, a call each | {len(few)} | {measure(len(few), one_by_one)} |")
-    for what, do in (
+    single_rate = measure("registered, a call each", len(few), one_by_one)
+    steps = (
         ("registered, batched", lambda: catalog.add_partitions(batch, many)),
         ("registered again, batched", lambda: catalog.add_partitions(batch, many)),
         ("sealed, batched", lambda: catalog.mark_sealed(batch, seals)),
         ("sealed again, batched", lambda: catalog.mark_sealed(batch, seals)),
-    ):
-        print(f"| {what} | {len(many)} | {measure(len(many), do)} |", flush=True)
+    )
+    rates = {what: measure(what, len(many), do) for what, do in steps}
+    registered = rates["registered, batched"]
+    return [
+        Row("partitions registered, batched v. a call each, rate", registered / single_rate),
+        Row("partitions sealed v. registered, rate", rates["sealed, batched"] / registered),
+    ]
 
 
-def main() -> None:
+def main() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         print("starting a metastore ...", file=sys.stderr)
         with Hive(Path(folder, "hive")) as hive:
             catalog = open_catalog(hive.uri, timeout_s=120)
-            run(catalog, Path(folder, "lake"))
+            rows = run(catalog, Path(folder, "lake"))
             catalog.close()
+            return rows
 
 
 if __name__ == "__main__":
