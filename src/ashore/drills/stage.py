@@ -14,6 +14,7 @@ from ashore.base.clock import Clock
 from ashore.drills.checkers.exactly_once import Account, check_exactly_once
 from ashore.drills.checkers.read_twice import count_read_twice
 from ashore.drills.drill import Length, Schedule
+from ashore.drills.faults import Outage
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, TABLE, Site, SiteOptions
@@ -22,6 +23,8 @@ from ashore.landing.log_reader import read_history
 from ashore.testing import FakeClock
 
 PROBLEMS_MAX = 50
+LIVES_MIN = 3  # of a job that is started again
+LIFE_S = 5.0  # that a process tries for, at least, before it gives up
 
 RealSites = Callable[[int, SiteOptions, Recorder], Site]
 
@@ -72,6 +75,15 @@ class Stage:
         """Run one process of the job without a fault: it must land what is left, and end well."""
         end = site.live()
         self.require(end.code == 0, f"the last process ended with {end.code}: {end.message}")
+
+    def ride_out(self, site: Site, outage: Outage) -> None:
+        """Run the job; a supervisor starts it again when it gives up, until the outage is over."""
+        end = site.live(outage)
+        for _ in range(LIVES_MIN + int(outage.seconds / LIFE_S)):
+            if end.code == 0:
+                break
+            end = site.live()
+        self.require(end.code == 0, f"the job did not go on: {end.code}: {end.message}")
 
     def require(self, condition: bool, problem: str) -> None:
         """Turn the drill red unless `condition` holds."""

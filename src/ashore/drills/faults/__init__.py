@@ -6,9 +6,10 @@ from ashore.drills.faults.freeze import Freeze
 from ashore.drills.faults.happens import Happens
 from ashore.drills.faults.kill import Kill
 from ashore.drills.faults.moments import BATCH_STEPS, Countdown, Moment
+from ashore.drills.faults.outage import Out, Outage
 
 JobFault = (
-    BrokerAway | ClockJump | Freeze | Happens | Kill
+    BrokerAway | ClockJump | Freeze | Happens | Kill | Outage
 )  # what strikes at a moment of a job's process
 
 __all__ = [
@@ -21,4 +22,6 @@ __all__ = [
     "JobFault",
     "Kill",
     "Moment",
+    "Out",
+    "Outage",
 ]

@@ -13,10 +13,20 @@ from contextlib import contextmanager
 
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
-from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, Happens, JobFault, Kill
+from ashore.drills.faults import (
+    BrokerAway,
+    ClockJump,
+    Countdown,
+    Freeze,
+    Happens,
+    JobFault,
+    Kill,
+    Outage,
+)
 from ashore.drills.faults.calls import describe_fault
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
+from ashore.drills.sites.memory_outages import Outages, OutageStorage
 from ashore.drills.sites.site import (
     JOB,
     KILLED,
@@ -43,7 +53,6 @@ from ashore.storage.memory import MemoryStorage
 from ashore.testing import (
     FakeClock,
     Fault,
-    FaultyStorage,
     PendingEffects,
     ProcessStopped,
     RecordedSource,
@@ -94,6 +103,7 @@ class MemorySite:
         self.clock = clock
         self.machine: Storage = MemoryStorage(clock)
         self.pending = PendingEffects()
+        self.outages = Outages(clock)
         workload = Numbered(TOPIC, seed, options.partitions, options.poison_every)
         self.produced = Produced(workload)
         self.calls: list[int] = []  # storage calls of each life that has ended
@@ -119,7 +129,7 @@ class MemorySite:
         self._lives += 1
         struck = [each for each in faults if isinstance(each, JobFault)]
         calls = [each for each in faults if not isinstance(each, JobFault)]
-        faulty = FaultyStorage(self.machine, calls, pending=self.pending)
+        faulty = OutageStorage(self.machine, calls, self.pending, self.outages)
         process = _Process(self, wrap(faulty), _Striking(self, struck))
         try:
             end = process.run()
@@ -195,6 +205,8 @@ class _Striking(Quiet):
                 self._recorder.note("woken", "the frozen process goes on")
             case Happens():
                 fault.act()
+            case Outage():
+                self._site.outages.begin(fault)
             case ClockJump():
                 self._site.clock.jump_wall(fault.seconds)
             case BrokerAway():

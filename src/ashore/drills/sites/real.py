@@ -20,9 +20,19 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.control.jobs import OpenJob, open_job
 from ashore.control.launch import Event, JobLaunch
-from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, Happens, JobFault, Kill
+from ashore.drills.faults import (
+    BrokerAway,
+    ClockJump,
+    Countdown,
+    Freeze,
+    Happens,
+    JobFault,
+    Kill,
+    Outage,
+)
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
+from ashore.drills.sites.real_outages import RealOutages, storage_breaks
 from ashore.drills.sites.site import NAME, TOPIC, End, SiteOptions, job_text, keep_house
 from ashore.drills.workloads.numbered import Numbered, Produced
 from ashore.services.hdfs import Hdfs
@@ -77,6 +87,8 @@ class RealSite:
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
+        breaks = storage_breaks(place.hdfs) if place.hdfs else {}
+        self._outages = RealOutages(breaks, recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
         self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
@@ -84,7 +96,8 @@ class RealSite:
         self._sampling.start()
 
     def produce(self, records: int) -> None:
-        """See Site."""
+        """See Site. Everything is at work again by then."""
+        self._outages.wait()
         with Producer(self._place.kafka.bootstrap_servers) as producer:
             for partition, value in self.produced.deal(records):
                 producer.send(self.produced.workload.topic, partition, value)
@@ -97,11 +110,9 @@ class RealSite:
         launch = JobLaunch("run", self.job_file, available_now=True, environment=environment)
         launch.start()
         with ExitStack() as stack:
-            # In this order: nothing is left of the job, and the broker is back.
             stack.callback(launch.wait)
             stack.callback(launch.kill)
-            striking = _Striking(launch, self._place.kafka, self._clock, self._recorder)
-            stack.callback(striking.wait)
+            striking = _Striking(launch, self._place.kafka, self._clock, self._outages)
             message = self._follow(launch, faults, striking)
             code = launch.wait()
         return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
@@ -114,7 +125,8 @@ class RealSite:
 
     @contextmanager
     def opened(self) -> Iterator[OpenJob]:
-        """See Site."""
+        """See Site. Everything is at work again by then."""
+        self._outages.wait()
         with open_job(self.job_file) as opened:
             yield opened
 
@@ -124,7 +136,8 @@ class RealSite:
 
     def close(self) -> None:
         """See Site."""
-        self._stack.close()
+        with self._stack:
+            self._outages.wait()
 
     def _follow(self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_Striking") -> str:
         """Let faults strike when their moment comes, to the end; return the error, if any."""
@@ -137,6 +150,8 @@ class RealSite:
                 if countdown.has_come(step):
                     self._recorder.fault(fault.kind, str(fault))
                     striking.strike(fault)
+                    if isinstance(fault, Freeze):
+                        self._recorder.note("woken", "the frozen process goes on")
             message = self._take(event) or message
         return message
 
@@ -151,14 +166,12 @@ class _Striking:
     """What faults do to one process and its surroundings."""
 
     def __init__(
-        self, launch: JobLaunch, kafka: Kafka, clock: "_JobClock", recorder: Recorder
+        self, launch: JobLaunch, kafka: Kafka, clock: "_JobClock", outages: RealOutages
     ) -> None:
         self._launch = launch
         self._clock = clock
         self._kafka = kafka
-        self._recorder = recorder
-        self._waiting: list[threading.Thread] = []
-        self._failures: list[Exception] = []
+        self._outages = outages
 
     def strike(self, fault: JobFault) -> None:
         match fault:
@@ -170,32 +183,15 @@ class _Striking:
                     fault.meanwhile()
                 finally:
                     os.killpg(self._launch.pid, signal.SIGCONT)
-                self._recorder.note("woken", "the frozen process goes on")
             case Happens():
                 fault.act()
+            case Outage():
+                self._outages.begin(fault)
             case ClockJump():
                 self._clock.jump(fault.seconds)
             case BrokerAway():
                 self._kafka.kill()
-                thread = threading.Thread(target=self._bring_back, args=(fault.away_s,))
-                self._waiting.append(thread)
-                thread.start()
-
-    def wait(self) -> None:
-        """Wait until everything is back. Raises ServiceError if it does not come back."""
-        for thread in self._waiting:
-            thread.join()
-        if self._failures:
-            raise self._failures[0]
-
-    def _bring_back(self, after_s: float) -> None:
-        CLOCK.sleep(after_s)
-        try:
-            self._kafka.start()
-        except Exception as error:  # noqa: BLE001 - a thread's last line: `wait` raises it
-            self._failures.append(error)
-        else:
-            self._recorder.note("broker back", "the broker is back")
+                self._outages.mend_later(fault.kind, fault.away_s, self._kafka.start)
 
 
 class _JobClock:

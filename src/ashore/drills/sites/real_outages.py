@@ -1,0 +1,79 @@
+"""Outages of a drill on real servers: what is done to them, and how they come back.
+
+What it is: `RealOutages`, for one site.
+What it promises: what is broken is mended when its time is over, whatever the job does meanwhile;
+`wait` returns when everything is at work again.
+What it must not know: jobs; why something breaks.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ashore.base.clock import SystemClock
+from ashore.drills.faults.outage import Out, Outage
+from ashore.drills.recorder import Recorder
+from ashore.errors import fail
+from ashore.services.hdfs import Hdfs
+
+CLOCK = SystemClock()
+Mend = Callable[[], object]
+Break = Callable[[], Mend]
+
+
+class RealOutages:
+    """Breaks servers, and mends each in a thread of its own."""
+
+    def __init__(self, breaks: dict[Out, Break], recorder: Recorder) -> None:
+        self._breaks = breaks
+        self._recorder = recorder
+        self._threads: list[threading.Thread] = []
+        self._failures: list[Exception] = []
+
+    def begin(self, outage: Outage) -> None:
+        """Break it now. Raises ServiceError."""
+        if outage.out not in self._breaks:
+            fail(f"no server of this site can be broken so: {outage.out}")
+        self.mend_later(outage.kind, outage.seconds, self._breaks[outage.out]())
+
+    def mend_later(self, what: str, after_s: float, mend: Mend) -> None:
+        """Let `mend` bring back what has been broken, so much later."""
+        thread = threading.Thread(target=self._mend, args=(what, after_s, mend))
+        self._threads.append(thread)
+        thread.start()
+
+    def wait(self) -> None:
+        """Wait until everything is back. Raises what kept it from coming back."""
+        for thread in self._threads:
+            thread.join()
+        if self._failures:
+            raise self._failures.pop(0)
+
+    def _mend(self, what: str, after_s: float, mend: Mend) -> None:
+        CLOCK.sleep(after_s)
+        try:
+            mend()
+        except Exception as error:  # noqa: BLE001 - a thread's last line: `wait` raises it
+            self._failures.append(error)
+        else:
+            self._recorder.note("mended", f"over: {what}")
+
+
+def storage_breaks(hdfs: Hdfs) -> dict[Out, Break]:
+    """Return what can be done to the servers of an HDFS, each with what undoes it."""
+    nodes = range(hdfs.options.datanodes)
+    return {
+        Out.STORAGE_NODE: lambda: _stop_datanodes(hdfs, nodes[:1]),
+        Out.STORAGE_NODES: lambda: _stop_datanodes(hdfs, nodes),
+    }
+
+
+def _stop_datanodes(hdfs: Hdfs, nodes: Sequence[int]) -> Mend:
+    _all(hdfs.stop_datanode, nodes)
+    return lambda: _all(hdfs.start_datanode, nodes)
+
+
+def _all(action: Callable[[int], object], nodes: Sequence[int]) -> None:
+    """Do something to servers at the same time. Raises what the first failure raises."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(action, nodes))
