@@ -12,7 +12,7 @@ from ashore.drills.faults.full import _FullWriter
 from ashore.drills.faults.late_delete import LateDeletes
 from ashore.drills.sites.site import NAME
 from ashore.drills.sites.tasks import TaskRunner
-from ashore.errors import PathMissing, StorageError
+from ashore.errors import BatchFailed, PathMissing, StorageError
 from ashore.landing import committer, slice_loop
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log import LandingLog
@@ -121,6 +121,18 @@ def delete_before_write(patch: Patch) -> None:
     patch.setattr(LateDeletes, "open_write", clearing)
 
 
+def forget_a_task_that_failed(patch: Patch) -> None:
+    run = TaskRunner.run
+
+    def forgetful(self: TaskRunner, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        try:
+            return run(self, order, plan)
+        except BatchFailed:
+            return []
+
+    patch.setattr(TaskRunner, "run", forgetful)
+
+
 def take_a_failure_for_success(patch: Patch) -> None:
     """A write that found no room is taken for done."""
 
@@ -148,6 +160,7 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
     "use file names again": ("lost-answers", use_file_names_again),
     "delete before write": ("delete-before-write", delete_before_write),
+    "forget a task that failed": ("kill-executor", forget_a_task_that_failed),
     "take a failure for success": ("disk-full", take_a_failure_for_success),
     "let now go back": ("clock-jump", read_late_by_the_clock),
 }

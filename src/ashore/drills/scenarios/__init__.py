@@ -7,6 +7,7 @@ from ashore.drills.scenarios import (
     delete_before_write,
     disk_full,
     kill_driver,
+    kill_executor,
     late_effects,
     lost_answers,
     poison_records,
@@ -18,6 +19,7 @@ from ashore.drills.scenarios import (
 
 SCENARIOS: tuple[Drill, ...] = (
     kill_driver.DRILL,
+    kill_executor.DRILL,
     zombie_writer.DRILL,
     lost_answers.DRILL,
     late_effects.DRILL,

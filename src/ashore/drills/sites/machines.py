@@ -1,0 +1,81 @@
+"""Machines that a real drill may lose: a standalone Spark cluster, and the driver's local disk.
+
+What it is: `Machines`: master, workers and one directory, in which the job file stands too.
+What it promises: what is destroyed is gone: processes by SIGKILL, and every file. The lake and the
+broker are elsewhere. Whatever happens, no process is left.
+What it must not know: scenarios.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from ashore.base.clock import SystemClock
+from ashore.drills.sites.real import RealSite
+from ashore.errors import ServiceError
+from ashore.services.spark_cluster import SparkCluster, SparkOptions
+
+CLOCK = SystemClock()
+EXECUTORS_DEADLINE_S = 60
+POLL_S = 0.02
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # as for every process of a drill
+LOOPBACK = "127.0.0.1"
+
+
+class Machines:
+    """One cluster and one disk. As a context manager they are up inside and gone after."""
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        self._directory = directory
+        self._cluster = SparkCluster(directory / "spark", SparkOptions(workers=workers))
+
+    @contextmanager
+    def used_by(self, site: RealSite) -> Iterator[None]:
+        """Let processes of a site's job run here, from a copy of the job file."""
+        own = site.job_file
+        document = json.loads(own.read_text("utf-8"))
+        document["spark"] = {"master": self._cluster.master_url, "conf": self._conf()}
+        site.job_file = self._directory / "job.yaml"
+        site.job_file.write_text(json.dumps(document), "utf-8")
+        try:
+            yield
+        finally:
+            site.job_file = own
+
+    def kill_executors(self, count: int) -> None:
+        """Kill so many executors at once, when so many run. Raises ServiceError if they do not."""
+        deadline_s = CLOCK.monotonic_s() + EXECUTORS_DEADLINE_S
+        while len(self._cluster.executors()) < count:
+            if CLOCK.monotonic_s() > deadline_s:
+                raise ServiceError(f"there are no {count} executors to kill")
+            CLOCK.sleep(POLL_S)
+        for _ in range(count):
+            self._cluster.kill_executor()
+
+    def destroy(self) -> None:
+        """Lose everything at once."""
+        for process in self._cluster.processes:
+            process.kill()
+        shutil.rmtree(self._directory)
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.stop()
+
+    def _conf(self) -> dict[str, str]:
+        return {
+            "spark.driver.memory": "512m",
+            "spark.driver.extraJavaOptions": JVM,
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": JVM,
+            "spark.local.dir": str(self._directory / "local"),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        }
