@@ -1,7 +1,6 @@
-"""One broker for all drills on real servers."""
+"""The servers of all drills of this folder: each is started once, by the first that needs it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,11 @@ from ashore.drills.sites.servers import Servers
 from ashore.services.kafka import Kafka
 
 
-@pytest.fixture
-def servers(kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
-    """Hand out real sites in a directory of this test, on the session's broker."""
-    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
-    with Servers(tmp_path / "servers", kafka) as found:
-        yield found
+@pytest.fixture(scope="package")
+def servers(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Hand out real sites, on the session's broker. What a drill has broken it has mended."""
+    directory = tmp_path_factory.mktemp("drills")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASHORE_HOME", str(directory / "home"))
+        with Servers(directory, kafka) as found:
+            yield found

@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from ashore.base.clock import Clock
 from ashore.drills.checkers.exactly_once import Account, check_exactly_once
 from ashore.drills.checkers.read_twice import count_read_twice
+from ashore.drills.checkers.registered import check_registered
 from ashore.drills.drill import Length, Schedule
 from ashore.drills.faults import Outage
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
-from ashore.drills.sites.site import NAME, TABLE, Site, SiteOptions
+from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.errors import fail
 from ashore.landing.log_reader import read_history
 from ashore.testing import FakeClock
@@ -76,10 +77,10 @@ class Stage:
         end = site.live()
         self.require(end.code == 0, f"the last process ended with {end.code}: {end.message}")
 
-    def ride_out(self, site: Site, outage: Outage) -> None:
-        """Run the job; a supervisor starts it again when it gives up, until the outage is over."""
-        end = site.live(outage)
-        for _ in range(LIVES_MIN + int(outage.seconds / LIFE_S)):
+    def ride_out(self, site: Site, *outages: Outage) -> None:
+        """Run the job; a supervisor starts it again when it gives up, until all is over."""
+        end = site.live(*outages)
+        for _ in range(LIVES_MIN + int(sum(each.seconds for each in outages) / LIFE_S)):
             if end.code == 0:
                 break
             end = site.live()
@@ -108,9 +109,14 @@ class Stage:
         self._open.remove(site)
         with ExitStack() as stack:
             stack.callback(site.close)
+            site.mend()
             opened = stack.enter_context(site.opened())
             self.recorder.sample(site.produced.total, site.landed())
-            account = check_exactly_once(opened, site.produced, TABLE)
+            account = check_exactly_once(opened, site.produced, site.table)
+            registered = site.registered()
+            if registered is not None:
+                for problem in check_registered(opened.storage, site.table, registered):
+                    self.require(False, problem)
         self.recorder.settled()
         self.accounts.append(account)
         where = f"{what}: " if what else ""

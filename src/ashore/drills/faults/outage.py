@@ -5,6 +5,7 @@ What it promises: a value. It goes on when the job's process ends, and the next 
 What it must not know: how a site breaks and mends its servers, or only plays that it does.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,7 +28,7 @@ class Out(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something is out of order from this moment on, for so long."""
+    """Something is out of order from this moment on, for so long; `math.inf`: until mended."""
 
     at: Moment
     out: Out
@@ -39,5 +40,5 @@ class Outage:
         return self.out.value
 
     def __str__(self) -> str:
-        lasting = f", for {self.seconds:g} s" if self.seconds else ""
+        lasting = f", for {self.seconds:g} s" if 0 < self.seconds < math.inf else ""
         return f"{self.out} at {self.at.step}{lasting}"

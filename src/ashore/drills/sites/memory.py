@@ -8,9 +8,10 @@ What it must not know: scenarios.
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from ashore.catalogs import MemoryCatalog
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
 from ashore.drills.faults import (
@@ -31,20 +32,24 @@ from ashore.drills.sites.site import (
     JOB,
     KILLED,
     NAME,
+    TABLE,
     TOPIC,
     End,
     SiteOptions,
     job_text,
     keep_house,
+    produced_of,
 )
 from ashore.drills.sites.tasks import TaskRunner
-from ashore.drills.workloads.numbered import Numbered, Produced
-from ashore.errors import AshoreError, SourceUnreachable
+from ashore.errors import AshoreError, SourceUnreachable, check
 from ashore.landing.committer import Quiet
+from ashore.landing.effects import EffectParts, Effects
 from ashore.landing.job import JobStreams, lake_of, slice_plan
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
+from ashore.landing.registrar import Registrar
 from ashore.landing.slice_loop import SliceLoop, SliceParts, Tick, stops_slice
+from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamInfo, StreamShard
@@ -53,6 +58,8 @@ from ashore.storage.memory import MemoryStorage
 from ashore.testing import (
     FakeClock,
     Fault,
+    FaultyCatalog,
+    FaultyStorage,
     PendingEffects,
     ProcessStopped,
     RecordedSource,
@@ -60,6 +67,7 @@ from ashore.testing import (
 
 TRIES = 12  # failures in a row after which a process gives up
 INTERVAL_S = 1.0
+LAKE = "file:///drill"
 CLEAN_TTL_S = 24 * 3_600  # what a job file says that says nothing
 PARALLELISM = 2
 
@@ -104,16 +112,20 @@ class MemorySite:
         self.machine: Storage = MemoryStorage(clock)
         self.pending = PendingEffects()
         self.outages = Outages(clock)
-        workload = Numbered(TOPIC, seed, options.partitions, options.poison_every)
-        self.produced = Produced(workload)
+        twin = options.twin_of
+        self.produced = twin.produced if twin else produced_of(TOPIC, seed, options)
+        self.table = TABLE
+        self.catalog = MemoryCatalog() if options.has_metastore else None
         self.calls: list[int] = []  # storage calls of each life that has ended
-        self._source = BrokerSource(clock)
-        self._source.create(TOPIC, options.partitions)
-        self._job = parse_job(job_text("file:///drill", "127.0.0.1:9092", TOPIC, options))
+        self._source = twin.source if isinstance(twin, MemorySite) else BrokerSource(clock)
+        if twin is None:
+            self._source.create(TOPIC, options.partitions)
+        self._job = parse_job(job_text(LAKE, "127.0.0.1:9092", TOPIC, options))
         self._dice = random.Random(f"names {seed}")  # noqa: S311 - the same names each time
         self.recorder = recorder
         self._tail = LogTail(self.machine, NAME)
         self._lives = 0
+        self._is_twin = twin is not None
 
     # ---- what every site does
 
@@ -130,7 +142,8 @@ class MemorySite:
         struck = [each for each in faults if isinstance(each, JobFault)]
         calls = [each for each in faults if not isinstance(each, JobFault)]
         faulty = OutageStorage(self.machine, calls, self.pending, self.outages)
-        process = _Process(self, wrap(faulty), _Striking(self, struck))
+        registrar = self._registrar(faulty) if self.catalog else None
+        process = _Process(self, (wrap(faulty), registrar), _Striking(self, struck))
         try:
             end = process.run()
         except ProcessStopped as stopped:
@@ -140,6 +153,10 @@ class MemorySite:
         self.calls.append(len(faulty.calls))
         self.sample()
         return end
+
+    def mend(self) -> None:
+        """See Site."""
+        self.outages.end()
 
     def keep_house(self) -> None:
         """See Site. So late that everything stale may go."""
@@ -155,6 +172,14 @@ class MemorySite:
     def landed(self) -> int:
         """See Site."""
         return self._tail.count_landed()
+
+    def registered(self) -> Mapping[str, str] | None:
+        """See Site."""
+        if self.catalog is None:
+            return None
+        known = self.catalog.tables.get(self.table)
+        paths = known.partitions if known else ()
+        return {path: f"{names.table_path(self.table)}/{path}" for path in paths}
 
     def close(self) -> None:
         """See Site."""
@@ -176,8 +201,15 @@ class MemorySite:
         return f"{self._dice.getrandbits(64):016x}"
 
     def sample(self) -> None:
-        """Take down how far landing is."""
-        self.recorder.sample(self.produced.total, self.landed())
+        """Take down how far landing is. Of twins only the first is shown."""
+        if not self._is_twin:
+            self.recorder.sample(self.produced.total, self.landed())
+
+    def _registrar(self, faulty: FaultyStorage) -> Registrar:
+        """Return what registers for one process, and has its faults."""
+        check(self.catalog is not None, "there is a metastore")
+        catalog = FaultyCatalog(self.catalog or MemoryCatalog(), faulty)
+        return Registrar(catalog, LAKE, JOB, lambda text: self.recorder.note("trouble", text))
 
 
 class _Striking(Quiet):
@@ -225,17 +257,32 @@ class _Striking(Quiet):
 class _Process:
     """One process of the job: put together as `ashore.spark` does it, without Spark."""
 
-    def __init__(self, site: MemorySite, storage: Storage, progress: _Striking) -> None:
+    def __init__(
+        self, site: MemorySite, lake: tuple[Storage, Registrar | None], progress: _Striking
+    ) -> None:
         self._site = site
+        storage, registrar = lake
         streams = JobStreams(
             site.job,
             site.source,
             lambda tables: claim_tables(storage, tables, JOB, site.clock.now_ms()),
+            ensure=registrar.ensure if registrar else lambda _specs: None,
         )
         plan = slice_plan(site.job, lake_of(site.job), streams, PARALLELISM)
         log = LandingLog(LogContext(storage, site.clock, site.entropy), NAME)
         runner = TaskRunner(site.source, storage, site.entropy)
-        parts = SliceParts(storage, site.source, runner, log, site.clock, progress)
+        register = registrar.register if registrar else None
+        effects = EffectParts(JOB, storage, site.clock, progress, register)
+        parts = SliceParts(
+            storage,
+            site.source,
+            runner,
+            log,
+            site.clock,
+            progress,
+            registers=registrar is not None,
+            effects=Effects(effects, NAME.slice),
+        )
         self._loop = SliceLoop(plan, parts)
         self._streams = streams
 

@@ -43,6 +43,11 @@ class Outages:
         else:
             self._until_s[outage.out] = self._clock.monotonic_s() + outage.seconds
 
+    def end(self) -> None:
+        """Mend everything now."""
+        self._until_s.clear()
+        self._answers_to_lose = 0
+
     def has(self, which: frozenset[Out]) -> bool:
         """Tell whether one of these is out of order now."""
         now_s = self._clock.monotonic_s()

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
+from ashore.catalogs.hive_locations import load_locations
 from ashore.control.jobs import OpenJob, open_job
 from ashore.control.launch import Event, JobLaunch
 from ashore.drills.faults import (
@@ -28,14 +29,31 @@ from ashore.drills.faults import (
     Happens,
     JobFault,
     Kill,
+    Out,
     Outage,
 )
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
-from ashore.drills.sites.real_outages import RealOutages, storage_breaks
-from ashore.drills.sites.site import NAME, TOPIC, End, SiteOptions, job_text, keep_house
-from ashore.drills.workloads.numbered import Numbered, Produced
+from ashore.drills.sites.real_outages import (
+    Break,
+    RealOutages,
+    metastore_breaks,
+    storage_breaks,
+)
+from ashore.drills.sites.site import (
+    NAME,
+    TABLE,
+    TOPIC,
+    End,
+    SiteOptions,
+    job_text,
+    keep_house,
+    produced_of,
+)
+from ashore.drills.workloads.numbered import Produced
+from ashore.errors import check
 from ashore.services.hdfs import Hdfs
+from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
 
@@ -58,6 +76,7 @@ class Place:
     directory: Path
     kafka: Kafka
     hdfs: Hdfs | None = None
+    hive: Hive | None = None
 
     def make_lake(self) -> tuple[str, dict[str, object]]:
         """Return the address of a new lake, and what the job file says of how to reach it."""
@@ -68,6 +87,18 @@ class Place:
         lake.mkdir()
         return f"file://{lake}", {}
 
+    def catalog(self) -> dict[str, object]:
+        """Return what the job file says of the metastore."""
+        if self.hive is None:
+            return {}
+        return {"catalog": {"hive": {"uri": self.hive.uri, "strategy": "near"}}}
+
+    def breaks(self) -> dict[Out, Break]:
+        """Return what can be done to the servers."""
+        storage = storage_breaks(self.hdfs) if self.hdfs else {}
+        metastore = metastore_breaks(self.hive) if self.hive else {}
+        return {**storage, **metastore}
+
 
 class RealSite:
     """One topic, one lake and one job on real servers."""
@@ -76,28 +107,35 @@ class RealSite:
         self._place = place
         self._recorder = recorder
         self._lives = 0
-        topic = f"{TOPIC}-{uuid4().hex[:10]}"
-        self.produced = Produced(Numbered(topic, seed, options.partitions, options.poison_every))
-        servers = place.kafka.bootstrap_servers
-        create_topics(servers, {topic: options.partitions})
+        own, servers = uuid4().hex[:10], place.kafka.bootstrap_servers
+        self.produced = (
+            options.twin_of.produced
+            if options.twin_of
+            else produced_of(f"{TOPIC}-{own}", seed, options)
+        )
+        topic = self.produced.workload.topic
+        if options.twin_of is None:
+            create_topics(servers, {topic: options.partitions})
         place.directory.mkdir(parents=True)
-        lake, how = place.make_lake()
-        sections = {"spark": SPARK, **how, **options.sections}
-        text = job_text(lake, servers, topic, replace(options, sections=sections))
+        self.table = f"drill_{own}.clicks" if place.hive else TABLE
+        self._lake, how = place.make_lake()
+        sections = {"spark": SPARK, **how, **place.catalog(), **options.sections}
+        table = {"table": self.table, **options.table}
+        complete = replace(options, sections=sections, table=table)
+        text = job_text(self._lake, servers, topic, complete)
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
-        breaks = storage_breaks(place.hdfs) if place.hdfs else {}
-        self._outages = RealOutages(breaks, recorder)
+        self._outages = RealOutages(place.breaks(), recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
         self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
-        self._stack.callback(self._sampling.stop)
-        self._sampling.start()
+        if options.twin_of is None:  # of twins only the first is shown
+            self._stack.callback(self._sampling.stop)
+            self._sampling.start()
 
     def produce(self, records: int) -> None:
-        """See Site. Everything is at work again by then."""
-        self._outages.wait()
+        """See Site."""
         with Producer(self._place.kafka.bootstrap_servers) as producer:
             for partition, value in self.produced.deal(records):
                 producer.send(self.produced.workload.topic, partition, value)
@@ -117,6 +155,10 @@ class RealSite:
             code = launch.wait()
         return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
 
+    def mend(self) -> None:
+        """See Site."""
+        self._outages.end()
+
     def keep_house(self) -> None:
         """See Site."""
         CLOCK.sleep(1.5)  # the job file of a drill that asks for it says `ttl: 1s`
@@ -125,8 +167,7 @@ class RealSite:
 
     @contextmanager
     def opened(self) -> Iterator[OpenJob]:
-        """See Site. Everything is at work again by then."""
-        self._outages.wait()
+        """See Site."""
         with open_job(self.job_file) as opened:
             yield opened
 
@@ -134,10 +175,17 @@ class RealSite:
         """See Site."""
         return self._sampling.count_landed()
 
+    def registered(self) -> Mapping[str, str] | None:
+        """See Site."""
+        if self._place.hive is None:
+            return None
+        found = load_locations(self._place.hive.uri, self.table)
+        return {values: _below(self._lake, location) for values, location in found.items()}
+
     def close(self) -> None:
         """See Site."""
         with self._stack:
-            self._outages.wait()
+            self.mend()
 
     def _follow(self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_Striking") -> str:
         """Let faults strike when their moment comes, to the end; return the error, if any."""
@@ -160,6 +208,12 @@ class RealSite:
         if event.get("event") == "trouble":
             self._recorder.note("trouble", text)
         return text if event.get("event") == "error" else ""
+
+
+def _below(lake: str, location: str) -> str:
+    """Return a location as a path of the lake."""
+    check(location.startswith(f"{lake}/"), f"{location} is not below {lake}")
+    return location.removeprefix(f"{lake}/")
 
 
 class _Striking:

@@ -2,21 +2,21 @@
 
 What it is: `RealOutages`, for one site.
 What it promises: what is broken is mended when its time is over, whatever the job does meanwhile;
-`wait` returns when everything is at work again.
+`wait` and `end` return when everything is at work again.
 What it must not know: jobs; why something breaks.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ashore.base.clock import SystemClock
 from ashore.drills.faults.outage import Out, Outage
 from ashore.drills.recorder import Recorder
 from ashore.errors import fail
 from ashore.services.hdfs import Hdfs
+from ashore.services.hive import Hive
 
-CLOCK = SystemClock()
 Mend = Callable[[], object]
 Break = Callable[[], Mend]
 
@@ -29,6 +29,7 @@ class RealOutages:
         self._recorder = recorder
         self._threads: list[threading.Thread] = []
         self._failures: list[Exception] = []
+        self._ending = threading.Event()
 
     def begin(self, outage: Outage) -> None:
         """Break it now. Raises ServiceError."""
@@ -38,19 +39,25 @@ class RealOutages:
 
     def mend_later(self, what: str, after_s: float, mend: Mend) -> None:
         """Let `mend` bring back what has been broken, so much later."""
+        self._ending.clear()
         thread = threading.Thread(target=self._mend, args=(what, after_s, mend))
         self._threads.append(thread)
         thread.start()
 
+    def end(self) -> None:
+        """Mend everything now. Raises as `wait`."""
+        self._ending.set()
+        self.wait()
+
     def wait(self) -> None:
         """Wait until everything is back. Raises what kept it from coming back."""
-        for thread in self._threads:
-            thread.join()
+        while self._threads:
+            self._threads.pop().join()
         if self._failures:
             raise self._failures.pop(0)
 
     def _mend(self, what: str, after_s: float, mend: Mend) -> None:
-        CLOCK.sleep(after_s)
+        self._ending.wait(None if after_s == math.inf else after_s)
         try:
             mend()
         except Exception as error:  # noqa: BLE001 - a thread's last line: `wait` raises it
@@ -66,6 +73,16 @@ def storage_breaks(hdfs: Hdfs) -> dict[Out, Break]:
         Out.STORAGE_NODE: lambda: _stop_datanodes(hdfs, nodes[:1]),
         Out.STORAGE_NODES: lambda: _stop_datanodes(hdfs, nodes),
     }
+
+
+def metastore_breaks(hive: Hive) -> dict[Out, Break]:
+    """Return what can be done to a metastore, with what undoes it."""
+
+    def kill() -> Mend:
+        hive.kill()
+        return hive.start
+
+    return {Out.METASTORE: kill}
 
 
 def _stop_datanodes(hdfs: Hdfs, nodes: Sequence[int]) -> Mend:

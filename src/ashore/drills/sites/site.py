@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
 from ashore.drills.faults import JobFault
-from ashore.drills.workloads.numbered import SCHEMA, Produced
+from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
 from ashore.errors import check
 from ashore.landing.archive import archive_log
 from ashore.protocol.names import SliceName
@@ -35,7 +35,10 @@ class SiteOptions:
     poison_every: int = 0
     batch_records: int = 1_000
     interval: str = "1s"
-    lake: str = "disk"  # of a real site: disk | hdfs
+    lake: str = "disk"  # of a real site: disk | hdfs | hdfs alone: one with a single NameNode
+    has_metastore: bool = False  # in which the table's partitions are registered
+    countries_every: int = 0  # after so many records new partitions of the table come
+    twin_of: "Site | None" = None  # its topic is read; else there is a topic for this site
     table: Mapping[str, object] = field(default_factory=dict)
     sections: Mapping[str, object] = field(default_factory=dict)
 
@@ -48,6 +51,14 @@ class End:
     message: str = ""
 
 
+def produced_of(topic: str, seed: int, options: SiteOptions) -> Produced:
+    """Return the records of a new topic, none of which is produced yet."""
+    workload = Numbered(
+        topic, seed, options.partitions, options.poison_every, options.countries_every
+    )
+    return Produced(workload)
+
+
 def keep_house(opened: OpenJob) -> None:
     """Pack the log and delete stale files, as a job process does now and then."""
     archive_log(opened.storage, NAME)
@@ -58,6 +69,7 @@ class Site(Protocol):
     """One topic, one lake, one job."""
 
     produced: Produced
+    table: str
 
     def produce(self, records: int) -> None:
         """Produce the next records of the workload, and wait until they are there."""
@@ -70,6 +82,10 @@ class Site(Protocol):
         """
         ...
 
+    def mend(self) -> None:
+        """End every outage now, and wait until everything is at work."""
+        ...
+
     def keep_house(self) -> None:
         """Do what housekeeping does once its time has come: pack the log, delete what is stale."""
         ...
@@ -80,6 +96,13 @@ class Site(Protocol):
 
     def landed(self) -> int:
         """Return how many records the log has, dead letters too."""
+        ...
+
+    def registered(self) -> Mapping[str, str] | None:
+        """Return where, below the lake, the metastore says that each partition of the table is.
+
+        None where the site has no metastore.
+        """
         ...
 
     def close(self) -> None:

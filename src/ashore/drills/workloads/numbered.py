@@ -19,18 +19,26 @@ Row = tuple[int, int, str, str]  # id, ts, country, text
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """The records of one topic. `poison_every`: one in so many is no row of the table; 0: none."""
+    """The records of one topic.
+
+    `poison_every`: one in so many is no row of the table; 0: none. `countries_every`: after so
+    many records they are of other countries, so that new table partitions come; 0: never.
+    """
 
     topic: str
     seed: int
     partitions: int = 3
     poison_every: int = 0
+    countries_every: int = 0
 
     def row(self, partition: int, number: int) -> Row:
         """Return the row that a record becomes."""
         record = number * self.partitions + partition
         text = f"{zlib.crc32(b'%d %d' % (self.seed, record)):08x}"
-        return record, START_MS + record, COUNTRIES[record % len(COUNTRIES)], text
+        country = COUNTRIES[record % len(COUNTRIES)]
+        if self.countries_every:
+            country += str(record // self.countries_every)
+        return record, START_MS + record, country, text
 
     def value(self, partition: int, number: int) -> bytes:
         """Return the bytes of a record."""

@@ -1,0 +1,41 @@
+"""Where a Hive metastore says that the files of a table are: what readers go by.
+
+What it is: one question about one table, for checkers.
+What it promises: reads only.
+What it must not know: lakes and jobs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ashore.base.clock import SystemClock
+from ashore.catalogs.hive_client import ClientSettings, HiveClient
+from ashore.catalogs.hive_wire import Address, Refusal
+
+EVERY = -1  # partition, however many there are
+
+
+def load_locations(uri: str, table: str, timeout_s: float = 30.0) -> dict[str, str]:
+    """Return the location of each partition of a table by its values, joined by slashes.
+
+    Nothing where the metastore at `thrift://host:port` does not know the table. Raises
+    CatalogError.
+    """
+    with _connected(uri, timeout_s) as client:
+        names = table.lower().split(".")
+        accepted = ["NoSuchObjectException"]
+        answer = client.call("get_partitions", *names, EVERY, accept=accepted)
+    if isinstance(answer, Refusal):
+        return {}
+    return {"/".join(each.values): each.sd.location for each in answer}
+
+
+@contextmanager
+def _connected(uri: str, timeout_s: float) -> Iterator[HiveClient]:
+    host, _, port = uri.removeprefix("thrift://").rpartition(":")
+    settings = ClientSettings((Address(host, int(port)),), timeout_s, user="")
+    client = HiveClient(settings, SystemClock())
+    try:
+        yield client
+    finally:
+        client.close()

@@ -1,0 +1,73 @@
+"""The metastore was away for a while; new table partitions came all the same.
+
+Landing does not wait for it. What could not be registered is owed in the landing log, and is done
+once the metastore is back, by whichever process runs then.
+"""
+
+import math
+import random
+
+from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.faults import Moment, Out, Outage
+from ashore.drills.sites.site import NAME, Site, SiteOptions
+from ashore.drills.stage import Stage
+from ashore.landing.log_reader import read_log
+
+BATCHES = 4
+
+
+def plan(dice: random.Random, length: Length) -> Schedule:
+    """Let the metastore be killed once in each round, before the last batch."""
+    return tuple(
+        Planned(index, Out.METASTORE, dice.choice(("plan", "prepare")), dice.randint(1, 2))
+        for index in range(length.rounds)
+    )
+
+
+def play(stage: Stage) -> None:
+    """Let the job land without a metastore; then count what it owes, bring it back, and go on."""
+    records = max(1, stage.length.records // BATCHES)
+    site = stage.site(
+        SiteOptions(batch_records=records, lake="hdfs", has_metastore=True, countries_every=records)
+    )
+    owed = 0
+    for planned in stage.schedule:
+        site.produce(stage.length.records)
+        moment = Moment(planned.place, planned.number)
+        end = site.live(Outage(moment, Out.METASTORE, math.inf))
+        is_landed = end.code == 0 and site.landed() == site.produced.total
+        stage.require(is_landed, f"landing has waited: {end.code}: {end.message}")
+        owed += count_owed(site)
+        site.mend()
+        stage.drain(site)  # there is nothing to land
+        stage.require(count_owed(site) == 0, "a registration was owed and not made good")
+    stage.require_proof(owed > 0, "nothing was owed: the metastore was not missed")
+    stage.notes.append(f"{owed} registrations were owed, and made good")
+
+
+def count_owed(site: Site) -> int:
+    """Return how many registrations the log still owes."""
+    with site.opened() as opened:
+        return len(read_log(opened.storage, NAME).owed)
+
+
+DRILL = Drill(
+    name="metastore-outage",
+    title="The metastore is killed while new partitions come, and comes back much later",
+    shows="landing does not wait for a metastore, and every partition is registered afterwards",
+    short=Length(
+        rounds=1,
+        records=3_000,
+        text="one outage of the metastore, 3,000 records; at length ten",
+        is_real=True,
+    ),
+    long=Length(
+        rounds=10,
+        records=30_000,
+        text="10 outages of the metastore, 30,000 records each",
+        is_real=True,
+        rounds_per_minute=2,
+    ),
+    plan=plan,
+    play=play,
+)
