@@ -30,12 +30,12 @@ def answer(name: str) -> Answers | None:
     print(f"== {name}: {(module.__doc__ or '').strip().splitlines()[0]}", flush=True)
     began_s = time.monotonic()
     try:
-        rows = module.main()
+        rows = tuple(module.main())
     except Exception:  # noqa: BLE001 - whatever it is, it is shown, and the run fails
         traceback.print_exc()
         return None
     print(f"   ({time.monotonic() - began_s:.0f} s)\n", flush=True)
-    return Answers(name, tuple(rows))
+    return Answers(name, rows)
 
 
 def main(wanted: list[str]) -> int:
