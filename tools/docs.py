@@ -43,8 +43,9 @@ EVENTS = {
 FIELDS_OF_ERROR = ["exit_code", "code", "message", "hint", "more, by code"]
 
 COMMAND_LINE_HEAD = """\
-stdout is data, stderr is talk. With `--json` stdout is one JSON document, for `run` and `demo`
-[one event a line](events.md). An [error](errors.md) ends a command with its exit code.
+stdout is data, stderr is talk. With `--json` stdout is one JSON document, for `run`, `demo`
+and `audit --continuous` [one event a line](events.md). An [error](errors.md) ends a command with
+its exit code.
 """
 ERRORS_HEAD = """\
 An error has a stable `code`, a message that names the things involved, and mostly a hint that says
@@ -64,6 +65,11 @@ event.
 LOG_COUNTERS_HEAD = """\
 Each `prepare` entry has the counters of its batch; the fold sums them up, and
 `ashore status --json` shows the sums. One that is zero is left out.
+"""
+
+PROBLEMS_HEAD = """\
+`verify` names the first 20 of each kind and counts all of them; `audit` names each that is open.
+Each makes exit code 5.
 """
 
 # What `verify` counts for a table, and what it can find wrong.
@@ -99,6 +105,21 @@ PROBLEMS = {
     "provenance": "a file holds other offsets than its entry says",
     "lost": "records are lost",
     "duplicated": "records are duplicated",
+    "log_damaged": "only `audit`: a file of the log is not what a writer wrote; `verify` stops",
+    "offsets_gone": "only `audit`: Kafka has dropped offsets that were not landed yet",
+    "offsets_went_back": "only `audit`: Kafka ends below what has landed",
+    "stream_replaced": "only `audit`: a topic was deleted and created again",
+}
+
+# What `audit --continuous --json` prints.
+AUDIT_EVENTS = {
+    "raised": "Something is wrong since this interval: a problem as in [counters](counters.md), "
+    "with `first_seen_ms`.",
+    "cleared": "It is no longer wrong: the same, with `cleared_ms`.",
+    "looked": "The end of each interval: `gauge` (`lag`, `unaccounted`, `unprovable`), `entries` "
+    "read of each slice, `unproven` ones, how many `findings` are open, how far the rounds "
+    "`listing` and `reading` are, and since when `kafka` or the `lake` is away.",
+    "ended": "The last line, with the exit code.",
 }
 
 
@@ -237,6 +258,8 @@ def render_events() -> str:
             EVENTS_HEAD,
             _table(("Event", "Fields", "Meaning"), rows),
             EVENTS_TAIL,
+            "## Of `ashore audit --continuous --json`\n",
+            _meanings("Event", AUDIT_EVENTS),
         ]
     )
 
@@ -319,8 +342,8 @@ def render_counters() -> str:
             "## Of `ashore verify`\n",
             "`ashore verify --json` prints these for each table, and summed up as `totals`.\n",
             _meanings("Count", TALLY),
-            "## Problems that `ashore verify` names\n",
-            "It names the first 20 of each kind and counts all of them. Each makes exit code 5.\n",
+            "## Problems that `ashore verify` and `ashore audit` name\n",
+            PROBLEMS_HEAD,
             _meanings("Problem", PROBLEMS),
         ]
     )

@@ -279,13 +279,13 @@ class JarMismatch(ServiceError):
 
 
 EXIT_CODES: dict[int, str] = {
-    0: "done; for `verify`: nothing lost, nothing duplicated",
+    0: "done; for `verify` and `audit`: nothing lost, nothing duplicated",
     1: "failed; the message says why, a later try may succeed",
     2: "the command line or the job file is wrong",
     3: "fenced: another process has taken the job over; do not restart this one",
     4: "stopped for a decision: the hint names the command",
-    5: "`verify` or a drill found records lost or duplicated, or files that are not as logged",
-    6: "`verify` or a drill found nothing wrong, but could not check everything",
+    5: "`verify`, `audit` or a drill found records lost or duplicated, or files not as logged",
+    6: "`verify`, `audit` or a drill found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
     70: "a bug of Ashore: an invariant did not hold",
     130: "interrupted",

@@ -42,6 +42,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/app.py::recover"): "each parameter is an option of the command",
     (
         "parameters",
+        "src/ashore/cli/audit_command.py::audit",
+    ): "each parameter is an option of the command",
+    (
+        "parameters",
         "src/ashore/cli/drill_commands.py::drill_run",
     ): "each parameter is an option of the command",
     (

@@ -98,9 +98,11 @@ def look_at_files(
                 future.cancel()
 
 
-def look_at_file(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> FileLook:
-    """Return what is found of one file, read as a whole. Raises StorageError."""
-    return _Look(storage, file, is_in_flight, is_read=True).run(None)
+def look_at_file(
+    storage: Storage, file: LoggedFile, *, is_in_flight: bool, is_read: bool = True
+) -> FileLook:
+    """Return what is found of one file, read as a whole or only looked for. Raises StorageError."""
+    return _Look(storage, file, is_in_flight, is_read).run(None)
 
 
 def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFile, FileLook]:

@@ -91,7 +91,7 @@ class Ledger:
 
     parts: tuple[Part, ...]
     files: tuple[LoggedFile, ...]  # that are asked for
-    excused: frozenset[str]  # final paths that may be there and need not
+    excused_files: tuple[LoggedFile, ...]  # that may be there and need not
     skipped: tuple[tuple[ShardKey, int], ...]  # offsets given up
     batches: tuple[tuple[str, str, int], ...]  # slice, table, number of `prepare` entries
     generations: dict[tuple[str, str], tuple[int, str]]  # (source, stream): the newest, its id
@@ -99,6 +99,11 @@ class Ledger:
     table_of: dict[str, str]  # each table, late and dead ones too, to its main table
     unclosed: dict[str, int]  # slice: number of the entry whose effects may not have happened
     problems: tuple[Problem, ...]
+
+    @property
+    def excused(self) -> frozenset[str]:
+        """Final paths that may be there and need not."""
+        return frozenset(file.final for file in self.excused_files)
 
     def is_in_flight(self, file: LoggedFile) -> bool:
         """Tell whether a file may not have been moved yet."""
@@ -210,7 +215,7 @@ class LedgerBuilder:
         return Ledger(
             parts=tuple(self.excuse_rows(self._parts, self._files)),
             files=tuple(asked),
-            excused=frozenset(file.final for file in self._files if self.excuse_of(file)),
+            excused_files=tuple(file for file in self._files if self.excuse_of(file)),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
             generations=dict(self._generations),

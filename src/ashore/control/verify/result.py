@@ -38,7 +38,6 @@ class ProblemKind(StrEnum):
     OFFSETS_GONE = "offsets_gone"  # the source has dropped what was still to be landed
     OFFSETS_WENT_BACK = "offsets_went_back"  # the source ends below what was landed
     STREAM_REPLACED = "stream_replaced"
-    STREAM_MISSING = "stream_missing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,16 +115,21 @@ def find_strangers(
     """Yield the files that readers see and that no entry lists."""
     listed = {file.final for file in ledger.files} | ledger.excused
     for path in sorted(visible.keys() - listed):
-        database, table = path.split("/")[:2]
-        name = f"{database.removesuffix('.db')}.{table}"
-        ours = names.parse_final(names.leaf(path))
-        if ours is None:
-            kind, text = ProblemKind.FILE_FOREIGN, "nothing of Ashore wrote it"
-        else:
-            kind = ProblemKind.FILE_UNLISTED
-            text = f"no entry lists it; its name says slice {ours.slice}, epoch {ours.epoch}, "
-            text += f"batch {ours.batch}"
-        yield Problem(kind, table_of.get(name, name), path, text)
+        yield judge_stranger(path, table_of)
+
+
+def judge_stranger(path: str, table_of: Mapping[str, str]) -> Problem:
+    """Say what a file is that readers see and that no entry lists."""
+    database, table = path.split("/")[:2]
+    name = f"{database.removesuffix('.db')}.{table}"
+    ours = names.parse_final(names.leaf(path))
+    if ours is None:
+        kind, text = ProblemKind.FILE_FOREIGN, "nothing of Ashore wrote it"
+    else:
+        kind = ProblemKind.FILE_UNLISTED
+        text = f"no entry lists it; its name says slice {ours.slice}, epoch {ours.epoch}, "
+        text += f"batch {ours.batch}"
+    return Problem(kind, table_of.get(name, name), path, text)
 
 
 class Judge:

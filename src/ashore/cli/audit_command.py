@@ -1,0 +1,83 @@
+"""The command `ashore audit`.
+
+What it promises: Ctrl-C and SIGTERM end it after the interval under way, with an exit code that
+says what was found.
+What it must not know: what a finding is.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.base.units import parse_duration_ms, parse_size_bytes
+from ashore.cli import audit_view
+from ashore.cli.output import told
+from ashore.control import jobs
+from ashore.control.audit import Pace, audit_once, follow
+
+INTERVAL_S_MIN = 1.0
+
+
+def _duration(text: str) -> float:
+    return _parsed(parse_duration_ms, text) / 1000
+
+
+def _size(text: str) -> int:
+    return _parsed(parse_size_bytes, text)
+
+
+def _parsed(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def audit(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    continuous: Annotated[
+        bool, typer.Option("--continuous", help="Look again every interval, until stopped.")
+    ] = False,
+    interval: Annotated[
+        str | None, typer.Option(help="With --continuous. Default: the job's, 1s at least.")
+    ] = None,
+    read_rate: Annotated[
+        str, typer.Option(help="With --continuous: files read again, at most so much a second.")
+    ] = "32MB",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON document; with --continuous one a line.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Look whether every offset is accounted for and every file is as the log says."""
+    rate = _size(read_rate)
+    interval_s = None if interval is None else _duration(interval)
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        if not continuous:
+            raise typer.Exit(audit_view.show_once(audit_once(opened), as_json=as_json))
+        if interval_s is None:
+            interval_s = opened.job.batch.interval_ms / 1000
+        with _signals_stop() as stopping:
+            pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
+            reports = follow(opened, pace, stopping.is_set)
+            raise typer.Exit(audit_view.show_all(reports, as_json=as_json))
+
+
+@contextmanager
+def _signals_stop() -> Iterator[threading.Event]:
+    """Have SIGTERM and SIGINT set an event while inside."""
+    stopping = threading.Event()
+    before = {
+        number: signal.signal(number, lambda _number, _frame: stopping.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

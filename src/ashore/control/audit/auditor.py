@@ -1,0 +1,374 @@
+"""The auditor: looks at a job's log, its source and its lake once an interval.
+
+What it is: `Auditor.tick`, in this order: the log; the source's offsets; listings; the log again;
+then proofs of entries, and the round that reads files again. The log is read before and after the
+rest, so that a running job raises no false alarm.
+What it promises: reads only, holds nothing open. New entries are proven in the interval that sees
+them; everything else is bounded: so many directories, so many bytes. A lake or a source that is
+away is counted, and what was found before stays.
+What it must not know: terminals, Spark.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.control.audit.judge import (
+    Book,
+    ShardLog,
+    SourceSeen,
+    Statement,
+    Watched,
+    judge_ranges,
+    judge_source,
+    split_listing,
+    state_file,
+    state_strangers,
+)
+from ashore.control.audit.proof import Claim, Proof, narrow, prove
+from ashore.control.audit.result import Away, Gauge, Report
+from ashore.control.audit.rounds import ListingRound, ReadingRound
+from ashore.control.jobs import OpenJob
+from ashore.control.verify import Problem, ProblemKind
+from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
+from ashore.control.verify.ledger import Ledger, LoggedFile
+from ashore.control.verify.reading import LogReading
+from ashore.errors import CallsHang, LogDamaged, SourceError, StorageError
+from ashore.protocol import names
+from ashore.protocol.positions import ShardKey
+from ashore.sources.base import StreamShard
+from ashore.storage.base import FileStat
+
+RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
+TROUBLED_AGAIN = 10  # entries with something wrong that are proven again in an interval
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much is done in an interval."""
+
+    interval_s: float
+    read_bytes_per_s: int | None = 32_000_000  # files read again; None: all at once
+    listings: int | None = 1_000  # directories; None: all
+    round_every_s: float = 3600.0
+
+
+DAMAGE = ("log", "damage")
+ONE_PASS = Pace(0.0, None, None, 0.0)
+
+
+class _Absence:
+    """Counts the intervals in which something did not answer."""
+
+    def __init__(self) -> None:
+        self.state = Away(0, None, None)
+
+    def note(self, error: str | None, now_ms: int) -> None:
+        before = self.state
+        if error is None:
+            self.state = Away(before.times, None, None)
+        else:
+            since_ms = now_ms if before.since_ms is None else before.since_ms
+            self.state = Away(before.times + 1, since_ms, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Which files must be at their final places, by what the log said before the listings."""
+
+    unclosed: Mapping[str, int]
+    ends: Mapping[str, int]
+
+    def has(self, file: LoggedFile) -> bool:
+        is_known = file.listed <= self.ends.get(file.slice, -1)
+        return is_known and self.unclosed.get(file.slice) != file.listed
+
+
+@dataclass(slots=True)
+class _Budget:
+    """Bytes that may be read, and until when. None: no bound."""
+
+    size_bytes: int | None
+    until_s: float
+    now_s: Callable[[], float]
+
+    def is_left(self) -> bool:
+        return self.size_bytes is None or (self.size_bytes > 0 and self.now_s() < self.until_s)
+
+    def spend(self, size_bytes: int) -> None:
+        if self.size_bytes is not None:
+            self.size_bytes -= size_bytes
+
+
+def _quiet(_step: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+class Auditor:
+    """Follows one job. Used by one thread."""
+
+    def __init__(self, opened: OpenJob, pace: Pace) -> None:
+        self._opened = opened
+        self._storage = opened.storage
+        self._clock = opened.clock
+        self._pace = pace
+        self._log = LogReading(opened.storage, opened.job.job, _quiet)
+        self._ledger: Ledger = self._log.builder.drain()
+        self._book = Book()
+        self._watched: dict[str, dict[str, Watched]] = {}  # by directory, then by final path
+        self._filled_ms: dict[str, int] = {}  # directory: when an entry put a file there last
+        self._new: dict[tuple[str, int], Claim] = {}  # seen in this interval
+        self._old: dict[tuple[str, int], Claim] = {}  # there before the auditor was
+        self._waiting: dict[tuple[str, int], Claim] = {}  # for the source
+        self._troubled: dict[tuple[str, int], Claim] = {}
+        self._listing = ListingRound()
+        self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
+        self._kafka, self._lake = _Absence(), _Absence()
+        self._lag: int | None = None
+        self._ticks = 0
+        self._has_history = False  # the log was read to its end once
+
+    def tick(self) -> Report:
+        """Look once. With ONE_PASS everything; a StorageError is raised then."""
+        self._ticks += 1
+        trouble: str | None = None
+        try:
+            self._look()
+        except CallsHang:
+            raise
+        except StorageError as error:
+            if self._pace is ONE_PASS:
+                raise
+            trouble = error.message
+        now_ms = self._clock.now_ms()
+        self._lake.note(trouble, now_ms)
+        raised, cleared = self._book.turn(now_ms)
+        claims = (self._new, self._old, self._waiting)
+        return Report(
+            job=self._opened.job.job,
+            tick=self._ticks,
+            now_ms=now_ms,
+            gauge=Gauge(self._lag, self._book.unaccounted, self._book.unprovable),
+            entries={each.slice: each.entries for each in self._log.slices(self._ledger)},
+            unproven=sum(len(each) for each in claims),
+            raised=raised,
+            cleared=cleared,
+            findings=self._book.findings,
+            listing=self._listing.state,
+            reading=self._reading.state,
+            kafka=self._kafka.state,
+            lake=self._lake.state,
+        )
+
+    def _look(self) -> None:
+        """Look at everything whose turn it is. Raises StorageError."""
+        self._read_log()
+        before, due = self._log.builder.positions(), _Due(self._ledger.unclosed, self._ends())
+        seen = self._ask_source(before)
+        listings = self._list()
+        self._read_log()
+        if seen is not None:
+            statement, self._lag = judge_source(self._shards(), seen)
+            self._book.say(("source", ""), statement)
+        for directory, files in listings.items():
+            self._judge_directory(directory, files, due)
+        self._prove_claims()
+        self._read_again(due)
+
+    # ---- the log
+
+    def _read_log(self) -> None:
+        problems: list[Problem] = []
+        try:
+            self._log.read_on()
+        except LogDamaged as error:
+            kind, path = ProblemKind.LOG_DAMAGED, str(error.fields.get("path", ""))
+            problems.append(Problem(kind, "", path, error.message))
+        self._book.say(DAMAGE, Statement(tuple(problems)))
+        self._ledger = self._log.builder.drain()
+        self._take(self._ledger)
+        self._has_history = True
+
+    def _take(self, ledger: Ledger) -> None:
+        """Take what new entries say."""
+        ranges = [each for each in ledger.problems if each.kind is ProblemKind.RANGES]
+        others = [each for each in ledger.problems if each.kind is not ProblemKind.RANGES]
+        seams = self._log.builder.find_seams()
+        self._book.say(("log", "ranges"), judge_ranges(ranges, seams))
+        self._book.add(("log", "entries"), others)
+        claims = self._new if self._has_history else self._old
+        for part in ledger.parts:
+            key = (part.key.slice, part.key.entry)
+            claims.setdefault(key, Claim(*key)).parts.append(part)
+        for file in (*ledger.files, *ledger.excused_files):
+            key = (file.slice, file.entry)
+            claim = self._find_claim(key) or claims.setdefault(key, Claim(*key))
+            claim.files.append(file)
+            directory = names.parent(file.final)
+            self._watched.setdefault(directory, {})[file.final] = Watched(file)
+            self._filled_ms[directory] = max(self._filled_ms.get(directory, 0), file.written_ms)
+
+    def _find_claim(self, key: tuple[str, int]) -> Claim | None:
+        """Return a claim that is not settled yet: what was landed again belongs to it."""
+        unsettled = (self._troubled, self._waiting, self._old, self._new)
+        return next((found for claims in unsettled if (found := claims.get(key))), None)
+
+    def _ends(self) -> dict[str, int]:
+        return {each.slice: each.end for each in self._log.slices(self._ledger)}
+
+    def _shards(self) -> Iterator[ShardLog]:
+        for key, offset in self._log.builder.positions().items():
+            generation, stream_id = self._ledger.generations[key.source, key.stream]
+            if key.generation == generation and key.source == self._opened.source.name:
+                yield ShardLog(key, stream_id, offset, self._ledger.table_of_shard.get(key, ""))
+
+    # ---- the source
+
+    def _ask_source(self, before: dict[ShardKey, int]) -> SourceSeen | None:
+        source, now_ms = self._opened.source, self._clock.now_ms()
+        logged = list(self._shards())
+        if not logged:
+            return SourceSeen(before, {}, {})
+        try:
+            streams = source.describe_streams(sorted({each.key.stream for each in logged}))
+            shards = [
+                StreamShard(each.key.stream, each.key.shard)
+                for each in logged
+                if (info := streams.get(each.key.stream)) is not None
+                and info.stream_id == each.stream_id
+                and each.key.shard in info.shards
+            ]
+            offsets = source.read_offsets(shards) if shards else {}
+        except SourceError as error:
+            self._kafka.note(error.message, now_ms)
+            self._lag = None
+            return None
+        self._kafka.note(None, now_ms)
+        return SourceSeen(before, streams, offsets)
+
+    # ---- the lake
+
+    def _list(self) -> dict[str, dict[str, FileStat]]:
+        now_ms = self._clock.now_ms()
+        roots = {names.table_path(table) for table in self._ledger.table_of}
+        self._listing.begin(roots | self._watched.keys(), now_ms)
+        found: dict[str, dict[str, FileStat]] = {}
+        count = sys.maxsize if self._pace.listings is None else self._pace.listings
+        recent = sorted(
+            (each for each, ms in self._filled_ms.items() if ms > now_ms - RECENT_MS),
+            key=lambda each: -self._filled_ms[each],
+        )
+        level = recent[:count] or self._listing.take(count)
+        with ThreadPoolExecutor(LISTING_THREADS, "ashore-audit") as pool:
+            while level:
+                try:
+                    listings = list(pool.map(self._storage.list, level))
+                except StorageError:
+                    self._listing.put_back(level)
+                    raise
+                for directory, stats in zip(level, listings, strict=True):
+                    found[directory], below = split_listing(stats)
+                    self._listing.add(below)
+                count -= len(level)
+                level = [each for each in self._listing.take(max(0, count)) if each not in found]
+        self._listing.end(now_ms)
+        return found
+
+    def _judge_directory(self, directory: str, there: dict[str, FileStat], due: _Due) -> None:
+        known = self._watched.get(directory, {})
+        if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
+            strangers = state_strangers(there, known, self._ledger.table_of)
+            self._book.say(("strangers", directory), strangers)
+        for path, watched in known.items():
+            if self._is_excused(watched.file):
+                self._book.say(("file", path), Statement())
+            elif due.has(watched.file):
+                stat = there.get(path)
+                if watched.is_suspect(stat):
+                    self._look_at(watched.file)
+                watched.is_seen, watched.stat = True, stat
+            elif path not in there:
+                self._find_pending(watched.file)
+
+    def _find_pending(self, file: LoggedFile) -> None:
+        """Look for a file that may be on its way."""
+        look = look_at_file(self._storage, file, is_in_flight=True, is_read=False)
+        if look.path is None:
+            self._say_file(file, look)
+        elif self._book.has(("file", file.final)):
+            self._say_file(file, look_at_file(self._storage, file, is_in_flight=True))
+
+    def _look_at(self, file: LoggedFile) -> None:
+        self._say_file(file, look_at_file(self._storage, file, is_in_flight=False))
+
+    def _say_file(self, file: LoggedFile, look: FileLook) -> None:
+        is_counted = (file.slice, file.entry) in self._troubled
+        self._book.say(("file", file.final), state_file(file, look, is_counted=is_counted))
+
+    def _is_excused(self, file: LoggedFile) -> bool:
+        return self._log.builder.excuse_of(file) is not None
+
+    # ---- proofs
+
+    def _prove_claims(self) -> None:
+        """Prove new entries, then as many of the others as this interval has time for."""
+        for key in list(self._new):
+            self._prove(self._new, key)
+        if self._kafka.state.since_ms is None:
+            for key in list(self._waiting):
+                self._prove(self._waiting, key)
+        for key in list(self._troubled)[:TROUBLED_AGAIN]:
+            self._prove(self._troubled, key)
+        budget = self._budget()
+        while self._old and budget.is_left():
+            key = next(reversed(self._old))
+            budget.spend(self._old[key].size_bytes)
+            self._prove(self._old, key)
+
+    def _prove(self, claims: dict[tuple[str, int], Claim], key: tuple[str, int]) -> None:
+        claim = claims[key]
+        builder = self._log.builder
+        parts = list(builder.excuse_rows(claim.parts, claim.files))
+        files = [file for file in claim.files if not self._is_excused(file)]
+        ledger = narrow(self._ledger, parts, files)
+        source = self._opened.source if self._kafka.state.since_ms is None else None
+        proof = prove(self._storage, source, ledger)
+        del claims[key]
+        self._keep(key, claim, proof)
+        self._book.say(("entry", f"{key[0]}/{key[1]}"), proof.entry)
+        for path, statement in proof.files.items():
+            self._book.say(("file", path), statement)
+
+    def _keep(self, key: tuple[str, int], claim: Claim, proof: Proof) -> None:
+        if proof.is_waiting:
+            self._waiting[key] = claim
+        elif not proof.is_sound:
+            self._troubled[key] = claim  # looked at again, until it is mended
+
+    # ---- reading again
+
+    def _read_again(self, due: _Due) -> None:
+        if self._pace is ONE_PASS or self._old:
+            return  # everything is read for the first time
+        now_ms = self._clock.now_ms()
+        if self._reading.is_due(now_ms):
+            self._reading.begin(self._every_file(due), now_ms)
+        budget = self._budget()
+        while budget.is_left() and (watched := self._reading.next()) is not None:
+            if not self._is_excused(watched.file):
+                self._look_at(watched.file)
+                budget.spend(watched.file.file.size_bytes)
+            self._reading.done(self._clock.now_ms())
+
+    def _every_file(self, due: _Due) -> Iterator[Watched]:
+        for files in self._watched.values():
+            yield from (each for each in files.values() if due.has(each.file))
+
+    def _budget(self) -> _Budget:
+        rate = self._pace.read_bytes_per_s
+        if rate is None:
+            return _Budget(None, 0.0, self._clock.monotonic_s)
+        # A storage that is slower than that must not make the next interval late.
+        until_s = self._clock.monotonic_s() + self._pace.interval_s / 2
+        return _Budget(round(rate * self._pace.interval_s), until_s, self._clock.monotonic_s)

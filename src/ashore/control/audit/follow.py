@@ -1,0 +1,28 @@
+"""One look, or one in every interval until told to stop.
+
+What it promises: an interval begins on time, or at once where the one before took longer.
+What it must not know: terminals, signals.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
+from ashore.control.audit.result import Report
+from ashore.control.jobs import OpenJob
+
+NAP_S = 0.1  # so soon it is seen that somebody wants to stop
+
+
+def audit_once(opened: OpenJob) -> Report:
+    """Look at everything once. Raises StorageError."""
+    return Auditor(opened, ONE_PASS).tick()
+
+
+def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[Report]:
+    """Yield a report of each interval. Raises CallsHang: this process can look no more."""
+    auditor, clock = Auditor(opened, pace), opened.clock
+    while not is_stopping():
+        next_s = clock.monotonic_s() + pace.interval_s
+        yield auditor.tick()
+        while not is_stopping() and (left_s := next_s - clock.monotonic_s()) > 0:
+            clock.sleep(min(NAP_S, left_s))

@@ -1,0 +1,195 @@
+"""What is a finding, given what was observed.
+
+What it is: `Book` holds the last statement about each subject and tells what has changed;
+functions make statements of observations.
+What it promises: pure, and the same observations give the same findings. A finding is raised
+once and cleared once.
+What it must not know: how observations are made.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ashore.control.audit.result import Finding
+from ashore.control.verify import Problem, ProblemKind
+from ashore.control.verify.evidence import judge_file
+from ashore.control.verify.files import FileLook
+from ashore.control.verify.ledger import LoggedFile
+from ashore.control.verify.verdict import judge_stranger
+from ashore.protocol import names
+from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.positions import Seam, ShardKey
+from ashore.sources.base import StreamInfo, StreamShard
+from ashore.storage.base import FileStat
+
+Subject = tuple[str, str]
+"""What a statement is about: `("file", path)`, `("entry", "main/7")`, `("ranges", "")` ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What was found of a subject when it was last looked at."""
+
+    problems: tuple[Problem, ...] = ()
+    unaccounted: int = 0  # offsets
+    unprovable: int = 0
+
+
+ALL_IS_WELL = Statement()
+
+
+class Book:
+    """The last statement about each subject. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._said: dict[Subject, Statement] = {}
+        self._open: dict[Problem, Finding] = {}
+
+    def say(self, subject: Subject, statement: Statement) -> None:
+        """Replace what was said of a subject."""
+        if statement == ALL_IS_WELL:
+            self._said.pop(subject, None)
+        else:
+            self._said[subject] = statement
+
+    def has(self, subject: Subject) -> bool:
+        """Tell whether something is wrong with a subject."""
+        return subject in self._said
+
+    def add(self, subject: Subject, problems: Iterable[Problem]) -> None:
+        """Add to what was said: for what never changes, as an entry of the log."""
+        before = self._said.get(subject, ALL_IS_WELL)
+        added = dict.fromkeys((*before.problems, *problems))
+        self.say(subject, replace(before, problems=tuple(added)))
+
+    def turn(self, now_ms: int) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """Return what is raised and what is cleared since the last call."""
+        found = dict.fromkeys(each for said in self._said.values() for each in said.problems)
+        gone = [finding for problem, finding in self._open.items() if problem not in found]
+        raised = [Finding(problem, now_ms) for problem in found if problem not in self._open]
+        for finding in gone:
+            del self._open[finding.problem]
+        self._open.update({finding.problem: finding for finding in raised})
+        return tuple(raised), tuple(replace(each, cleared_ms=now_ms) for each in gone)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is open, the oldest first."""
+        return tuple(self._open.values())
+
+    @property
+    def unaccounted(self) -> int:
+        """Offsets that are unaccounted for."""
+        return sum(each.unaccounted for each in self._said.values())
+
+    @property
+    def unprovable(self) -> int:
+        """Offsets of which nothing can be proved any more."""
+        return sum(each.unprovable for each in self._said.values())
+
+
+def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Statement:
+    """Say what does not meet in the ranges of the log."""
+    offsets = sum(abs(seam.found - seam.expected) for seam in seams)
+    return Statement(tuple(problems), offsets)
+
+
+# ---- files
+
+
+@dataclass(slots=True)
+class Watched:
+    """A listed file, and what a listing has shown of it last."""
+
+    file: LoggedFile
+    is_seen: bool = False
+    stat: FileStat | None = None
+
+    def is_suspect(self, now: FileStat | None) -> bool:
+        """Tell whether a file must be looked at: it is not as it was, or not as it should be."""
+        if not self.is_seen:
+            return now is None or now.size != self.file.file.size_bytes
+        before = self.stat
+        if now is None or before is None:
+            return now is not before
+        return (now.size, now.modified_ms) != (before.size, before.modified_ms)
+
+
+def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Statement:
+    """Say what is wrong with a file. `is_counted`: its rows count as unaccounted for elsewhere."""
+    problems = tuple(judge_file(file, look))
+    is_whole = look.path is not None and look.error is None
+    return Statement(problems, 0 if is_whole or is_counted else file.file.rows)
+
+
+def state_strangers(
+    there: Mapping[str, FileStat], known: Mapping[str, Watched], table_of: Mapping[str, str]
+) -> Statement:
+    """Say which of the visible files of a directory no entry lists."""
+    strangers = (each for each in sorted(there) if each not in known)
+    return Statement(tuple(judge_stranger(each, table_of) for each in strangers))
+
+
+def split_listing(found: Iterable[FileStat]) -> tuple[dict[str, FileStat], list[str]]:
+    """Return the visible files of a listing by path, and the visible directories."""
+    visible = [each for each in found if names.is_visible(names.leaf(each.path))]
+    files = {each.path: each for each in visible if not each.is_directory}
+    return files, [each.path for each in visible if each.is_directory]
+
+
+# ---- the source
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """What the source has told between two readings of the log."""
+
+    before: Mapping[ShardKey, int]  # next offsets, read before the source was asked
+    streams: Mapping[str, StreamInfo]
+    offsets: Mapping[StreamShard, ShardOffsets]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLog:
+    """What the log says of one shard of a current generation."""
+
+    key: ShardKey
+    stream_id: str
+    next: int
+    table: str
+
+
+def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statement, int]:
+    """Say where log and source contradict each other, and the lag.
+
+    A topic that does not exist is no finding: what it held, nobody can tell.
+    """
+    problems: dict[Problem, None] = {}
+    lag = gone = 0
+    for shard in shards:
+        info = seen.streams.get(shard.key.stream)
+        if info is not None and info.stream_id != shard.stream_id:
+            text = "another topic has its name now"
+            kind = ProblemKind.STREAM_REPLACED
+            problems[Problem(kind, shard.table, shard.key.stream, text)] = None
+            continue
+        offsets = seen.offsets.get(StreamShard(shard.key.stream, shard.key.shard))
+        if offsets is None:
+            continue
+        lag += max(0, offsets.end - max(shard.next, offsets.earliest))
+        gone += max(0, offsets.earliest - shard.next)
+        problems.update(dict.fromkeys(_judge_offsets(shard, seen.before, offsets)))
+    return Statement(tuple(problems), gone), lag
+
+
+def _judge_offsets(
+    shard: ShardLog, before: Mapping[ShardKey, int], offsets: ShardOffsets
+) -> Iterator[Problem]:
+    place = str(shard.key)
+    if offsets.earliest > shard.next:
+        text = f"the source has dropped offsets from {shard.next} on that were not landed"
+        yield Problem(ProblemKind.OFFSETS_GONE, shard.table, place, text, (shard.next,))
+    landed = before.get(shard.key, 0)
+    if offsets.end < landed:
+        text = f"the source ends below offset {landed}, up to which it has landed"
+        yield Problem(ProblemKind.OFFSETS_WENT_BACK, shard.table, place, text)

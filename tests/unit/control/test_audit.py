@@ -1,0 +1,348 @@
+"""The auditor: each kind of finding is raised in the interval that can see it, and cleared."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.control.lakes import CLICKS_0, Lake, fill, make_lake
+
+from ashore.control.audit import Auditor, Pace, Report, audit_once, follow
+from ashore.control.verify import ProblemKind
+from ashore.errors import StorageError
+from ashore.protocol import names
+from ashore.protocol.entries import Commit, Skip
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.storage.base import FileStat
+from ashore.storage.memory import MemoryStorage
+from ashore.testing import FailBefore, FaultyStorage
+
+INTERVAL_S = 10.0
+
+
+class Gate:
+    """A storage that is away while its gate is closed: what an auditor calls, and nothing else."""
+
+    is_open = True
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self._storage = storage
+
+    def _inside(self) -> MemoryStorage:
+        if not self.is_open:
+            raise StorageError("nobody is there")
+        return self._storage
+
+    def list(self, directory: str) -> list[FileStat]:
+        return self._inside().list(directory)
+
+    def stat(self, path: str) -> FileStat | None:
+        return self._inside().stat(path)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        return self._inside().read(path, start, length)
+
+
+class Watch:
+    """An auditor of a lake, whose intervals a test goes through one by one."""
+
+    def __init__(self, lake: Lake, pace: Pace | None = None, storage: object = None) -> None:
+        self.lake = lake
+        opened = replace(lake.opened(), storage=storage or lake.storage)
+        self.auditor = Auditor(opened, pace or Pace(INTERVAL_S))
+        self.first = self.tick()
+
+    def tick(self) -> Report:
+        self.lake.clock.advance(INTERVAL_S)
+        return self.auditor.tick()
+
+
+def raised(report: Report) -> list[ProblemKind]:
+    return sorted(finding.problem.kind for finding in report.raised)
+
+
+def cleared(report: Report) -> list[ProblemKind]:
+    return sorted(finding.problem.kind for finding in report.cleared)
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """A lake in order whose last entry is closed: all its files must be final."""
+    lake = make_lake()
+    lake.append(Commit("idle"))
+    return lake
+
+
+@pytest.fixture
+def watch(lake: Lake) -> Watch:
+    """An auditor that has found all well."""
+    watch = Watch(lake)
+    assert (watch.first.findings, watch.first.exit_code) == ((), 0)
+    return watch
+
+
+# ---- in order
+
+
+def test_one_pass_over_a_lake_in_order(lake: Lake):
+    report = audit_once(lake.opened())
+    assert (report.findings, report.exit_code, report.unproven) == ((), 0, 0)
+    assert (report.gauge.lag, report.gauge.unaccounted, report.gauge.unprovable) == (0, 0, 0)
+    assert report.entries == {"main": 5}
+
+
+def test_a_job_that_never_started_has_nothing_wrong():
+    lake = Lake()
+    lake.source.create("clicks")
+    assert audit_once(lake.opened()).exit_code == 0
+
+
+def test_what_is_not_landed_yet_is_lag_and_not_unaccounted(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 7)
+    report = watch.tick()
+    assert (report.gauge.lag, report.gauge.unaccounted, report.exit_code) == (7, 0, 0)
+    lake.land({lake.key(0): (100, 107)})
+    assert watch.tick().gauge.lag == 0
+
+
+def test_markers_and_aborted_records_are_explained_by_the_source(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 3)
+    lake.source.leave_hole(CLICKS_0, 5)
+    fill(lake.source, "clicks", 0, 2)
+    lake.land({lake.key(0): (100, 110)})
+    report = watch.tick()
+    assert (report.gauge.unaccounted, report.findings, report.exit_code) == (0, (), 0)
+
+
+def test_files_on_their_way_are_no_finding(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 4)
+    entry = lake.land({lake.key(0): (100, 104)}, is_moved=False)
+    assert watch.tick().findings == ()
+    for _, pending, final in lake.files(entry):
+        lake.storage.move(pending, final)
+        assert watch.tick().findings == ()
+    lake.append(Commit("idle"))
+    assert watch.tick().findings == ()
+
+
+# ---- files
+
+
+def test_a_missing_file_is_raised_once_and_cleared(lake: Lake, watch: Watch):
+    path = lake.final(lake.entries[2])
+    data, rows = lake.storage.read(path), lake.files(lake.entries[2])[0][0].rows
+    lake.storage.delete(path)
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.FILE_MISSING]
+    assert report.raised[0].problem.place == path
+    assert report.raised[0].first_seen_ms == report.now_ms
+    assert (report.gauge.unaccounted, report.exit_code) == (rows, 5)
+    again = watch.tick()
+    assert (again.raised, again.findings) == ((), report.raised)
+    lake.storage.create(path, data)
+    mended = watch.tick()
+    assert cleared(mended) == [ProblemKind.FILE_MISSING]
+    assert (mended.gauge.unaccounted, mended.findings, mended.exit_code) == (0, (), 0)
+
+
+def test_a_pending_file_that_is_gone_is_raised_while_its_entry_is_unclosed(lake, watch):
+    fill(lake.source, "clicks", 0, 1)
+    entry = lake.land({lake.key(0): (100, 101)}, is_moved=False)
+    assert watch.tick().findings == ()
+    lake.storage.delete(lake.files(entry)[0][1])
+    assert raised(watch.tick()) == [ProblemKind.FILE_MISSING]
+
+
+def test_a_changed_size_is_raised(lake: Lake, watch: Watch):
+    path = lake.final(lake.entries[2])
+    lake.overwrite(path, lake.storage.read(path)[:-9])
+    assert ProblemKind.FILE_SIZE in raised(watch.tick())
+
+
+def test_a_flipped_byte_is_raised_in_the_interval_that_sees_another_time(lake, watch):
+    path = lake.final(lake.entries[2])
+    flip(lake, path)
+    assert raised(watch.tick()) == [ProblemKind.FILE_CHECKSUM]
+
+
+def test_a_byte_that_flips_without_a_trace_is_found_by_the_round(lake: Lake):
+    lake.clock.advance(1)
+    watch = Watch(lake, Pace(INTERVAL_S, round_every_s=3 * INTERVAL_S))
+    path = lake.final(lake.entries[2])
+    stat = lake.storage.stat(path)
+    flip(lake, path)
+    lake.storage._find_file(path, "age").modified_ms = stat.modified_ms
+    found = [raised(watch.tick()) for _ in range(3)]
+    assert [kinds for kinds in found if kinds] == [[ProblemKind.FILE_CHECKSUM]]
+
+
+def test_a_foreign_file_is_raised_and_cleared(lake: Lake, watch: Watch):
+    path = "ods.db/clicks/date=2026-11-20/part-0.parquet"
+    lake.storage.create(path, b"x")
+    assert raised(watch.tick()) == [ProblemKind.FILE_FOREIGN]
+    lake.storage.delete(path)
+    assert cleared(watch.tick()) == [ProblemKind.FILE_FOREIGN]
+
+
+def test_an_unlisted_file_of_ours_is_raised(lake: Lake, watch: Watch):
+    path = lake.final(lake.entries[2]).replace("a-main-1-0-", "a-main-1-9-")
+    lake.storage.create(path, b"x")
+    assert raised(watch.tick()) == [ProblemKind.FILE_UNLISTED]
+
+
+# ---- records
+
+
+def test_a_record_that_is_in_no_file_is_lost(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 5)
+    lake.land({lake.key(0): (100, 105)}, forgotten={103})
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.LOST]
+    assert report.raised[0].problem.offsets == (103,)
+    assert report.gauge.unaccounted == 1
+
+
+def test_a_record_that_stands_twice_is_raised(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 5)
+    lake.land({lake.key(0): (100, 105)}, twice={103})
+    report = watch.tick()
+    assert ProblemKind.DUPLICATED in raised(report)
+    assert report.gauge.unaccounted == 1
+
+
+def test_a_hole_between_ranges_is_unaccounted(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 10)
+    lake.land({lake.key(0): (104, 110)})
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.RANGES]
+    assert report.gauge.unaccounted == 4
+    assert watch.tick().findings == report.findings
+
+
+def test_ranges_that_overlap_stay_a_finding(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 5)
+    lake.land({lake.key(0): (98, 105)})
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.RANGES]
+    assert report.gauge.unaccounted == 2
+    for _ in range(2):
+        assert watch.tick().findings == report.findings
+
+
+def test_skipped_offsets_are_accounted_for(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 10)
+    skipped = (ShardRange(lake.key(0), OffsetRange(100, 104)),)
+    lake.append(Skip(skipped, None, (), (), "me", "retention"))
+    lake.land({lake.key(0): (104, 110)})
+    assert watch.tick().findings == ()
+
+
+# ---- the source
+
+
+def test_offsets_that_the_source_drops_before_they_land_are_raised(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 10)
+    lake.source.expire(CLICKS_0, 104)
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.OFFSETS_GONE]
+    assert (report.gauge.unaccounted, report.gauge.lag) == (4, 6)
+
+
+def test_a_topic_that_was_created_again_is_raised(lake: Lake, watch: Watch):
+    lake.source.delete_and_recreate("clicks", 2)
+    assert raised(watch.tick()) == [ProblemKind.STREAM_REPLACED]
+
+
+def test_a_source_that_ends_below_what_landed_is_raised(lake: Lake, watch: Watch):
+    lake.source._streams["clicks"].shards["0"].end = 90
+    assert raised(watch.tick()) == [ProblemKind.OFFSETS_WENT_BACK]
+
+
+def test_entries_wait_for_a_source_that_is_away(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 2)
+    lake.source.leave_hole(CLICKS_0, 3)
+    lake.land({lake.key(0): (100, 105)})
+    lake.source.is_reachable = False
+    for times in (1, 2):
+        report = watch.tick()
+        assert (report.gauge.lag, report.gauge.unaccounted, report.unproven) == (None, 3, 1)
+        assert (report.findings, report.kafka.times, report.exit_code) == ((), times, 6)
+    lake.source.is_reachable = True
+    report = watch.tick()
+    assert (report.gauge.unaccounted, report.unproven, report.exit_code) == (0, 0, 0)
+    assert (report.kafka.times, report.kafka.since_ms) == (2, None)
+
+
+def test_a_hole_that_the_source_no_longer_has_is_not_provable(lake: Lake):
+    lake.source.expire(CLICKS_0, 100)
+    report = audit_once(lake.opened())
+    assert (report.findings, report.exit_code) == ((), 6)
+    assert report.gauge.unprovable == 1
+
+
+# ---- the lake
+
+
+def test_a_lake_that_is_away_is_counted_and_what_was_found_stays(lake: Lake):
+    gate = Gate(lake.storage)
+    lake.storage.delete(lake.final(lake.entries[2]))
+    watch = Watch(lake, storage=gate)
+    found = watch.first.findings
+    assert found
+    gate.is_open = False
+    for times in (1, 2):
+        report = watch.tick()
+        assert (report.lake.times, report.findings, report.exit_code) == (times, found, 5)
+        assert (report.raised, report.cleared) == ((), ())
+    gate.is_open = True
+    assert watch.tick().lake.since_ms is None
+
+
+def test_one_pass_fails_where_the_lake_is_away(lake: Lake):
+    gate = Gate(lake.storage)
+    gate.is_open = False
+    with pytest.raises(StorageError):
+        audit_once(replace(lake.opened(), storage=gate))
+
+
+@pytest.mark.parametrize("number", range(1, 60, 3))
+def test_whatever_call_fails_the_findings_are_the_same_two_intervals_later(lake: Lake, number: int):
+    watch = Watch(lake, storage=FaultyStorage(lake.storage, [FailBefore(number)]))
+    watch.tick()
+    path = lake.final(lake.entries[2])
+    lake.storage.delete(path)
+    flip(lake, lake.final(lake.entries[3]))
+    fill(lake.source, "clicks", 0, 5)
+    lake.land({lake.key(0): (100, 105)}, forgotten={103})
+    for _ in range(3):
+        report = watch.tick()
+    kinds = {finding.problem.kind for finding in report.findings}
+    assert kinds == {ProblemKind.FILE_MISSING, ProblemKind.FILE_CHECKSUM, ProblemKind.LOST}
+    assert len(report.findings) == 3
+
+
+def test_a_damaged_entry_is_raised_and_cleared(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 2)
+    entry = lake.land({lake.key(0): (100, 102)})
+    path = names.entry_path(lake.name, entry.number)
+    data = lake.storage.read(path)
+    lake.overwrite(path, data[:-20])
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.LOG_DAMAGED]
+    lake.overwrite(path, data)
+    report = watch.tick()
+    assert (report.findings, report.entries) == ((), {"main": 6})
+
+
+# ---- many intervals
+
+
+def test_following_ends_when_it_is_told_to(lake: Lake):
+    reports: list[Report] = []
+    reports.extend(follow(lake.opened(), Pace(INTERVAL_S), lambda: len(reports) == 3))
+    assert [report.tick for report in reports] == [1, 2, 3]
+    assert reports[2].now_ms - reports[1].now_ms == pytest.approx(INTERVAL_S * 1000, abs=1)
+
+
+def flip(lake: Lake, path: str) -> None:
+    data = bytearray(lake.storage.read(path))
+    data[20] ^= 1
+    lake.overwrite(path, bytes(data))
