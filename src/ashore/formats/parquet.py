@@ -81,14 +81,15 @@ class ParquetEncoder:
     def _write_group(self) -> None:
         if not self._held:
             return
-        # Many small pieces are slow to encode, one large one is not.
-        table = pa.concat_tables(self._held).combine_chunks()
+        # Many small pieces are slow to encode, one large one is not. The pieces go before encoding.
+        table = pa.concat_tables(self._held)
+        self._held.clear()
+        table = table.combine_chunks()
         groups = max(1, self._held_bytes // GROUP_BYTES)
         if table.num_rows:
             writer = self._opened(table)
             writer.write_table(table, row_group_size=-(-table.num_rows // groups))
         self._encoded_bytes += self._held_bytes
-        self._held.clear()
         self._held_bytes = 0
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
