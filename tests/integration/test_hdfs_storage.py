@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -314,6 +315,17 @@ def test_the_calls_of_a_steady_commit(cluster: Hdfs) -> None:
     seen = [(each.command.partition(" ")[0], each.target) for each in cluster.audit_entries(since)]
     commands = [command for command, _ in seen]
     assert commands == ["mkdirs", "rename", "rename", "create", "rename"], seen
+
+
+def test_many_moves_at_once_make_their_directory_once(cluster: Hdfs) -> None:
+    storage = open_lake(cluster)
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda number: write(storage, f"staging/{number}", b""), range(64)))
+        since = CLOCK.now_ms()
+        moves = pool.map(lambda n: storage.move(f"staging/{n}", f"final/{n % 2}/{n}"), range(64))
+        list(moves)
+    seen = [each.command.partition(" ")[0] for each in cluster.audit_entries(since)]
+    assert Counter(seen) == {"mkdirs": 2, "rename": 64}
 
 
 def test_no_right_to_write_is_told_at_once(cluster: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:

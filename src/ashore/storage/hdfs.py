@@ -83,6 +83,7 @@ class HdfsStorage:
         self._calls: Client | None = None
         self._files: Client | None = None
         self._known: set[str] = set()  # directories that were there; each spares a call
+        self._turns: dict[str, threading.Lock] = {}  # of those who make one directory
 
     def create(self, path: str, data: bytes) -> None:
         """See Storage. If interrupted: a temporary file may stay; the target is whole or absent."""
@@ -212,7 +213,9 @@ class HdfsStorage:
 
     def _make_directory(self, directory: str, *, is_new: bool = False) -> None:
         """Make a directory and what is above it, unless it is known to be there."""
-        if is_new or directory not in self._known:
+        with self._turn(directory):  # many files move into a new directory at once
+            if directory in self._known and not is_new:
+                return
             try:
                 with storage_errors("make", directory):
                     mode = self._conf.directory_mode
@@ -223,9 +226,13 @@ class HdfsStorage:
                 raise StorageError(error.message) from error  # no answer to a move: a file is there
             self._remember(directory)
 
+    def _turn(self, directory: str) -> threading.Lock:
+        with self._lock:
+            return self._turns.setdefault(directory, threading.Lock())
+
     def _remember(self, directory: str) -> None:
         if len(self._known) >= _KNOWN_MAX:
-            self._known = set()
+            self._known, self._turns = set(), {}
         self._known.add(directory)
 
     def _call_client(self) -> Client:

@@ -1,0 +1,49 @@
+"""Moves side by side: many at once, and never more than so many."""
+
+import threading
+
+from ashore.landing.mover import PARALLEL_MOVES, Moved, move_files
+from ashore.protocol.files import DataFile, FilePlace
+from ashore.storage.memory import MemoryStorage
+from ashore.testing.clock import FakeClock
+
+FILES = 4 * PARALLEL_MOVES
+
+
+class Crowded(MemoryStorage):
+    """A storage whose moves wait until as many are under way as are ever to be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gate = threading.Barrier(PARALLEL_MOVES)
+        self._count = threading.Lock()
+        self._under_way = 0
+        self.most = 0
+
+    def move(self, source: str, target: str) -> None:
+        with self._count:
+            self._under_way += 1
+            self.most = max(self.most, self._under_way)
+        self._gate.wait(timeout=10)
+        super().move(source, target)
+        with self._count:
+            self._under_way -= 1
+
+
+def places(storage: MemoryStorage) -> list[FilePlace]:
+    found = []
+    for number in range(FILES):
+        file = DataFile(0, 0, f"{number:016x}", 1, 1, "0", (), None, None)
+        place = FilePlace(file, f"t/.ashore/{number}", f"t/hour={number % 3}/{number}")
+        storage.create(place.pending, b"x")
+        found.append(place)
+    return found
+
+
+def test_moves_are_side_by_side_and_bounded() -> None:
+    storage = Crowded()
+    wanted = places(storage)
+    moved = move_files(storage, wanted, FakeClock(), lambda: None)
+    assert moved == Moved(FILES, 0)
+    assert storage.most == PARALLEL_MOVES
+    assert all(storage.stat(each.final) for each in wanted)
