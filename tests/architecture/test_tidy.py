@@ -46,6 +46,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "each parameter is an option of the command",
     (
         "parameters",
+        "src/ashore/cli/doctor_command.py::doctor",
+    ): "each parameter is an option of the command",
+    (
+        "parameters",
         "src/ashore/cli/drill_commands.py::drill_run",
     ): "each parameter is an option of the command",
     (

@@ -15,6 +15,7 @@ from ashore import __version__
 from ashore.base.units import format_size
 from ashore.cli import demo_view, output, run_view, status_view, verify_view
 from ashore.cli.audit_command import audit
+from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
 from ashore.control import jobs
@@ -41,6 +42,7 @@ services = typer.Typer(help="Development servers from jars.", no_args_is_help=Tr
 app.add_typer(services, name="services")
 app.add_typer(drill, name="drill")
 app.command()(audit)
+app.command()(doctor)
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.control.adopted import read_adopted
 from ashore.control.jobs import OpenJob
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
@@ -82,7 +83,9 @@ def verify_job(
     reading.read_on()
     ledger = reading.builder.finish()
     findings = Findings()
-    for problem in (*ledger.problems, *find_strangers(ledger, visible, table_of)):
+    adopted = read_adopted(storage, job.job).keys() & visible.keys()
+    strange = {path: size for path, size in visible.items() if path not in adopted}
+    for problem in (*ledger.problems, *find_strangers(ledger, strange, table_of)):
         findings.add(problem)
     evidence = Evidence(ledger)
     for file, look in look_at_files(storage, ledger, visible, since_ms, progress):
@@ -101,7 +104,7 @@ def verify_job(
         totals=total(tables),
         problems=findings.named(),
         problem_counts=findings.counts,
-        notes=(*notes, *answers.notes, *_notes(tables, since_ms)),
+        notes=(*notes, *answers.notes, *_notes(tables, since_ms), *_note_adopted(len(adopted))),
     )
 
 
@@ -136,3 +139,8 @@ def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
             "of these only counts, existence and size were checked"
         )
     return notes
+
+
+def _note_adopted(files: int) -> list[str]:
+    note = f"{files} files were adopted from another writer: no log tells of them"
+    return [note] if files else []

@@ -1,0 +1,65 @@
+"""The command `ashore doctor`.
+
+What it promises: without `--apply` nothing is changed. The exit code is 4 where something is left
+for a person to decide.
+What it must not know: how a diagnosis comes about.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.cli import doctor_view
+from ashore.cli.output import told
+from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
+from ashore.control.jobs import open_job
+from ashore.errors import AshoreError
+
+_SPARK_HELP = (
+    "Go on where a query with Spark's file sink stopped: its checkpoint directory, a path or an "
+    "address. Its output directory is the table of the job file."
+)
+_CONNECT_HELP = (
+    "Go on where a file sink of Kafka Connect stopped: the table (database.table of the job file) "
+    "that holds its files, topic+partition+first+last.extension."
+)
+
+
+def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what would be done, do nothing. The default.")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it.")] = False,
+    from_spark: Annotated[
+        str | None, typer.Option("--from-spark", metavar="CHECKPOINT_DIR", help=_SPARK_HELP)
+    ] = None,
+    from_connect: Annotated[
+        str | None, typer.Option("--from-connect", metavar="TABLE", help=_CONNECT_HELP)
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="With --apply: do it although somebody writes.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Repair what can be repaired without guessing; say what cannot, and exit with 4 for it."""
+    if explain and apply:
+        raise typer.BadParameter("--explain and --apply exclude each other")
+    if from_spark is not None and from_connect is not None:
+        raise typer.BadParameter("--from-spark and --from-connect exclude each other")
+    at = FormerAt(from_spark, from_connect)
+    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        found, done = Diagnosis((), (), ()), list[Done]()
+        try:
+            if apply:
+                found = treat(opened, at, done.append, takes_over=take_over)
+            else:
+                found = diagnose(opened, at)
+        except AshoreError:
+            if not as_json:
+                doctor_view.show_done(done)  # how to undo it must not get lost
+            raise
+        doctor_view.show(found, done, applies=apply, as_json=as_json)
+        raise typer.Exit(doctor_view.exit_code(found))

@@ -1,0 +1,66 @@
+"""What a diagnosis looks like, and what was done about it.
+
+What it must not know: how it was found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ashore.cli.output import escape, out, print_json
+from ashore.control.doctor import Diagnosis, Done, explain
+
+REFUSED = 4  # as a job that stops for a decision
+
+
+def exit_code(found: Diagnosis) -> int:
+    """Return 4 where something is left for a person to decide, 0 otherwise."""
+    return REFUSED if found.refusals else 0
+
+
+def show(found: Diagnosis, done: Sequence[Done], *, applies: bool, as_json: bool) -> None:
+    """Print a diagnosis, and the steps that were done.
+
+    Arguments:
+        found: what is left, where steps were done.
+        done: these steps.
+        applies: whether steps were to be done.
+        as_json: one JSON document instead of lines.
+
+    """
+    if as_json:
+        print_json(to_dict(found, done))
+        return
+    show_done(done)
+    for step in found.steps:
+        out.print(f"[bold]would[/] {escape(explain(step))}")
+    for refusal in found.refusals:
+        out.print(f"[bold]not done[/] {escape(f'{refusal.subject}: {refusal.text}')}")
+        out.print(f"     next: {escape(refusal.hint)}")
+    for note in found.notes:
+        out.print(f"note: {escape(note)}")
+    if found.steps and not applies:
+        out.print("nothing was changed; to do it, repeat the command with --apply")
+    elif not found.steps and not found.refusals and not done:
+        out.print("nothing to repair")
+
+
+def show_done(done: Sequence[Done]) -> None:
+    """Print the steps that were done, and how each is undone."""
+    for each in done:
+        out.print(f"[bold]done[/] {escape(explain(each.step))}")
+        if each.undo:
+            out.print(f"     to undo: {escape(each.undo)}")
+
+
+def to_dict(found: Diagnosis, done: Sequence[Done]) -> dict[str, object]:
+    """Return what `--json` prints."""
+    return {
+        "steps": [{"kind": type(each).__name__, "text": explain(each)} for each in found.steps],
+        "done": [
+            {"kind": type(each.step).__name__, "text": explain(each.step), "undo": each.undo}
+            for each in done
+        ],
+        "refusals": [asdict(each) for each in found.refusals],
+        "notes": list(found.notes),
+        "exit_code": exit_code(found),
+    }

@@ -1,0 +1,26 @@
+"""`doctor`: repairs what can be repaired without guessing, and says what it will not do.
+
+What it promises: `observe` reads only, `plan_doctor` is pure, `apply_steps` does what was shown.
+What it must not know: terminals, Spark.
+"""
+
+from ashore.control.doctor.apply import Done
+from ashore.control.doctor.observe import FormerAt, observe
+from ashore.control.doctor.plan import Diagnosis, explain, plan_doctor
+from ashore.control.doctor.seen import Observations
+from ashore.control.doctor.steps import Refusal, Step
+from ashore.control.doctor.treat import diagnose, treat
+
+__all__ = [
+    "Diagnosis",
+    "Done",
+    "FormerAt",
+    "Observations",
+    "Refusal",
+    "Step",
+    "diagnose",
+    "explain",
+    "observe",
+    "plan_doctor",
+    "treat",
+]

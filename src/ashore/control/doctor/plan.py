@@ -1,0 +1,230 @@
+"""What the doctor would do, and what it will not do.
+
+What it is: `plan_doctor`, from what was seen to steps and refusals.
+What it promises: pure. Nothing is guessed: a step is planned only where what was seen leaves one
+answer; everything else is a refusal that says why and what a person can do.
+What it must not know: storages.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from ashore.control.adopted import adopted_path
+from ashore.control.doctor.adoption import Adoption, plan_adoption
+from ashore.control.doctor.connect_sink import looks_like_connect
+from ashore.control.doctor.seen import Observations, TableSeen, path_below
+from ashore.control.doctor.steps import (
+    ASIDE,
+    JoinAdopted,
+    ListAdopted,
+    MoveAside,
+    Refusal,
+    RegisterTable,
+    Step,
+    WriteSnapshot,
+)
+from ashore.protocol import names
+from ashore.protocol.entries import Join
+from ashore.storage.base import FileStat
+
+_SHOWN = 5  # files that a refusal names
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Steps in their order, what will not be done, and what is worth knowing."""
+
+    steps: tuple[Step, ...]
+    refusals: tuple[Refusal, ...]
+    notes: tuple[str, ...]
+
+
+def plan_doctor(seen: Observations) -> Diagnosis:
+    """Return what can be repaired without guessing, and what cannot."""
+    adoption = plan_adoption(seen)
+    steps: list[Step] = [*_log_steps(seen), *_adoption_steps(seen, adoption)]
+    refusals = [*_log_refusals(seen), *adoption.refusals]
+    for table in seen.tables:
+        if seen.log.fold is None:
+            break  # which files are the job's own only its log can tell
+        refusals += _owner_refusals(seen, table)
+        refusals += _file_refusals(table)
+        if adoption.table != table.table:
+            moved, refused = _plan_strangers(seen, table)
+            steps += moved
+            refusals += refused
+    if seen.has_catalog and seen.log.fold is not None:
+        steps += _registrations(seen, adoption)
+    return Diagnosis(tuple(steps), tuple(refusals), (*adoption.notes, *_log_notes(seen)))
+
+
+# ---- the log
+
+
+def _log_steps(seen: Observations) -> Iterator[Step]:
+    directory = names.log_directory(seen.name)
+    aside = names.join(names.parent(directory), f"{ASIDE}{seen.token}")
+    for path in seen.log.foreign:
+        target = names.join(aside, names.leaf(path))
+        yield MoveAside(path, target, "no writer of the log makes such a name")
+    if seen.log.foreign and seen.log.fold is None:
+        return
+    for number, reason in seen.log.bad_snapshots:
+        path = names.snapshot_path(seen.name, number)
+        if seen.log.fold is not None:
+            target = names.join(aside, names.leaf(path))
+            yield MoveAside(path, target, f"the snapshot is damaged: {reason}")
+    fold = seen.log.fold
+    if seen.log.is_newest_bad and fold is not None and fold.unclosed is None:
+        yield WriteSnapshot(fold.end)
+
+
+def _log_refusals(seen: Observations) -> Iterator[Refusal]:
+    if seen.log.damage:
+        hint = seen.log.hint or "restore the log directory from a backup"
+        yield Refusal("log", seen.log.damage, hint)
+
+
+def _log_notes(seen: Observations) -> Iterator[str]:
+    fold = seen.log.fold
+    if fold is None or fold.unclosed is None:
+        return
+    unclosed = fold.unclosed
+    yield (
+        f"entry {unclosed.number} ({unclosed.body.kind}) is unclosed: start the job, or run "
+        "ashore recover JOB.yaml"
+    )
+    if seen.log.is_newest_bad:
+        yield "no snapshot is written while an entry is unclosed: the job writes the next one"
+
+
+# ---- a former writer
+
+
+def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
+    former = adoption.former
+    if former is None or adoption.refusals:
+        return
+    table = next(each for each in seen.tables if each.table == former.table)
+    aside = names.join(table.path, f"{ASIDE}{seen.token}")
+    for path in former.strays:
+        target = names.join(aside, path_below(path, table.path))
+        yield MoveAside(path, target, f"a failed attempt of the {former.kind} left it")
+    if not table.adopted.issuperset(former.files):
+        path = adopted_path(seen.job, seen.token)
+        yield ListAdopted(path, former.table, former.kind, former.files)
+    if adoption.joined:
+        yield JoinAdopted(adoption.tables, Join(adoption.joined))
+    if former.hides is not None:
+        # Last: until the join stands in the log, what the former writer did must stay readable.
+        target = names.join(aside, names.leaf(former.hides))
+        yield MoveAside(former.hides, target, "with it, Spark sees no file that Ashore lands")
+
+
+# ---- files
+
+
+def _owner_refusals(seen: Observations, table: TableSeen) -> Iterator[Refusal]:
+    if table.owner is not None and table.owner != seen.job:
+        hint = f"give this job another table, or run {table.owner}"
+        yield Refusal(table.table, f"the table belongs to job {table.owner}", hint)
+
+
+def _file_refusals(table: TableSeen) -> Iterator[Refusal]:
+    here = {each.path: each.size for each in table.visible}
+    gone = [file for file in table.logged if not file.is_unclosed and file.path not in here]
+    if gone:
+        text = f"{len(gone)} files that the log lists are gone: {_some(f.path for f in gone)}"
+        hint = "restore them from a backup, or drop the partition on purpose; ashore verify names "
+        yield Refusal(table.table, text, hint + "the records")
+    other = [
+        file for file in table.logged if file.path in here and here[file.path] != file.size_bytes
+    ]
+    if other:
+        text = f"{len(other)} files have other sizes than the log says: "
+        hint = "which is right cannot be told: compare them with a backup"
+        yield Refusal(table.table, text + _some(file.path for file in other), hint)
+
+
+def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], list[Refusal]]:
+    """Judge the files that readers see and that neither the log nor an adoption knows."""
+    strangers = table.strangers
+    if not strangers:
+        return [], []
+    if table.has_spark_metadata:
+        hint = "to go on from there: ashore doctor JOB.yaml --from-spark CHECKPOINT_DIR"
+        text = f"a query of Spark's wrote {len(strangers)} files into the table"
+        return [], [Refusal(table.table, text, hint)]
+    if any(looks_like_connect(names.leaf(each.path)) for each in strangers):
+        hint = f"to go on from there: ashore doctor JOB.yaml --from-connect {table.table}"
+        text = f"a sink of Kafka Connect wrote {len(strangers)} files into the table"
+        return [], [Refusal(table.table, text, hint)]
+    steps: list[Step] = []
+    ours: list[FileStat] = []
+    old: list[FileStat] = []
+    aside = names.join(table.path, f"{ASIDE}{seen.token}")
+    for each in strangers:
+        if names.parse_final(names.leaf(each.path)) is not None:
+            ours.append(each)
+        elif table.owner != seen.job or each.modified_ms < table.claimed_ms:
+            old.append(each)
+        else:
+            target = names.join(aside, path_below(each.path, table.path))
+            why = "nothing of Ashore wrote it, and the table was the job's already"
+            steps.append(MoveAside(each.path, target, why))
+    return steps, [*_refuse_ours(table, ours), *_refuse_old(table, old)]
+
+
+def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
+    if files:
+        text = f"{len(files)} files bear names of Ashore, and no entry lists them: "
+        hint = "was the log restored from an older backup, or is the job running? ashore verify"
+        yield Refusal(table.table, text + _some(each.path for each in files), hint)
+
+
+def _refuse_old(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
+    if files:
+        text = f"{len(files)} files were there before the job took the table: "
+        hint = "they may be data: move them by hand, or give the job a table of its own"
+        yield Refusal(table.table, text + _some(each.path for each in files), hint)
+
+
+# ---- the catalog
+
+
+def _registrations(seen: Observations, adoption: Adoption) -> Iterator[RegisterTable]:
+    former = adoption.former if adoption.former and not adoption.refusals else None
+    for table in seen.tables:
+        partitions = {file.partition for file in table.logged if not file.is_unclosed}
+        own = former.files if former and former.table == table.table else ()
+        for path in (*table.adopted, *own):
+            partitions.add(names.parent(path_below(path, table.path)))
+        partitions.discard("")
+        if partitions and table.owner in (None, seen.job):
+            yield RegisterTable(table.table, tuple(sorted(partitions)))
+
+
+def _some(paths: Iterator[str]) -> str:
+    found = sorted(paths)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more
+
+
+def explain(step: Step) -> str:
+    """Return what a step does, in words."""
+    match step:
+        case MoveAside():
+            return f"move {step.source} aside to {step.target}: {step.why}"
+        case ListAdopted():
+            return f"keep the names of {len(step.files)} files of {step.table}, of the {step.by}"
+        case JoinAdopted():
+            begins = ", ".join(f"{each.key} at {each.first_offset}" for each in step.join.shards)
+            return f"record in the log where landing begins: {begins}"
+        case RegisterTable():
+            count = len(step.partitions)
+            return f"register {count} partitions of {step.table}, those that are not in the catalog"
+        case WriteSnapshot():
+            return f"write a snapshot of the log up to entry {step.end}"
+        case _:
+            assert_never(step)

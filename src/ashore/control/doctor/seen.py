@@ -1,0 +1,122 @@
+"""What the doctor looks at, as values: nothing here is judged yet.
+
+What it is: the log, the tables, the source and a former writer as they were found.
+What it promises: plain values, so that every judgement can be tried without a lake.
+What it must not know: how anything was read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import ShardOffsets
+from ashore.sources.base import StreamInfo, StreamShard
+from ashore.storage.base import FileStat
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSize:
+    """A file that the log lists: where it ought to be, and how long."""
+
+    path: str
+    size_bytes: int
+    partition: str
+    is_unclosed: bool  # the entry that lists it may not have moved it yet
+
+
+@dataclass(frozen=True, slots=True)
+class LogSeen:
+    """A slice's log. `fold` is None where it cannot be folded."""
+
+    fold: Fold | None
+    damage: str = ""
+    hint: str = ""
+    foreign: tuple[str, ...] = ()  # files in its directory that no writer of a log makes
+    bad_snapshots: tuple[tuple[int, str], ...] = ()  # number, what is wrong with it
+    is_newest_bad: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """A table of the job: its files as readers see them, and what the log says of them."""
+
+    table: str
+    path: str
+    owner: str | None
+    claimed_ms: int
+    visible: tuple[FileStat, ...]
+    logged: tuple[LoggedSize, ...]
+    excused: frozenset[str]  # listed once, need not be there
+    adopted: frozenset[str]  # of a former writer, taken over before
+    has_spark_metadata: bool
+
+    @property
+    def strangers(self) -> list[FileStat]:
+        """The visible files that neither the log nor an adoption accounts for."""
+        known = {each.path for each in self.logged} | self.excused | self.adopted
+        return [each for each in self.visible if each.path not in known]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """What the job file makes of a topic."""
+
+    table: str
+    side_tables: tuple[str, ...]
+    format: str
+    partition_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSeen:
+    """What a query of Spark's left: its checkpoint, and the log of its file sink."""
+
+    checkpoint: str
+    lake_path: str  # path of the lake's address, which the sink's names begin with
+    table: str | None  # whose directory holds `_spark_metadata`; None: no table of the job
+    sources: int
+    has_state: bool
+    offsets: Mapping[int, bytes]
+    commits: frozenset[int]
+    sink: Mapping[str, bytes]  # by file name: `7`, `9.compact`
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSeen:
+    """What a sink of Kafka Connect left: the names of its files, and how many rows they hold."""
+
+    table: str
+    rows: Mapping[str, int | None]  # by path; None: a format that cannot be counted
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """What the source says of the topics that are to be adopted."""
+
+    name: str
+    streams: Mapping[str, StreamInfo] = field(default_factory=dict)
+    offsets: Mapping[StreamShard, ShardOffsets] = field(default_factory=dict)
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """All that a plan is made of."""
+
+    job: str
+    name: SliceName
+    token: str  # of the directories that things are moved aside to; used once
+    log: LogSeen
+    tables: tuple[TableSeen, ...]
+    topics: Mapping[str, TopicSeen]
+    source: SourceSeen
+    skips_gaps: bool
+    has_catalog: bool
+    former: SparkSeen | ConnectSeen | None = None
+
+
+def path_below(path: str, directory: str) -> str:
+    """Return `path` relative to `directory`, which it is in."""
+    return str(PurePosixPath(path).relative_to(directory))

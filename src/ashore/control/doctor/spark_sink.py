@@ -1,0 +1,262 @@
+"""What a query of Spark's with a file sink left: its checkpoint, and `_spark_metadata`.
+
+What it is: the reading of a few small text files, and `judge_spark`, which says how far the query
+came.
+What it promises: the sink's own log decides. A batch that stands in `_spark_metadata` is readable,
+also where the query was killed before `commits` had it; one that does not is not, whatever files it
+left. Anything that does not fit together is Unclear.
+What it must not know: Spark itself, Ashore's log.
+
+A query writes, in this order: `offsets/N`, the data files, `_spark_metadata/N`, `commits/N`.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from ashore.control.doctor.former import Former, Unclear
+from ashore.control.doctor.seen import SparkSeen, TableSeen
+from ashore.protocol import names
+from ashore.sources.base import StreamShard
+from ashore.storage.base import FileStat, Storage
+
+SINK_LOG = "_spark_metadata"
+_VERSION = "v1"
+_BATCH = re.compile(r"0|[1-9][0-9]*")
+_COMPACT = re.compile(r"(0|[1-9][0-9]*)\.compact")
+_PART = re.compile(r"part-[0-9]+-[0-9a-f-]{36}[-.].*")
+_SAME_TIME_MS = 2_000  # some storages keep whole seconds
+_NOTE = "do not start the query again: it would write into the table what Ashore lands"
+_NOT_ITS = "is this the checkpoint of the query that wrote the table?"
+
+
+@dataclass(frozen=True, slots=True)
+class _SinkFile:
+    """A file as the sink's log names it."""
+
+    path: str
+    modified_ms: int
+    batch: int
+
+
+def read_checkpoint(checkpoint: Storage) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
+    """Return offsets by batch, committed batches, the number of sources, whether it has state."""
+    offsets = {
+        int(names.leaf(found.path)): checkpoint.read(found.path)
+        for found in checkpoint.list("offsets")
+        if _BATCH.fullmatch(names.leaf(found.path))
+    }
+    commits = frozenset(
+        int(names.leaf(found.path))
+        for found in checkpoint.list("commits")
+        if _BATCH.fullmatch(names.leaf(found.path))
+    )
+    sources = sum(1 for found in checkpoint.list("sources") if found.is_directory)
+    return offsets, commits, sources, bool(checkpoint.list("state"))
+
+
+def read_sink_log(storage: Storage, table_path: str) -> dict[str, bytes]:
+    """Return the files of a table's `_spark_metadata` that count: the newest whole one, and on."""
+    directory = names.join(table_path, SINK_LOG)
+    found = [names.leaf(each.path) for each in storage.list(directory)]
+    compacts = [int(match[1]) for name in found if (match := _COMPACT.fullmatch(name))]
+    newest = max(compacts, default=-1)
+    wanted = [name for name in found if _BATCH.fullmatch(name) and int(name) > newest]
+    if compacts:
+        wanted.append(f"{newest}.compact")
+    return {name: storage.read(names.join(directory, name)) for name in wanted}
+
+
+def topics_of(offsets: Mapping[int, bytes]) -> frozenset[str]:
+    """Return the topics that the newest offsets name; none where they cannot be read."""
+    if not offsets:
+        return frozenset()
+    try:
+        newest = _parse_offsets(offsets[max(offsets)], "offsets")
+    except Unclear:
+        return frozenset()
+    return frozenset(shard.stream for shard in newest)
+
+
+def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
+    """Say how far the query came. Raises Unclear."""
+    table = next((each for each in tables if each.table == seen.table), None)
+    if table is None:
+        raise Unclear(
+            f"no table of the job has a {SINK_LOG}",
+            "the query's directory must be <lake>/<database>.db/<table> of the job file; if it was "
+            "adopted already, there is nothing left to do",
+        )
+    if not seen.offsets:
+        raise Unclear(f"{seen.checkpoint} holds no offsets", "name the checkpoint of the query")
+    if seen.has_state:
+        raise Unclear(
+            "the query keeps state: rows may be held back there that no file has yet",
+            "land its result with a query of its own; only queries without state can be followed",
+        )
+    if seen.sources > 1:
+        raise Unclear(
+            f"the query reads {seen.sources} sources", "only queries of one Kafka source are known"
+        )
+    last = _last_batch(seen)
+    named = _named_files(seen, table)
+    next_of = _parse_offsets(seen.offsets[last], f"offsets/{last}")
+    _require_last_files(table, named, last)
+    strays = _find_strays(table, named)
+    here = {each.path for each in table.visible}
+    files = tuple(sorted(path for path in named if path in here))
+    gone = len(named) - len(files)
+    notes = [f"the query's last readable batch is {last}", _NOTE]
+    if last not in seen.commits:
+        notes.append(f"batch {last} is in {SINK_LOG}, though the query was stopped before its end")
+    if max(seen.offsets) > last:
+        notes.append(f"batch {max(seen.offsets)} was begun and never readable: it is landed anew")
+    if gone:
+        notes.append(f"{gone} files that {SINK_LOG} names are not there any more")
+    hides = names.join(table.path, SINK_LOG)
+    return Former("Spark query", table.table, next_of, files, strays, hides, tuple(notes))
+
+
+def _last_batch(seen: SparkSeen) -> int:
+    """Return the last batch that is readable."""
+    compacts = [int(match[1]) for name in seen.sink if (match := _COMPACT.fullmatch(name))]
+    first = max(compacts, default=-1)
+    batches = sorted(int(name) for name in seen.sink if _BATCH.fullmatch(name))
+    if batches != list(range(first + 1, first + 1 + len(batches))):
+        missing = sorted(set(range(first + 1, max(batches))) - set(batches))
+        raise Unclear(
+            f"{SINK_LOG} has no batch {missing[0]}, and later ones",
+            "restore it from a backup: without it nobody knows which files are readable",
+        )
+    last = max(batches, default=first)
+    committed = max(seen.commits, default=-1)
+    if last < 0:
+        raise Unclear(
+            "the query never finished a batch",
+            "there is nothing to adopt: say in `first_start` where landing begins",
+        )
+    if committed > last:
+        raise Unclear(
+            f"batch {committed} is committed in the checkpoint, {SINK_LOG} ends at {last}", _NOT_ITS
+        )
+    if last > committed + 1 or max(seen.offsets) > last + 1 or last not in seen.offsets:
+        raise Unclear(
+            f"{SINK_LOG} ends at batch {last}; the checkpoint has commits up to {committed}, "
+            f"offsets up to {max(seen.offsets)}",
+            _NOT_ITS,
+        )
+    return last
+
+
+def _parse_offsets(data: bytes, place: str) -> dict[StreamShard, int]:
+    """Return the end of a batch. Raises Unclear."""
+    lines = _lines(data, place)
+    if len(lines) != 3:  # the version, the batch's settings, one line a source
+        raise Unclear(f"{place} names {len(lines) - 2} sources", "one Kafka source is known")
+    document = _parse_json(lines[2], place)
+    if not isinstance(document, dict) or not document:
+        raise Unclear(f"{place} holds no offsets of Kafka", "the query reads something else")
+    found: dict[StreamShard, int] = {}
+    for topic, partitions in document.items():
+        if not isinstance(partitions, dict):
+            raise Unclear(f"{place} holds no offsets of Kafka", "the query reads something else")
+        for partition, offset in partitions.items():
+            if type(offset) is not int or offset < 0 or not _BATCH.fullmatch(partition):
+                raise Unclear(f"{place} says {offset!r} of {topic}/{partition}", _NOT_ITS)
+            found[StreamShard(topic, partition)] = offset
+    return found
+
+
+def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:
+    """Return the files that the sink's log names, by their path in the lake."""
+    root = f"{seen.lake_path.rstrip('/')}/"
+    found: dict[str, _SinkFile] = {}
+    for name in sorted(seen.sink, key=lambda each: int(each.removesuffix(".compact"))):
+        place = f"{SINK_LOG}/{name}"
+        for line in _lines(seen.sink[name], place)[1:]:
+            document = _parse_json(line, place)
+            if not isinstance(document, dict):
+                raise Unclear(f"{place} holds a line that names no file", "restore it")
+            path = unquote(urlsplit(str(document.get("path"))).path)
+            inside = path.removeprefix(root)
+            if inside == path or not inside.startswith(f"{table.path}/"):
+                raise Unclear(
+                    f"{place} names {path}, which is not in {root}{table.path}",
+                    "was the table copied or moved since? Adopt it where the query wrote it",
+                )
+            modified = document.get("modificationTime")
+            batch = int(name.removesuffix(".compact"))
+            if document.get("action", "add") == "delete":
+                found.pop(inside, None)
+            else:
+                time_ms = modified if isinstance(modified, int) else 0
+                found[inside] = _SinkFile(inside, time_ms, batch)
+    return found
+
+
+def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: int) -> None:
+    """Raise Unclear where a file of the last batch is gone: nobody removes the newest on purpose.
+
+    The last batch may stand in a compact file; then all files that it names are asked for.
+    """
+    here = {each.path for each in table.visible}
+    gone = sorted(each.path for each in named.values() if each.batch == last) if named else []
+    gone = [path for path in gone if path not in here]
+    if gone:
+        raise Unclear(
+            f"{len(gone)} files of the query's last batch are not there: {gone[0]}",
+            "restore them, or land into a table of its own, from a time before (`first_start`)",
+        )
+
+
+def _find_strays(table: TableSeen, named: Mapping[str, _SinkFile]) -> tuple[str, ...]:
+    """Return the files of failed attempts. Raises Unclear where that cannot be told.
+
+    A sink with a `retention` forgets its oldest files, which hold rows: a file that it does not
+    name was a failed attempt only if it is younger than one that it does name.
+    """
+    unnamed = [
+        each
+        for each in table.strangers
+        if each.path not in named and names.parse_final(names.leaf(each.path)) is None
+    ]
+    if not unnamed:
+        return ()
+    here = [each for each in table.visible if each.path in named]
+    was_copied = any(
+        abs(each.modified_ms - named[each.path].modified_ms) > _SAME_TIME_MS for each in here
+    )
+    oldest_ms = min((each.modified_ms for each in here), default=None)
+    for each in unnamed:
+        if not _is_failed_attempt(each, None if was_copied else oldest_ms):
+            raise Unclear(
+                f"{SINK_LOG} does not name {each.path}, and nothing shows that an attempt left it: "
+                "the sink may have forgotten it (`retention`), or somebody else wrote it",
+                "move it out of the table, or into a table of its own, by hand",
+            )
+    return tuple(each.path for each in unnamed)
+
+
+def _is_failed_attempt(found: FileStat, oldest_ms: int | None) -> bool:
+    is_part = _PART.fullmatch(names.leaf(found.path)) is not None
+    return is_part and oldest_ms is not None and found.modified_ms >= oldest_ms
+
+
+def _lines(data: bytes, place: str) -> list[str]:
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError:
+        raise Unclear(f"{place} is not text", "restore it") from None
+    if not lines or lines[0] != _VERSION:
+        found = lines[0][:20] if lines else "nothing"
+        raise Unclear(f"{place} begins with {found!r}, {_VERSION} is known", _NOT_ITS)
+    return lines
+
+
+def _parse_json(line: str, place: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise Unclear(f"{place} holds a line that is not JSON", "restore it") from None
