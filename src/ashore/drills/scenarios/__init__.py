@@ -4,6 +4,7 @@ from ashore.drills.drill import Drill
 from ashore.drills.scenarios import (
     broker_restart,
     clock_jump,
+    cluster_gone,
     delete_before_write,
     disk_full,
     kill_driver,
@@ -21,6 +22,7 @@ from ashore.drills.scenarios import (
 SCENARIOS: tuple[Drill, ...] = (
     kill_driver.DRILL,
     kill_executor.DRILL,
+    cluster_gone.DRILL,
     zombie_writer.DRILL,
     lost_answers.DRILL,
     late_effects.DRILL,

@@ -1,0 +1,112 @@
+"""A rack burned: master, workers, and the machine of the driver with all that it had on its disk.
+
+A batch had been prepared, and not all of its files moved. There is no checkpoint to look for. The
+same job file, copied to another directory of another cluster, goes on from the log on the lake.
+"""
+
+import random
+import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from ashore.control.jobs import plan_recover
+from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.faults import Happens, Kill, Moment
+from ashore.drills.sites.machines import Machines
+from ashore.drills.sites.real import RealSite
+from ashore.drills.sites.site import NAME, Site, SiteOptions
+from ashore.drills.stage import Stage
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Prepare
+from ashore.protocol.plan_commit import MoveFile
+
+BATCHES = 3
+WORKERS = 1
+KIND = "cluster gone"
+
+
+def plan(_dice: random.Random, length: Length) -> Schedule:
+    """Lose everything once in each round, when one of its batches is prepared and not closed."""
+    return tuple(
+        Planned(index, KIND, "move", 1 + index % (BATCHES - 1)) for index in range(length.rounds)
+    )
+
+
+def play(stage: Stage) -> None:
+    """Land on one cluster after another; only the lake and the broker stay."""
+    options = SiteOptions(
+        batch_records=max(1, stage.length.records // BATCHES),
+        table={"partition_by": ["text"]},  # a file a record: moving takes its time
+    )
+    site = stage.site(options)
+    with ExitStack() as stack:
+        clusters = _Clusters(stack, stage.length.rounds) if isinstance(site, RealSite) else None
+        for planned in stage.schedule:
+            site.produce(stage.length.records)
+            at = Moment(planned.place, planned.number)
+            if clusters is None or not isinstance(site, RealSite):
+                site.live(Kill(at))
+            else:
+                machines = clusters.take()
+                with machines.used_by(site):
+                    site.live(Kill(at), Happens(at, KIND, machines.destroy))
+            _look(stage, site)
+        if clusters is not None and isinstance(site, RealSite):
+            stack.enter_context(clusters.take().used_by(site))
+        stage.drain(site)
+
+
+class _Clusters:
+    """One cluster after another: while one is at work, the next is started elsewhere."""
+
+    def __init__(self, stack: ExitStack, losses: int) -> None:
+        self._stack = stack
+        self._losses_left = losses
+        self._pool = stack.enter_context(ThreadPoolExecutor(1))
+        self._next = self._start()
+
+    def take(self) -> Machines:
+        """Return a cluster that is up."""
+        machines = self._next.result()
+        if self._losses_left:
+            self._losses_left -= 1
+            self._next = self._start()
+        return machines
+
+    def _start(self) -> Future[Machines]:
+        directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ashore-drill-"))
+        return self._pool.submit(self._stack.enter_context, Machines(Path(directory), WORKERS))
+
+
+def _look(stage: Stage, site: Site) -> None:
+    """Note how far the moves were when everything was lost."""
+    with site.opened() as opened:
+        unclosed = read_log(opened.storage, NAME).unclosed
+        is_prepared = unclosed is not None and isinstance(unclosed.body, Prepare)
+        moves = [step for step in plan_recover(opened) if isinstance(step, MoveFile)]
+        left = sum(opened.storage.stat(step.place.pending) is not None for step in moves)
+        stage.require_proof(is_prepared and left > 0, "nothing was left to move")
+        stage.notes.append(f"{left} of {len(moves)} prepared files were not yet moved")
+
+
+DRILL = Drill(
+    name="cluster-gone",
+    title="Cluster and driver are destroyed between prepare and move",
+    shows="any machine that sees the lake goes on, from another directory of another cluster",
+    short=Length(
+        rounds=1,
+        records=900,
+        text="one cluster after another, 900 records; at length four are lost",
+        is_real=True,
+    ),
+    long=Length(
+        rounds=4,
+        records=3_000,
+        text="4 clusters are lost, 3,000 records each",
+        is_real=True,
+        rounds_per_minute=1,
+    ),
+    plan=plan,
+    play=play,
+)
