@@ -16,6 +16,7 @@ from ashore.drills.scenarios import (
     replay_budget,
     slow_storage,
     storage_nodes_down,
+    upgrade,
     zombie_writer,
 )
 
@@ -34,6 +35,7 @@ SCENARIOS: tuple[Drill, ...] = (
     clock_jump.DRILL,
     broker_restart.DRILL,
     poison_records.DRILL,
+    upgrade.DRILL,
     replay_budget.DRILL,
 )
 

@@ -1,0 +1,38 @@
+"""The lake that stands for an earlier release: it is never written again, and any can be made."""
+
+import hashlib
+from importlib.resources import files
+
+import pytest
+from tools.old_lakes import leave_lake
+
+from ashore.drills.old_lake import OPTIONS, load_old_lake
+from ashore.drills.recorder import Recorder
+from ashore.drills.sites.memory import MemorySite
+from ashore.testing import FakeClock
+
+DIGESTS = {1: "118aaefcda45571729ae3e7a56ba9f08499c0c3b2589a1c3a38b21ba0365be96"}
+
+
+@pytest.mark.parametrize("format_version", DIGESTS)
+def test_an_old_lake_stays_what_it_is(format_version: int) -> None:
+    path = files("ashore.drills").joinpath("lakes", f"format-{format_version}.json")
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == DIGESTS[format_version]
+    assert load_old_lake(format_version).format_version == format_version
+
+
+def test_the_lake_of_this_release_is_left_in_the_midst_of_moves() -> None:
+    lake, old = leave_lake(), load_old_lake(1)
+    assert len([path for path in lake.files if path.endswith(".in-progress")]) == 5
+    assert [path for path in lake.files if "/log/" in path] == [
+        path for path in old.files if "/log/" in path
+    ]
+
+
+def test_an_old_lake_is_finished() -> None:
+    clock = FakeClock()
+    site = MemorySite(7, OPTIONS, clock, Recorder(clock, lambda _snapshot: None))
+    load_old_lake(1).put(site)
+    assert site.landed() == 24
+    assert site.live().code == 0
+    assert site.landed() == 36
