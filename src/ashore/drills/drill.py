@@ -26,6 +26,7 @@ class Length:
     text: str  # for people; of a short form also what it scales down
     is_real: bool = False  # real servers and processes; else memory and a simulated clock
     rounds_per_minute: float = 1.0
+    outage_s: float = 3.0  # how long a server stays away, where a drill leaves that open
     option: str = ""  # how the command line asks for it
 
     def for_minutes(self, minutes: float) -> "Length":

@@ -21,7 +21,14 @@ from ashore.errors import ServiceError
 from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
 from ashore.services.hdfs_audit import AuditEntry, parse_line
-from ashore.services.hdfs_ha import NameNodeState, Role, load_state, server_user, transition
+from ashore.services.hdfs_ha import (
+    NameNodeState,
+    Role,
+    load_state,
+    set_space_quota,
+    transition,
+)
+from ashore.services.hdfs_rpc import server_user
 from ashore.services.jars import Progress, class_path
 from ashore.services.java import find_java
 from ashore.services.notes import read_note, write_note
@@ -256,6 +263,16 @@ class Hdfs:
             lambda log: REGISTERED in log,
             ports=(self._ports().datanodes[index],),
         )
+
+    def set_space_quota(self, path: str, size_bytes: int | None) -> None:
+        """Let a directory take so many bytes, replicas counted; None: any number.
+
+        A block is counted whole while it is written. Raises ServiceError.
+        """
+        active = self.active()
+        if active is None:
+            raise ServiceError("no NameNode is active", hint="switch to one first")
+        set_space_quota(self._ports().namenodes[active].rpc, path, size_bytes)
 
     def audit_entries(self, since_ms: int = 0) -> list[AuditEntry]:
         """Return what the NameNodes answered from `since_ms` on (wall time), in that order."""

@@ -12,11 +12,12 @@ from ashore.drills.faults.full import _FullWriter
 from ashore.drills.faults.late_delete import LateDeletes
 from ashore.drills.sites.site import NAME
 from ashore.drills.sites.tasks import TaskRunner
-from ashore.errors import BatchFailed, PathMissing, StorageError
+from ashore.errors import AnswerUnknown, BatchFailed, CatalogError, PathMissing, StorageError
 from ashore.landing import committer, slice_loop
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
+from ashore.landing.registrar import Registrar
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
@@ -24,6 +25,7 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.storage.base import FileWriter, Storage
 from ashore.storage.memory import MemoryStorage
+from ashore.testing.faults import _FaultyWriter
 
 Patch = pytest.MonkeyPatch
 
@@ -155,6 +157,42 @@ def read_late_by_the_clock(patch: Patch) -> None:
     patch.setattr(slice_loop, "plan_batch", naive)
 
 
+def take_silence_for_a_move(patch: Patch) -> None:
+    """A move that no NameNode answers is taken for done."""
+
+    def trusting(
+        storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+    ) -> Moved:
+        for place in places:
+            with suppress(AnswerUnknown):
+                storage.move(place.pending, place.final)
+        return Moved(len(places), 0)
+
+    patch.setattr(committer, "move_files", trusting)
+
+
+def take_half_a_file_for_a_file(patch: Patch) -> None:
+    """What the nodes that are gone did not take is not missed."""
+    call = _FaultyWriter._call
+
+    def blind(self: _FaultyWriter, kind: str, effect: Callable[[], object]) -> None:
+        with suppress(StorageError):
+            call(self, kind, effect)
+
+    patch.setattr(_FaultyWriter, "_call", blind)
+
+
+def forget_what_is_owed(patch: Patch) -> None:
+    """A registration that the metastore did not take is taken for done."""
+    register = Registrar.register
+
+    def forgetful(self: Registrar, table: str, partitions: Sequence[str]) -> None:
+        with suppress(CatalogError):
+            register(self, table, partitions)
+
+    patch.setattr(Registrar, "register", forgetful)
+
+
 # What only one drill is for.
 OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
@@ -163,6 +201,9 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "forget a task that failed": ("kill-executor", forget_a_task_that_failed),
     "take a failure for success": ("disk-full", take_a_failure_for_success),
     "let now go back": ("clock-jump", read_late_by_the_clock),
+    "take silence for a move": ("namenode-failover", take_silence_for_a_move),
+    "take half a file for a file": ("storage-nodes-down", take_half_a_file_for_a_file),
+    "forget what is owed": ("metastore-outage", forget_what_is_owed),
 }
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {

@@ -10,6 +10,8 @@ from ashore.control.verify import verify_job
 from ashore.drills import SCENARIOS, Length, Order, Planned, run_drill
 from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
 from ashore.drills.checkers.progress import longest_stall_s
+from ashore.drills.checkers.registered import check_registered
+from ashore.drills.checkers.same_tables import compare_rows, read_registered
 from ashore.drills.drill import Sample, Timeline
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.recorder import Recorder
@@ -146,3 +148,53 @@ def test_every_form_of_poison_is_no_row(record: int) -> None:
     good, bad = workload.value(0, record + 1), workload.value(0, record)
     decoded = make_decoder("json", parse_ddl(SCHEMA)).decode(pa.array([good, bad], pa.binary()))
     assert [row.index for row in decoded.bad] == [1]
+
+
+def make_registered(**options: object) -> MemorySite:
+    clock = FakeClock()
+    asked = SiteOptions(has_metastore=True, countries_every=20, **options)  # type: ignore[arg-type]
+    site = MemorySite(5, asked, clock, Recorder(clock, lambda _snapshot: None))
+    if asked.twin_of is None:
+        site.produce(60)
+    assert site.live().code == 0
+    return site
+
+
+def locations(site: MemorySite) -> dict[str, str]:
+    return dict(site.registered() or {})
+
+
+def test_every_partition_with_files_is_to_be_registered() -> None:
+    site = make_registered()
+    known = locations(site)
+    assert len(known) == 9
+    assert check_registered(site.machine, TABLE, known) == []
+    (forgotten, path), *_ = known.items()
+    rest = {key: each for key, each in known.items() if key != forgotten}
+    (problem,) = check_registered(site.machine, TABLE, rest)
+    assert problem == f"not registered: 1 partitions of {TABLE} ({path})"
+    (problem,) = check_registered(site.machine, TABLE, {**known, "XX": "ods.db/clicks/country=XX"})
+    assert problem.startswith("registered without files: 1 partitions")
+
+
+def test_twins_are_compared_row_by_row() -> None:
+    first = make_registered()
+    second = make_registered(twin_of=first)
+    tested = read_registered(first.machine, locations(first))
+    control = read_registered(second.machine, locations(second))
+    assert tested.total() == control.total() == 60
+    assert compare_rows(tested, control) == []
+    row = next(iter(tested))
+    changed = tested - Counter([row]) + Counter([(*row[:-1], ("ts", 0))])
+    assert [each[:27] for each in compare_rows(changed, control)] == [
+        "1 rows of the control group",
+        "1 rows are not those of the",
+    ]
+    twice = compare_rows(tested + Counter([row]), control)
+    assert [each[:27] for each in twice] == ["1 rows are not those of the"]
+
+
+def test_a_twin_that_is_not_registered_has_no_rows() -> None:
+    site = make_registered()
+    _forgotten, *rest = locations(site).items()
+    assert read_registered(site.machine, dict(rest)).total() < 60

@@ -3,7 +3,8 @@
 What it is: `Outages`, which knows by the drill's clock what is out, and `OutageStorage`, which one
 process of the job calls meanwhile.
 What it promises: nothing is written without DataNodes, or beyond a quota. A call that no NameNode
-answers may be on its way: it is applied once there is one again. Of a switch one answer is lost.
+answers is on its way, and applied once there is one again, but where that was killed. Of a switch
+one answer is lost.
 What it must not know: what the calls are for.
 """
 
@@ -19,12 +20,13 @@ from ashore.testing.faults import CATALOG_CALLS
 
 T = TypeVar("T")
 
-WRITING = frozenset({"create", "open_write", "write", "close"})
+WRITING = frozenset({"create", "write", "close"})  # a NameNode alone can begin a file
 READING = frozenset({"stat", "list", "read"})
-NO_NODE_TO_WRITE = frozenset({Out.STORAGE_NODES, Out.QUOTA})
+NO_PLACE = frozenset({Out.STORAGE_NODES, Out.QUOTA})
 NO_NAMENODE = frozenset(
     {Out.NAMENODES, Out.NAMENODE_KILLED, Out.NAMENODE_FROZEN, Out.NAMENODE_CUT_OFF}
 )
+DEAD = frozenset({Out.NAMENODE_KILLED})  # what was on its way there is gone
 CALLS_LATER = 4  # what was on its way arrives so many calls after the outage
 
 
@@ -80,12 +82,15 @@ class OutageStorage(FaultyStorage):
             if self._outages.has(frozenset({Out.METASTORE})):
                 raise StorageError(f"{what}: nobody answers")
             return super().apply(asked, effect, late)
-        if kind in WRITING and self._outages.has(NO_NODE_TO_WRITE):
+        if kind in WRITING and self._outages.has(NO_PLACE):
             raise StorageError(f"{what}: there is no place to write to")
+        if kind == "read" and self._outages.has(frozenset({Out.STORAGE_NODES})):
+            raise NotApplied(f"{what}: no DataNode has it")
         if self._outages.has(NO_NAMENODE):
             if kind in READING:
                 raise NotApplied(f"{what}: no NameNode answers")
-            self.pending.add(LateEffect(1, after=CALLS_LATER), late or effect)
+            if not self._outages.has(DEAD):
+                self.pending.add(LateEffect(1, after=CALLS_LATER), late or effect)
             raise AnswerUnknown(f"{what}: no NameNode answers")
         answer = super().apply(asked, effect, late)
         if kind not in READING and self._outages.loses_answer():

@@ -11,12 +11,15 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from ashore.base.clock import SystemClock
 from ashore.drills.faults.outage import Out, Outage
 from ashore.drills.recorder import Recorder
-from ashore.errors import fail
+from ashore.errors import ServiceError, fail
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 
+CLOCK = SystemClock()
+AWAKE_S = 1.0
 Mend = Callable[[], object]
 Break = Callable[[], Mend]
 
@@ -32,9 +35,10 @@ class RealOutages:
         self._ending = threading.Event()
 
     def begin(self, outage: Outage) -> None:
-        """Break it now. Raises ServiceError."""
+        """Break it, once what was broken before is back. Raises ServiceError."""
         if outage.out not in self._breaks:
             fail(f"no server of this site can be broken so: {outage.out}")
+        self.wait()
         self.mend_later(outage.kind, outage.seconds, self._breaks[outage.out]())
 
     def mend_later(self, what: str, after_s: float, mend: Mend) -> None:
@@ -69,7 +73,8 @@ class RealOutages:
 def storage_breaks(hdfs: Hdfs) -> dict[Out, Break]:
     """Return what can be done to the servers of an HDFS, each with what undoes it."""
     nodes = range(hdfs.options.datanodes)
-    return {
+    pairs = _namenode_breaks(hdfs) if hdfs.options.namenodes > 1 else {}
+    return pairs | {
         Out.STORAGE_NODE: lambda: _stop_datanodes(hdfs, nodes[:1]),
         Out.STORAGE_NODES: lambda: _stop_datanodes(hdfs, nodes),
     }
@@ -83,6 +88,72 @@ def metastore_breaks(hive: Hive) -> dict[Out, Break]:
         return hive.start
 
     return {Out.METASTORE: kill}
+
+
+def quota_break(hdfs: Hdfs, directory: str) -> Break:
+    """Return what uses up a directory's space quota, which is lifted afterwards."""
+
+    def use_up() -> Mend:
+        hdfs.set_space_quota(directory, 1)
+        return lambda: hdfs.set_space_quota(directory, None)
+
+    return use_up
+
+
+def _namenode_breaks(hdfs: Hdfs) -> dict[Out, Break]:
+    """Return what can be done to two NameNodes."""
+
+    def switch() -> Mend:
+        hdfs.switch()
+        return lambda: None
+
+    def kill() -> Mend:
+        active = _active(hdfs)
+        hdfs.kill_namenode(active)
+        return lambda: _replace(hdfs, active)
+
+    def freeze() -> Mend:
+        active = _active(hdfs)
+        hdfs.freeze_namenode(active)
+        return lambda: _replace_frozen(hdfs, active)
+
+    def cut_off() -> Mend:
+        active = _active(hdfs)
+        hdfs.black_hole(active)
+        return lambda: hdfs.restore(active)  # what hung there arrives, and it is still active
+
+    def cut_off_both() -> Mend:
+        _all(hdfs.black_hole, (0, 1))
+        return lambda: _all(hdfs.restore, (0, 1))
+
+    return {
+        Out.SWITCH: switch,
+        Out.NAMENODE_KILLED: kill,
+        Out.NAMENODE_FROZEN: freeze,
+        Out.NAMENODE_CUT_OFF: cut_off,
+        Out.NAMENODES: cut_off_both,
+    }
+
+
+def _active(hdfs: Hdfs) -> int:
+    active = hdfs.active()
+    if active is None:
+        raise ServiceError("no NameNode is active", hint="was the last outage mended?")
+    return active
+
+
+def _replace(hdfs: Hdfs, killed: int) -> None:
+    hdfs.switch(1 - killed)
+    hdfs.start_namenode(killed)
+
+
+def _replace_frozen(hdfs: Hdfs, frozen: int) -> None:
+    """Go on with the other one; the first is woken, believes to be active, and is then killed."""
+    hdfs.switch(1 - frozen)
+    hdfs.thaw_namenode(frozen)
+    CLOCK.sleep(AWAKE_S)
+    hdfs.kill_namenode(frozen)
+    hdfs.start_namenode(frozen)
 
 
 def _stop_datanodes(hdfs: Hdfs, nodes: Sequence[int]) -> Mend:
