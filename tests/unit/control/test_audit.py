@@ -1,15 +1,25 @@
 """The auditor: each kind of finding is raised in the interval that can see it, and cleared."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.control.lakes import CLICKS_0, Lake, fill, make_lake
+from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, make_lake
 
+from ashore.control.adopted import adopted_path, write_adopted
 from ashore.control.audit import Auditor, Pace, Report, audit_once, follow
 from ashore.control.verify import ProblemKind
 from ashore.errors import StorageError
 from ashore.protocol import names
-from ashore.protocol.entries import Commit, Skip
+from ashore.protocol.entries import (
+    Commit,
+    Entry,
+    Prepare,
+    Reland,
+    Retire,
+    RetiredPartition,
+    Skip,
+)
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.storage.base import FileStat
 from ashore.storage.memory import MemoryStorage
@@ -26,12 +36,19 @@ class Gate:
     def __init__(self, storage: MemoryStorage) -> None:
         self._storage = storage
 
+        self.closed_for: str | None = None
+        self.before_table: Callable[[], None] | None = None
+
     def _inside(self) -> MemoryStorage:
         if not self.is_open:
             raise StorageError("nobody is there")
         return self._storage
 
     def list(self, directory: str) -> list[FileStat]:
+        if directory == self.closed_for:
+            raise StorageError("nobody is there")
+        if directory.startswith("ods.db/") and self.before_table is not None:
+            self.before_table()
         return self._inside().list(directory)
 
     def stat(self, path: str) -> FileStat | None:
@@ -182,6 +199,16 @@ def test_a_foreign_file_is_raised_and_cleared(lake: Lake, watch: Watch):
     assert cleared(watch.tick()) == [ProblemKind.FILE_FOREIGN]
 
 
+def test_an_adopted_file_is_no_stranger(lake: Lake, watch: Watch):
+    path = "ods.db/clicks/date=2026-11-20/part-0.parquet"
+    lake.storage.create(path, b"x")
+    lake.storage.create(adopted_path("clicks", "0" * 16), write_adopted(TABLE, "Spark", (path,)))
+    assert watch.tick().findings == ()
+    lake.storage.create(adopted_path("clicks", "1" * 16), b"not a list")
+    lake.storage.create(path + "2", b"x")
+    assert raised(watch.tick()) == [ProblemKind.FILE_FOREIGN, ProblemKind.LOG_DAMAGED]
+
+
 def test_an_unlisted_file_of_ours_is_raised(lake: Lake, watch: Watch):
     path = lake.final(lake.entries[2]).replace("a-main-1-0-", "a-main-1-9-")
     lake.storage.create(path, b"x")
@@ -233,6 +260,117 @@ def test_skipped_offsets_are_accounted_for(lake: Lake, watch: Watch):
     lake.append(Skip(skipped, None, (), (), "me", "retention"))
     lake.land({lake.key(0): (104, 110)})
     assert watch.tick().findings == ()
+
+
+def test_counts_that_do_not_add_up_stay_a_finding(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 5)
+    body = lake.land({lake.key(0): (100, 105)}).body
+    assert isinstance(body, Prepare)
+    wrong = replace(body.shards[0], filtered=1)
+    lake.rewrite(replace(body, shards=(wrong,)))
+    assert raised(watch.tick()) == [ProblemKind.COUNTS]
+    assert watch.tick().findings[0].problem.kind is ProblemKind.COUNTS
+
+
+def test_a_lost_file_is_a_loss_until_it_is_back(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 2)
+    entry = lake.land({lake.key(0): (100, 102)})
+    path = lake.final(entry)
+    data = lake.storage.read(path)
+    lake.storage.delete(path)
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.FILE_MISSING, ProblemKind.LOST]
+    assert report.gauge.unaccounted == 1
+    lake.append(Commit("idle"))
+    assert watch.tick().gauge.unaccounted == 1  # it is not counted twice
+    lake.storage.create(path, data)
+    report = watch.tick()
+    assert (report.findings, report.gauge.unaccounted) == ((), 0)
+
+
+def test_a_lost_file_that_is_given_up_is_no_finding_any_more(lake: Lake, watch: Watch):
+    entry = lose(lake)
+    assert raised(watch.tick()) == [ProblemKind.FILE_MISSING, ProblemKind.LOST]
+    lake.open()
+    lost = lake.files(entry)[0][0].unique
+    lake.append(Skip((), entry.number, (lost,), ((lake.key(0), 2),), "me", "gone"))
+    report = watch.tick()
+    assert (report.findings, report.gauge.unaccounted) == ((), 0)
+    assert audit_once(lake.opened()).exit_code == 0
+
+
+@pytest.mark.parametrize("is_seen_lost", [True, False])
+def test_a_lost_file_that_is_landed_again_is_no_finding_any_more(
+    lake: Lake, watch: Watch, is_seen_lost: bool
+):
+    entry = lose(lake)
+    if is_seen_lost:
+        assert raised(watch.tick()) == [ProblemKind.FILE_MISSING, ProblemKind.LOST]
+    reland(lake, entry)
+    report = watch.tick()
+    assert (report.findings, report.gauge.unaccounted) == ((), 0)
+    assert audit_once(lake.opened()).exit_code == 0
+
+
+def test_files_of_a_retired_partition_may_go(lake: Lake, watch: Watch):
+    path = lake.final(lake.entries[2])
+    lake.storage.delete(path)
+    assert raised(watch.tick()) == [ProblemKind.FILE_MISSING]
+    partition = names.parent(path).removeprefix("ods.db/clicks/")
+    lake.append(Retire((RetiredPartition(TABLE, partition),), "me", "old"))
+    report = watch.tick()
+    assert (report.findings, report.gauge.unaccounted) == ((), 0)
+
+
+# ---- the pace
+
+
+def test_names_and_sizes_of_a_long_history_are_seen_before_it_is_read(lake: Lake):
+    lake.storage.delete(lake.final(lake.entries[2]))
+    path = lake.final(lake.entries[2], 1)
+    lake.overwrite(path, lake.storage.read(path) + b"x")
+    watch = Watch(lake, Pace(INTERVAL_S, read_bytes_per_s=0))
+    assert {ProblemKind.FILE_MISSING, ProblemKind.FILE_SIZE} <= set(raised(watch.first))
+    assert watch.first.unproven == 2
+
+
+def test_history_is_read_at_the_rate_that_is_allowed_the_newest_first(lake: Lake):
+    fill(lake.source, "clicks", 0, 5)
+    lake.land({lake.key(0): (100, 105)}, forgotten={103})
+    watch = Watch(lake, Pace(1.0, read_bytes_per_s=1))
+    assert raised(watch.first) == [ProblemKind.LOST]
+    left = [watch.first.unproven, watch.tick().unproven, watch.tick().unproven]
+    assert left == [2, 1, 0]
+
+
+def test_directories_have_their_turn_also_if_the_lake_was_away(lake: Lake):
+    lake.clock.advance(2 * 3600)
+    gate = Gate(lake.storage)
+    watch = Watch(lake, Pace(INTERVAL_S, listings=1), storage=gate)
+    path = lake.final(lake.entries[2])
+    lake.storage.delete(path)
+    gate.closed_for = names.parent(path)
+    while watch.tick().lake.since_ms is None:
+        pass
+    gate.closed_for = None
+    while not (report := watch.tick()).raised:
+        pass
+    assert report.listing.took_ms is None  # still in the first round
+
+
+def test_what_lands_while_directories_are_listed_is_no_stranger(lake: Lake):
+    gate = Gate(lake.storage)
+    watch = Watch(lake, storage=gate)
+    fill(lake.source, "clicks", 0, 2)
+
+    def land_once() -> None:
+        gate.before_table = None
+        lake.land({lake.key(0): (100, 102)})
+
+    gate.before_table = land_once
+    report = watch.tick()
+    assert gate.before_table is None
+    assert (report.findings, report.gauge.lag) == ((), 0)
 
 
 # ---- the source
@@ -346,3 +484,32 @@ def flip(lake: Lake, path: str) -> None:
     data = bytearray(lake.storage.read(path))
     data[20] ^= 1
     lake.overwrite(path, bytes(data))
+
+
+def lose(lake: Lake) -> Entry:
+    """Land offsets 100 to 104; the file of the even ones is lost on its way."""
+    fill(lake.source, "clicks", 0, 4)
+    entry = lake.land({lake.key(0): (100, 104)}, is_moved=False)
+    lost, other = lake.files(entry)
+    lake.storage.move(*other[1:])
+    lake.storage.delete(lost[1])
+    return entry
+
+
+def reland(lake: Lake, entry: Entry) -> None:
+    """Land the lost file of an entry again."""
+    body = entry.body
+    assert isinstance(body, Prepare)
+    lake.open()
+    data = lake.render([("clicks", 0, offset) for offset in (100, 102)])
+    again = Reland(
+        entry=entry.number,
+        batch=body.batch,
+        now_ms=body.now_ms,
+        watermarks=(),
+        lost=(lake.files(entry)[0][0].unique,),
+        shards=tuple(read.key for read in body.shards),
+        targets=(body.targets[0],),
+        files=(describe(0, [(0, offset) for offset in (100, 102)], data),),
+    )
+    lake.storage.create(lake.final(lake.append(again)), data)

@@ -13,12 +13,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
+from ashore.control.adopted import read_adopted
 from ashore.control.audit.judge import (
     Book,
     ShardLog,
     SourceSeen,
     Statement,
+    Subject,
     Watched,
     judge_ranges,
     judge_source,
@@ -41,7 +44,12 @@ from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
+TOGETHER = 100  # old entries are proven so many at once: each asks Kafka anew
 TROUBLED_AGAIN = 10  # entries with something wrong that are proven again in an interval
+
+
+ClaimKey = tuple[str, int]
+"""Slice and number of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,8 @@ class Pace:
     round_every_s: float = 3600.0
 
 
-DAMAGE = ("log", "damage")
+DAMAGE: Subject = ("log", "damage")
+
 ONE_PASS = Pace(0.0, None, None, 0.0)
 
 
@@ -105,6 +114,11 @@ def _quiet(_step: str, _done: int, _total: int) -> None:
     """Tell nobody."""
 
 
+def _name_damage(error: LogDamaged) -> Problem:
+    path = str(error.fields.get("path", ""))
+    return Problem(ProblemKind.LOG_DAMAGED, "", path, error.message)
+
+
 class Auditor:
     """Follows one job. Used by one thread."""
 
@@ -117,11 +131,12 @@ class Auditor:
         self._ledger: Ledger = self._log.builder.drain()
         self._book = Book()
         self._watched: dict[str, dict[str, Watched]] = {}  # by directory, then by final path
+        self._adopted: set[str] = set()  # files that another writer had put there before
         self._filled_ms: dict[str, int] = {}  # directory: when an entry put a file there last
-        self._new: dict[tuple[str, int], Claim] = {}  # seen in this interval
-        self._old: dict[tuple[str, int], Claim] = {}  # there before the auditor was
-        self._waiting: dict[tuple[str, int], Claim] = {}  # for the source
-        self._troubled: dict[tuple[str, int], Claim] = {}
+        self._new: dict[ClaimKey, Claim] = {}  # seen in this interval
+        self._old: dict[ClaimKey, Claim] = {}  # there before the auditor was
+        self._waiting: dict[ClaimKey, Claim] = {}  # for the source
+        self._troubled: dict[ClaimKey, Claim] = {}
         self._listing = ListingRound()
         self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
         self._kafka, self._lake = _Absence(), _Absence()
@@ -183,8 +198,7 @@ class Auditor:
         try:
             self._log.read_on()
         except LogDamaged as error:
-            kind, path = ProblemKind.LOG_DAMAGED, str(error.fields.get("path", ""))
-            problems.append(Problem(kind, "", path, error.message))
+            problems.append(_name_damage(error))
         self._book.say(DAMAGE, Statement(tuple(problems)))
         self._ledger = self._log.builder.drain()
         self._take(self._ledger)
@@ -209,7 +223,7 @@ class Auditor:
             self._watched.setdefault(directory, {})[file.final] = Watched(file)
             self._filled_ms[directory] = max(self._filled_ms.get(directory, 0), file.written_ms)
 
-    def _find_claim(self, key: tuple[str, int]) -> Claim | None:
+    def _find_claim(self, key: ClaimKey) -> Claim | None:
         """Return a claim that is not settled yet: what was landed again belongs to it."""
         unsettled = (self._troubled, self._waiting, self._old, self._new)
         return next((found for claims in unsettled if (found := claims.get(key))), None)
@@ -278,8 +292,9 @@ class Auditor:
     def _judge_directory(self, directory: str, there: dict[str, FileStat], due: _Due) -> None:
         known = self._watched.get(directory, {})
         if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
-            strangers = state_strangers(there, known, self._ledger.table_of)
-            self._book.say(("strangers", directory), strangers)
+            strangers = self._drop_adopted({each for each in there if each not in known})
+            statement = state_strangers(strangers, self._ledger.table_of)
+            self._book.say(("strangers", directory), statement)
         for path, watched in known.items():
             if self._is_excused(watched.file):
                 self._book.say(("file", path), Statement())
@@ -290,6 +305,17 @@ class Auditor:
                 watched.is_seen, watched.stat = True, stat
             elif path not in there:
                 self._find_pending(watched.file)
+
+    def _drop_adopted(self, paths: set[str]) -> set[str]:
+        """Return those of `paths` that were not adopted from another writer."""
+        if paths - self._adopted:
+            problems: list[Problem] = []
+            try:
+                self._adopted = set(read_adopted(self._storage, self._opened.job.job))
+            except LogDamaged as error:
+                problems.append(_name_damage(error))
+            self._book.say(("log", "adopted"), Statement(tuple(problems)))
+        return paths - self._adopted
 
     def _find_pending(self, file: LoggedFile) -> None:
         """Look for a file that may be on its way."""
@@ -322,25 +348,43 @@ class Auditor:
             self._prove(self._troubled, key)
         budget = self._budget()
         while self._old and budget.is_left():
-            key = next(reversed(self._old))
-            budget.spend(self._old[key].size_bytes)
-            self._prove(self._old, key)
+            keys = []
+            for key in islice(reversed(self._old), TOGETHER):
+                keys.append(key)
+                budget.spend(self._old[key].size_bytes)
+                if not budget.is_left():
+                    break
+            self._prove_together(keys)
 
-    def _prove(self, claims: dict[tuple[str, int], Claim], key: tuple[str, int]) -> None:
+    def _prove_together(self, keys: list[ClaimKey]) -> None:
+        """Prove old entries at once, which is cheap; one by one only if something is amiss."""
+        claims = [self._old[key] for key in keys]
+        proof = self._proof_of(claims)
+        if proof.is_waiting or not proof.is_sound:
+            for key in keys:
+                self._prove(self._old, key)
+            return
+        for key in keys:
+            del self._old[key]
+        self._book.say(("entries", str(claims[0])), proof.entry)
+
+    def _prove(self, claims: dict[ClaimKey, Claim], key: ClaimKey) -> None:
         claim = claims[key]
-        builder = self._log.builder
-        parts = list(builder.excuse_rows(claim.parts, claim.files))
-        files = [file for file in claim.files if not self._is_excused(file)]
-        ledger = narrow(self._ledger, parts, files)
-        source = self._opened.source if self._kafka.state.since_ms is None else None
-        proof = prove(self._storage, source, ledger)
+        proof = self._proof_of([claim])
         del claims[key]
         self._keep(key, claim, proof)
-        self._book.say(("entry", f"{key[0]}/{key[1]}"), proof.entry)
+        self._book.say(("entry", str(claim)), proof.entry)
         for path, statement in proof.files.items():
             self._book.say(("file", path), statement)
 
-    def _keep(self, key: tuple[str, int], claim: Claim, proof: Proof) -> None:
+    def _proof_of(self, claims: list[Claim]) -> Proof:
+        logged = [file for claim in claims for file in claim.files]
+        parts = self._log.builder.excuse_rows((p for c in claims for p in c.parts), logged)
+        files = [file for file in logged if not self._is_excused(file)]
+        source = self._opened.source if self._kafka.state.since_ms is None else None
+        return prove(self._storage, source, narrow(self._ledger, list(parts), files))
+
+    def _keep(self, key: ClaimKey, claim: Claim, proof: Proof) -> None:
         if proof.is_waiting:
             self._waiting[key] = claim
         elif not proof.is_sound:

@@ -122,12 +122,9 @@ def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Stateme
     return Statement(problems, 0 if is_whole or is_counted else file.file.rows)
 
 
-def state_strangers(
-    there: Mapping[str, FileStat], known: Mapping[str, Watched], table_of: Mapping[str, str]
-) -> Statement:
-    """Say which of the visible files of a directory no entry lists."""
-    strangers = (each for each in sorted(there) if each not in known)
-    return Statement(tuple(judge_stranger(each, table_of) for each in strangers))
+def state_strangers(strangers: Iterable[str], table_of: Mapping[str, str]) -> Statement:
+    """Say what the visible files of a directory are that no entry lists."""
+    return Statement(tuple(judge_stranger(each, table_of) for each in sorted(strangers)))
 
 
 def split_listing(found: Iterable[FileStat]) -> tuple[dict[str, FileStat], list[str]]:

@@ -29,6 +29,10 @@ class Claim:
     parts: list[Part] = field(default_factory=list)
     files: list[LoggedFile] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        """Return `main/7`."""
+        return f"{self.slice}/{self.entry}"
+
     @property
     def size_bytes(self) -> int:
         """What there is to read."""
