@@ -1,7 +1,16 @@
 """The doctor after real queries of Spark's: what they wrote is neither landed again nor lost."""
 
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, from_json
@@ -12,6 +21,7 @@ from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
 from ashore.control.jobs import open_job
 
 TABLE = "ods.events"
+ROOT = Path(__file__).parents[2]
 
 
 def start_query(site: Site, topic: str, records_a_batch: int = 40) -> StreamingQuery:
@@ -62,11 +72,24 @@ def ids(frame: DataFrame) -> Counter[int]:
     return Counter(row[0] for row in frame.select("id").collect())
 
 
+def sink_log(site: Site) -> set[str]:
+    """Return the names in `_spark_metadata`, the hidden ones left out."""
+    directory = site.path_of(TABLE) / "_spark_metadata"
+    return {path.name for path in directory.iterdir() if not path.name.startswith(".")}
+
+
+def fetched(site: Site) -> int:
+    return sum(shard.fetched for shard in site.fold().shards.values())
+
+
 def test_after_a_query_that_stopped_the_rest_is_landed(site: Site) -> None:
+    """Its log is partly packed, and its batches are of two partitions."""
     topic = site.topic(2)
     site.produce(topic, events(0, 100), partition=0)
     site.produce(topic, events(100, 60), partition=1)
+    site.spark.conf.set("spark.sql.streaming.fileSink.log.compactInterval", "3")
     run_query(site, topic)
+    assert "2.compact" in sink_log(site)
     site.produce(topic, events(160, 50), partition=0)
     site.produce(topic, events(210, 30), partition=1)
     job_file = site.job_file(table_of(topic))
@@ -75,5 +98,94 @@ def test_after_a_query_that_stopped_the_rest_is_landed(site: Site) -> None:
     site.writer(job_file).drain()
 
     assert ids(site.read()) == Counter(range(240))  # old and new files, as Spark reads them
-    assert sum(read.fetched for read in site.fold().shards.values()) == 80
+    assert fetched(site) == 80
     site.prove(job_file)
+    with open_job(job_file) as opened:
+        assert not diagnose(opened, FormerAt()).refusals
+        (refusal,) = diagnose(opened, former(site)).refusals
+    assert "_spark_metadata" in refusal.text
+
+
+def test_a_batch_that_was_readable_before_the_query_ended_is_not_landed_again(site: Site) -> None:
+    """What a kill after the sink's commit, and before the query's, leaves."""
+    topic = site.topic()
+    site.produce(topic, events(0, 120))
+    run_query(site, topic)
+    for path in (checkpoint_of(site) / "commits").glob("*2*"):
+        path.unlink()
+    assert ids(site.read()) == Counter(range(120))
+    site.produce(topic, events(120, 10))
+    job_file = site.job_file(table_of(topic))
+
+    said, _ = adopt(site, job_file)
+    site.writer(job_file).drain()
+
+    assert any("batch 2 is in _spark_metadata" in note for note in said.notes)
+    assert ids(site.read()) == Counter(range(130))
+    assert fetched(site) == 10
+    site.prove(job_file)
+
+
+KILLED_QUERY = """
+import sys
+from pyspark.sql.functions import expr
+from tests.spark.site import SHORT_LIVED
+from ashore.services.jars import jar_paths
+from ashore.spark.session import start_session
+
+servers, topic, checkpoint, path, schema = sys.argv[1:]
+spark = start_session("killed", "local[2]", SHORT_LIVED, jar_paths("spark-kafka"))
+read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+read = read.option("subscribe", topic).option("startingOffsets", "earliest")
+rows = read.option("maxOffsetsPerTrigger", 40).load().selectExpr(
+    f"from_json(cast(value as string), '{schema}') as row",
+    "if(offset < 40, 'at once', reflect('java.lang.Thread', 'sleep', 200L)) as slowly",
+).where("slowly is not null").select("row.*")
+query = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+query.option("path", path).start().awaitTermination()
+"""
+
+
+def test_after_a_query_that_was_killed_in_a_batch(site: Site) -> None:
+    topic = site.topic()
+    site.produce(topic, events(0, 120))
+    command = [sys.executable, "-c", KILLED_QUERY, site.servers, topic]
+    command += [str(checkpoint_of(site)), str(site.path_of(TABLE)), SCHEMA]
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        try:
+            wait_until((checkpoint_of(site) / "offsets" / "1").exists, process)
+            wait_until(lambda: len(site.files()) > len(named(site)), process)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert sink_log(site) == {"0"}
+    strays = set(site.files()) - named(site)
+    assert strays
+    site.produce(topic, events(120, 10))
+    job_file = site.job_file(table_of(topic))
+
+    said, done = adopt(site, job_file)
+    site.writer(job_file).drain()
+
+    assert any("batch 1 was begun" in note for note in said.notes)
+    assert not any(path.exists() for path in strays)
+    assert ids(site.read()) == Counter(range(130))
+    assert fetched(site) == 90
+    site.prove(job_file)
+    aside = next(each for each in done if each.undo)
+    subprocess.run(shlex.split(aside.undo), check=True)
+    assert any(path.exists() for path in strays)
+
+
+def named(site: Site) -> set[Path]:
+    """Return the files that the sink's first batch names."""
+    path = site.path_of(TABLE) / "_spark_metadata" / "0"
+    lines = path.read_text("utf-8").splitlines()[1:] if path.exists() else []
+    return {Path(urlsplit(json.loads(line)["path"]).path) for line in lines}
+
+
+def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    deadline_s = time.monotonic() + 120
+    while not is_so():
+        assert process.poll() is None, "the query ended"
+        assert time.monotonic() < deadline_s, "the query hangs"
+        time.sleep(0.01)

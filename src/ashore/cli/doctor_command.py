@@ -57,9 +57,10 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
                 found = treat(opened, at, done.append, takes_over=take_over)
             else:
                 found = diagnose(opened, at)
-        except AshoreError:
+        except AshoreError as error:  # how to undo what was done must not get lost
+            error.fields["done"] = doctor_view.done_to_list(done)
             if not as_json:
-                doctor_view.show_done(done)  # how to undo it must not get lost
+                doctor_view.show_done(done)
             raise
         doctor_view.show(found, done, applies=apply, as_json=as_json)
         raise typer.Exit(doctor_view.exit_code(found))

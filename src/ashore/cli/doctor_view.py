@@ -56,11 +56,16 @@ def to_dict(found: Diagnosis, done: Sequence[Done]) -> dict[str, object]:
     """Return what `--json` prints."""
     return {
         "steps": [{"kind": type(each).__name__, "text": explain(each)} for each in found.steps],
-        "done": [
-            {"kind": type(each.step).__name__, "text": explain(each.step), "undo": each.undo}
-            for each in done
-        ],
+        "done": done_to_list(done),
         "refusals": [asdict(each) for each in found.refusals],
         "notes": list(found.notes),
         "exit_code": exit_code(found),
     }
+
+
+def done_to_list(done: Sequence[Done]) -> list[dict[str, str]]:
+    """Return the steps that were done as `--json` prints them."""
+    return [
+        {"kind": type(each.step).__name__, "text": explain(each.step), "undo": each.undo}
+        for each in done
+    ]

@@ -98,6 +98,12 @@ def _judge(seen: SparkSeen | ConnectSeen, tables: tuple[TableSeen, ...]) -> Form
 
 def _refuse_topics(former: Former, seen: Observations, streams: list[str]) -> Iterator[Refusal]:
     """Refuse what does not fit the job file, or cannot be asked of the source."""
+    topics = [seen.topics[stream] for stream in streams if stream in seen.topics]
+    claimed = {former.table, *(side for topic in topics for side in topic.side_tables)}
+    for table in seen.tables:
+        if table.table in claimed and table.owner not in {None, seen.job}:
+            text = f"table {table.table} belongs to job {table.owner}"
+            yield Refusal("adoption", text, f"give this job another table, or run {table.owner}")
     if seen.source.trouble:
         text = f"Kafka does not say what it has: {seen.source.trouble}"
         yield Refusal("adoption", text, "look at `bootstrap_servers` and the brokers")

@@ -8,6 +8,7 @@ What it must not know: how a step came to be planned.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import assert_never
 
 from ashore.catalogs import Catalog
@@ -112,7 +113,7 @@ def _move_aside(opened: OpenJob, step: MoveAside) -> str:
     storage.sync([names.parent(step.target), names.parent(step.source)])
     root = storage.describe().removeprefix("file://")
     verb = "hdfs dfs -mv" if "://" in root else "mv -n"
-    return f"{verb} '{root}/{step.target}' '{root}/{step.source}'"
+    return f"{verb} {quote(f'{root}/{step.target}')} {quote(f'{root}/{step.source}')}"
 
 
 def _join(opened: OpenJob, step: JoinAdopted) -> None:

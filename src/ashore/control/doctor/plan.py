@@ -48,9 +48,9 @@ def plan_doctor(seen: Observations) -> Diagnosis:
     for table in seen.tables:
         if seen.log.fold is None:
             break  # which files are the job's own only its log can tell
-        refusals += _owner_refusals(seen, table)
         refusals += _file_refusals(table)
         if adoption.table != table.table:
+            refusals += _owner_refusals(seen, table)
             moved, refused = _plan_strangers(seen, table)
             steps += moved
             refusals += refused
