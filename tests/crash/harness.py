@@ -92,6 +92,7 @@ def specs() -> dict[str, TableSpec]:
             is_decoded_by_spark=False,
             select=(),
             where=None,
+            idle_after_ms=60_000,
         )
         for stream in (CLICKS, ORDERS)
     }
@@ -148,7 +149,7 @@ class World:
             named=frozenset({CLICKS, ORDERS}),
             first_of=lambda _stream, _is_first_start: FirstOffset("earliest"),
             skips_gaps=self.skips_gaps,
-            limits=Limits(self.batch_records, 1 << 30, 2, 60_000),
+            limits=Limits(self.batch_records, 1 << 30, 2),
             remember_ms=1_000_000,
         )
         runner = RecordedRunner(source, storage, self.entropy)

@@ -165,7 +165,7 @@ class Process:
             named=frozenset({stream}),
             first_of=lambda _stream, _is_first_start: FirstOffset("earliest"),
             skips_gaps=False,
-            limits=Limits(2, 1 << 30, 1, IDLE_MS),
+            limits=Limits(2, 1 << 30, 1),
             remember_ms=10 * 86_400_000,
         )
         effects = EffectParts(

@@ -104,7 +104,7 @@ class Seal(Section):
         default=1_800_000,
         alias="idle_after",
         description="A topic partition without records for this long no longer holds the "
-        "watermark back. Of several items, the longest counts for all.",
+        "watermark back.",
     )
     remember_ms: PositiveMs = Field(
         default=2_592_000_000,

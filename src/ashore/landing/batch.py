@@ -16,7 +16,7 @@ from ashore.protocol import codec
 from ashore.protocol.entries import Prepare, ShardRead
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.plan_batch import BatchPlan, Feed
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.storage.open import LakeAddress
 
@@ -51,6 +51,12 @@ class TableSpec:
     select: tuple[str, ...]  # SQL expressions, for the reader
     where: str | None
     decode_schema: str = ""  # DDL that Spark decodes into, where `select` makes other columns
+    idle_after_ms: int = 1_800_000  # shards without records for so long hold no watermark up
+
+    @property
+    def feed(self) -> Feed:
+        """The table as plans know it."""
+        return Feed(self.table, self.idle_after_ms)
 
 
 @dataclass(frozen=True, slots=True)

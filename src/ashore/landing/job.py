@@ -109,6 +109,7 @@ def table_spec(resolved: ResolvedTable) -> TableSpec:
         select=tuple(spec.select or ()),
         where=spec.where,
         decode_schema=spec.ddl,
+        idle_after_ms=spec.seal.idle_after_ms,
     )
 
 
@@ -256,7 +257,6 @@ def slice_plan(job: Job, lake: LakeAddress, streams: JobStreams, parallelism: in
             records=job.batch.max_records,
             size_bytes=job.batch.max_bytes,
             parallelism=parallelism,
-            idle_after_ms=max(seal.idle_after_ms for seal in seals),
         ),
         remember_ms=max(seal.remember_ms for seal in seals),
         commit_group=job.commit_group,

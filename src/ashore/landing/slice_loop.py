@@ -169,15 +169,14 @@ class SliceLoop:
         return streams
 
     def _plan(self, streams: Mapping[str, StreamInfo]) -> BatchPlan | None:
-        specs = self.plan.streams()
-        tables = {stream: spec.table for stream, spec in specs.items()}
+        feeds = {stream: spec.feed for stream, spec in self.plan.streams().items()}
         while True:
             fold = self.parts.log.fold
             keys = [key for key in fold.current() if key.stream in streams]
             found = self.parts.source.read_offsets(shards_of(keys))
             offsets = {key: found[StreamShard(key.stream, key.shard)] for key in keys}
             now_ms = self.parts.clock.now_ms()
-            outcome = plan_batch(fold, offsets, tables, self.plan.limits, now_ms)
+            outcome = plan_batch(fold, offsets, feeds, self.plan.limits, now_ms)
             match outcome:
                 case BatchPlan():
                     return outcome
@@ -262,10 +261,9 @@ class SliceLoop:
         if self.parts.sealer is None:
             return
         fold = self.parts.log.fold
-        tables = {stream: spec.table for stream, spec in self.plan.streams().items()}
+        feeds = {stream: spec.feed for stream, spec in self.plan.streams().items()}
         now_ms = max(self.parts.clock.now_ms(), fold.now_ms)
-        idle_after_ms = self.plan.limits.idle_after_ms
-        watermarks = plan_watermarks(fold, tables, now_ms, idle_after_ms, waiting)
+        watermarks = plan_watermarks(fold, feeds, now_ms, waiting)
         seal = self.parts.sealer.plan(self.plan.name, fold, dict(watermarks), now_ms)
         if seal is not None:
             self._step("seal")

@@ -35,6 +35,13 @@ class Limits:
     records: int
     size_bytes: int
     parallelism: int  # tasks that can run side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The table that a stream feeds, and what its watermark waits for."""
+
+    table: str
     idle_after_ms: int  # a shard without records for so long does not hold a watermark up
 
 
@@ -93,7 +100,7 @@ class WentBack:
 def plan_batch(
     fold: Fold,
     offsets: Mapping[ShardKey, ShardOffsets],
-    tables: Mapping[str, str],
+    feeds: Mapping[str, Feed],
     limits: Limits,
     now_ms: int,
 ) -> BatchPlan | Nothing | Gaps | WentBack:
@@ -102,7 +109,7 @@ def plan_batch(
     Arguments:
         fold: of the slice's log.
         offsets: of every joined shard of a current generation that the job reads.
-        tables: stream to the table that it feeds.
+        feeds: by stream, the table that it feeds.
         limits: of the job.
         now_ms: the driver's clock.
 
@@ -130,9 +137,7 @@ def plan_batch(
         BatchPlan(
             batch=fold.next_batch,
             now_ms=now_ms,
-            watermarks=plan_watermarks(
-                fold, tables, now_ms, limits.idle_after_ms, frozenset(backlog)
-            ),
+            watermarks=plan_watermarks(fold, feeds, now_ms, frozenset(backlog)),
             ranges=ranges,
             large=(),
             piece_records=1,
@@ -147,34 +152,33 @@ def plan_batch(
 
 def plan_watermarks(
     fold: Fold,
-    tables: Mapping[str, str],
+    feeds: Mapping[str, Feed],
     now_ms: int,
-    idle_after_ms: int,
     waiting: Collection[ShardKey] = (),
 ) -> tuple[tuple[str, int], ...]:
     """Return per table the lowest of its shards' highest event times, never below the last one.
 
-    A shard that has had no records for `idle_after_ms`, and has none waiting, is idle and does not
-    count: after a day of standstill a backlog is not late. Where all shards of a table are idle,
-    time goes on without them, `idle_after_ms` behind the clock. A table that has a shard which is
-    not idle and has no event time yet keeps what it had.
+    A shard that has had no records for its table's `idle_after_ms`, and has none waiting, is idle
+    and does not count: after a day of standstill a backlog is not late. Where all shards of a table
+    are idle, time goes on without them, `idle_after_ms` behind the clock. A table that has a shard
+    which is not idle and has no event time yet keeps what it had.
     """
-    per_table: dict[str, list[ShardState]] = {}
+    per_feed: dict[Feed, list[ShardState]] = {}
     for state in fold.current().values():
-        if state.key.stream in tables:
-            per_table.setdefault(tables[state.key.stream], []).append(state)
+        if state.key.stream in feeds:
+            per_feed.setdefault(feeds[state.key.stream], []).append(state)
     watermarks = dict(fold.watermarks)
-    for table, states in per_table.items():
+    for feed, states in per_feed.items():
         active = [
             state.event_max_ms
             for state in states
-            if state.key in waiting or now_ms - state.active_ms < idle_after_ms
+            if state.key in waiting or now_ms - state.active_ms < feed.idle_after_ms
         ]
         known = [event_ms for event_ms in active if event_ms is not None]
         if len(known) < len(active):
             continue
-        found = min(known, default=now_ms - idle_after_ms)
-        watermarks[table] = max(found, watermarks.get(table, found))
+        found = min(known, default=now_ms - feed.idle_after_ms)
+        watermarks[feed.table] = max(found, watermarks.get(feed.table, found))
     return tuple(sorted(watermarks.items()))
 
 

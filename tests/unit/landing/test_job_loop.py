@@ -79,7 +79,7 @@ class Job:
             LakeAddress("memory:"), name,
             lambda: {stream: spec(f"ods.{stream}")}, frozenset({stream}),
             lambda _name, _first: FirstOffset("earliest"), False,
-            Limits(4, 1 << 30, 2, 60_000), 1,
+            Limits(4, 1 << 30, 2), 1,
         )  # fmt: skip
         clock = SystemClock()
         log = LandingLog(LogContext(self.storage, clock, unique), name)

@@ -71,7 +71,7 @@ class Job:
             LakeAddress("memory:"), NAME,
             lambda: {"clicks": SPEC, "plain": PLAIN}, frozenset({"clicks"}),
             lambda *_: FirstOffset("earliest"), False,
-            Limits(1_000, 1 << 30, 1, IDLE_MS), 1,
+            Limits(1_000, 1 << 30, 1), 1,
         )  # fmt: skip
         self.loop = SliceLoop(
             plan,

@@ -10,6 +10,7 @@ from ashore.errors import InvariantBroken
 from ashore.protocol.plan_batch import (
     TASK_RECORDS_MIN,
     BatchPlan,
+    Feed,
     Gaps,
     Limits,
     Nothing,
@@ -21,8 +22,9 @@ from ashore.protocol.plan_batch import (
 )
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
-TABLES = {"clicks": TABLE, "views": "ods.views"}
-LIMITS = Limits(records=10**9, size_bytes=10**13, parallelism=4, idle_after_ms=1_800_000)
+IDLE_AFTER_MS = 1_800_000
+TABLES = {"clicks": Feed(TABLE, IDLE_AFTER_MS), "views": Feed("ods.views", IDLE_AFTER_MS)}
+LIMITS = Limits(records=10**9, size_bytes=10**13, parallelism=4)
 NOW_MS = START_MS + 5_000
 
 
@@ -161,7 +163,7 @@ def event(chain: Chain, key: ShardKey, event_max_ms: int | None, now_ms: int = S
 
 
 def marks(chain: Chain, now_ms: int = NOW_MS) -> dict[str, int]:
-    return dict(plan_watermarks(chain.fold, TABLES, now_ms, LIMITS.idle_after_ms))
+    return dict(plan_watermarks(chain.fold, TABLES, now_ms))
 
 
 def test_a_watermark_is_the_lowest_of_its_shards_highest_times():
@@ -176,7 +178,7 @@ def test_a_watermark_is_the_lowest_of_its_shards_highest_times():
 
 def test_an_idle_shard_does_not_hold_a_watermark_up_and_a_new_one_does_for_a_while():
     chain = Chain.started(key_of(0), key_of(1))
-    idle_ms = START_MS + LIMITS.idle_after_ms
+    idle_ms = START_MS + IDLE_AFTER_MS
     event(chain, key_of(0), 500, idle_ms)
     assert marks(chain, chain.fold.shards[key_of(1)].active_ms) == {}
     assert marks(chain, idle_ms + 2) == {TABLE: 500}
@@ -194,9 +196,21 @@ def test_a_watermark_never_goes_back():
 def test_where_all_shards_are_idle_time_goes_on_without_them():
     chain = Chain.started(key_of(0))
     event(chain, key_of(0), 500)
-    idle_ms = chain.fold.shards[key_of(0)].active_ms + LIMITS.idle_after_ms
+    idle_ms = chain.fold.shards[key_of(0)].active_ms + IDLE_AFTER_MS
     assert marks(chain, idle_ms - 1) == {TABLE: 500}
-    assert marks(chain, idle_ms) == {TABLE: idle_ms - LIMITS.idle_after_ms}
+    assert marks(chain, idle_ms) == {TABLE: idle_ms - IDLE_AFTER_MS}
+
+
+def test_each_table_has_its_own_patience():
+    chain = Chain.started(key_of(0), key_of(0, "views"))
+    event(chain, key_of(0), 500)
+    event(chain, key_of(0, "views"), 500)
+    later_ms = chain.fold.now_ms + 60_000
+    feeds = {**TABLES, "views": Feed("ods.views", 60_000)}
+    assert dict(plan_watermarks(chain.fold, feeds, later_ms)) == {
+        TABLE: 500,
+        "ods.views": later_ms - 60_000,
+    }
 
 
 def test_a_backlog_after_a_standstill_is_not_late():
@@ -205,7 +219,7 @@ def test_a_backlog_after_a_standstill_is_not_late():
     event(chain, key_of(1), 300)
     day_later_ms = chain.fold.now_ms + 86_400_000
     waiting = {key_of(1)}
-    found = plan_watermarks(chain.fold, TABLES, day_later_ms, LIMITS.idle_after_ms, waiting)
+    found = plan_watermarks(chain.fold, TABLES, day_later_ms, waiting)
     assert dict(found) == {TABLE: 300}  # shard 0 has nothing waiting: it is idle
     plan = plan_batch(
         chain.fold,
