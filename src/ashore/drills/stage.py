@@ -15,7 +15,7 @@ from ashore.drills.checkers.exactly_once import Account, check_exactly_once
 from ashore.drills.checkers.read_twice import count_read_twice
 from ashore.drills.checkers.registered import check_registered
 from ashore.drills.drill import Length, Schedule
-from ashore.drills.faults import JobFault, Outage
+from ashore.drills.faults import JobFault
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, Site, SiteOptions
@@ -77,11 +77,13 @@ class Stage:
         end = site.live()
         self.require(end.code == 0, f"the last process ended with {end.code}: {end.message}")
 
-    def ride_out(self, site: Site, *faults: JobFault) -> None:
-        """Run the job; a supervisor starts it again when it dies or gives up, until all is over."""
+    def ride_out(self, site: Site, *faults: JobFault, within_s: float) -> None:
+        """Run the job; a supervisor starts it again when it dies or gives up.
+
+        Until all has landed: red where it has not when the outages should be over.
+        """
         end = site.live(*faults)
-        away_s = sum(each.seconds for each in faults if isinstance(each, Outage))
-        for _ in range(LIVES_MIN + int(away_s / LIFE_S)):
+        for _ in range(LIVES_MIN + int(within_s / LIFE_S)):
             if end.code == 0:
                 break
             end = site.live()

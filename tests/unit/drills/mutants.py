@@ -203,6 +203,7 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "let now go back": ("clock-jump", read_late_by_the_clock),
     "take silence for a move": ("namenode-failover", take_silence_for_a_move),
     "take half a file for a file": ("storage-nodes-down", take_half_a_file_for_a_file),
+    "take half a file where there is no room": ("space-quota", take_half_a_file_for_a_file),
     "forget what is owed": ("metastore-outage", forget_what_is_owed),
 }
 

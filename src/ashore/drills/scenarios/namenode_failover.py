@@ -11,7 +11,7 @@ import random
 from ashore.drills.checkers.same_tables import compare_rows, read_registered
 from ashore.drills.drill import Drill, Length, Planned, Schedule
 from ashore.drills.faults import BATCH_STEPS, Kill, Moment, Out, Outage
-from ashore.drills.sites.site import Site, SiteOptions
+from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
 
 ORDER = (
@@ -68,12 +68,14 @@ def _options(records: int, lake: str, twin_of: Site | None) -> SiteOptions:
 
 
 def _fail_over(stage: Stage, site: Site, planned: list[Planned]) -> None:
-    """Run the job through the outages of a round; in the last one it is killed as well."""
+    """Run the job through the outages of a round; in the last one it dies as well."""
     outages = [
         Outage(Moment(each.place, each.number), Out(each.kind), stage.length.outage_s)
         for each in planned
     ]
-    stage.ride_out(site, *outages, Kill(outages[-1].at))
+    end = site.live(*outages, Kill(outages[-1].at))
+    stage.require_proof(end.code == KILLED, f"the job was not killed, but ended with {end.code}")
+    stage.ride_out(site, within_s=stage.length.outage_s)
 
 
 def _compare(stage: Stage, tested: Site, control: Site) -> None:

@@ -38,6 +38,7 @@ from ashore.drills.sites.real_outages import (
     Break,
     RealOutages,
     metastore_breaks,
+    quota_break,
     storage_breaks,
 )
 from ashore.drills.sites.site import (
@@ -93,9 +94,12 @@ class Place:
             return {}
         return {"catalog": {"hive": {"uri": self.hive.uri, "strategy": "near"}}}
 
-    def breaks(self) -> dict[Out, Break]:
-        """Return what can be done to the servers."""
-        storage = storage_breaks(self.hdfs) if self.hdfs else {}
+    def breaks(self, lake: str) -> dict[Out, Break]:
+        """Return what can be done to the servers of a lake."""
+        storage: dict[Out, Break] = {}
+        if self.hdfs:
+            directory = lake.removeprefix(self.hdfs.uri)
+            storage = {**storage_breaks(self.hdfs), Out.QUOTA: quota_break(self.hdfs, directory)}
         metastore = metastore_breaks(self.hive) if self.hive else {}
         return {**storage, **metastore}
 
@@ -126,7 +130,7 @@ class RealSite:
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
-        self._outages = RealOutages(place.breaks(), recorder)
+        self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
         self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
@@ -232,20 +236,27 @@ class _Striking:
             case Kill():
                 self._launch.kill()
             case Freeze():
-                os.killpg(self._launch.pid, signal.SIGSTOP)
-                try:
+                with self._frozen():
                     fault.meanwhile()
-                finally:
-                    os.killpg(self._launch.pid, signal.SIGCONT)
             case Happens():
                 fault.act()
             case Outage():
-                self._outages.begin(fault)
+                # It stands still until the servers are broken: so it is at this very moment then.
+                with self._frozen():
+                    self._outages.begin(fault)
             case ClockJump():
                 self._clock.jump(fault.seconds)
             case BrokerAway():
                 self._kafka.kill()
                 self._outages.mend_later(fault.kind, fault.away_s, self._kafka.start)
+
+    @contextmanager
+    def _frozen(self) -> Iterator[None]:
+        os.killpg(self._launch.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._launch.pid, signal.SIGCONT)
 
 
 class _JobClock:
