@@ -6,9 +6,10 @@ A real HDFS on this machine: two NameNodes, their journal, two DataNodes. Files 
 NameNode moves them no faster. Calls are those that the NameNodes' audit logs show. A listing commit
 is what Hadoop's FileOutputCommitter does, version 1 or 2, through the bare client: tasks commit in
 parallel, the job lists what they left, looks at every target, renames, deletes. Rounds are
-interleaved. The table's partitions are there already, as in every batch but the first of an hour.
+interleaved. In most batches the table's partitions are there already; new ones are measured apart.
 """
 
+import math
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -44,9 +46,10 @@ NAME = SliceName("scale", "main")
 TABLE = "bench.records"
 KEY = ShardKey("kafka", "records", 1, "0")
 TASKS = 8
+FIRST_HOUR = datetime(2026, 1, 1, tzinfo=UTC)
 WRITERS = 32
 FILES, FEW_FILES = 1_000, 100
-ROUNDS, FEW_ROUNDS = 3, 15
+WARM, ROUNDS, FEW_ROUNDS = 1, 3, 15
 BATCH_FILES = 1_000
 HDFS_TABLES = (100, 10_000)
 TABLES = (100, 10_000, 100_000)
@@ -54,9 +57,11 @@ KILLED_FILES = 200
 SUCCESS = "_SUCCESS"
 
 
-def partitions(count: int) -> list[str]:
-    """Return so many partitions of hours."""
-    return [f"date=2026-01-{1 + each // 24:02d}/hour={each % 24:02d}" for each in range(count)]
+def partitions(files: int, first_hour: int = 0) -> list[str]:
+    """Return the partitions, one an hour, of a batch in which each task has a file in each."""
+    count = math.ceil(files / TASKS)
+    hours = (FIRST_HOUR + timedelta(hours=first_hour + each) for each in range(count))
+    return [f"{each:date=%Y-%m-%d/hour=%H}" for each in hours]
 
 
 def write_empty(storage: Storage, paths: Sequence[str]) -> None:
@@ -88,7 +93,7 @@ class Landing:
         else:
             self.log.append(Join((Joined(KEY, "stream", 0, "earliest"),)), None)
 
-    def write(self, files: int) -> Prepare:
+    def write(self, files: int, first_hour: int = 0) -> Prepare:
         """Step 2: each task writes a file for each partition; return the entry."""
         fold = self.log.fold
         start = fold.shards[KEY].next
@@ -106,7 +111,7 @@ class Landing:
         )
         targets = tuple(
             Target(TABLE, Role.MAIN, each, (), "id BIGINT", "parquet")
-            for each in partitions(-(-files // TASKS))
+            for each in partitions(files, first_hour)
         )
         made = tuple(
             DataFile(
@@ -141,6 +146,11 @@ class Landing:
         """Steps 4 to 6."""
         self.closing = Committer(self.log, self.storage, CLOCK).finish()
 
+    def commit(self, body: Prepare) -> None:
+        """Steps 3 to 6."""
+        self.prepare(body)
+        self.finish()
+
 
 class Calls:
     """Counts what the NameNodes were asked, by their audit logs."""
@@ -149,6 +159,10 @@ class Calls:
         self._cluster = cluster
         self._seen = 0
         self.take()
+
+    def total(self) -> int:
+        """Return how many calls there were since the start."""
+        return len(self._cluster.audit_entries())
 
     def take(self) -> Counter[str]:
         """Return the calls since the last time."""
@@ -271,71 +285,66 @@ class Site:
         return Client(self.cluster.uri, self.cluster.client_options())
 
 
-def measure_own(site: Site, landing: Landing, files: int, rounds: int) -> tuple[Measured, Measured]:
-    """Return what appends and what moves took, the first round not counted."""
-    append, moves = Measured(), Measured()
-    for number in range(rounds + 1):
-        body = landing.write(files)
-        if number:
-            append.add(partial(landing.prepare, body), site.calls)
-            moves.add(landing.finish, site.calls)
-        else:
-            landing.prepare(body)
-            landing.finish()
-    return append, moves
+def ready_own(landing: Landing, first_hour: int) -> Callable[[], None]:
+    """Write files, and return what makes them final."""
+    return partial(landing.commit, landing.write(FILES, first_hour))
 
 
-def measure_listing(site: Site, version: int, files: int, rounds: int) -> Measured:
-    found = Measured()
-    root = f"listing-{version}-{files}"
-    storage = site.open(root)
-    hours = partitions(-(-files // TASKS))
-    for number in range(rounds + 1):
-        commit = ListingCommit(site.client(), version, f"/{root}")
-        write_empty(
-            storage,
-            [
-                f"{commit.attempt(each % TASKS).removeprefix(f'/{root}/')}"
-                f"/{hours[each // TASKS]}/part-{each}-{unique()}.parquet"
-                for each in range(files)
-            ],
-        )
-        if number:
-            found.add(commit.commit, site.calls)
-        else:
-            commit.commit()
-    return found
+def ready_listing(site: Site, version: int, first_hour: int) -> Callable[[], None]:
+    """Write files as FileOutputCommitter's tasks do, and return what makes them final."""
+    root = f"listing-{version}"
+    commit = ListingCommit(site.client(), version, f"/{root}")
+    hours = partitions(FILES, first_hour)
+    write_empty(
+        site.open(root),
+        [
+            f"{commit.attempt(each % TASKS).removeprefix(f'/{root}/')}"
+            f"/{hours[each // TASKS]}/part-{each}-{unique()}.parquet"
+            for each in range(FILES)
+        ],
+    )
+    return commit.commit
 
 
 def compare(site: Site) -> Iterator[Row]:
-    append, moves = measure_own(site, site.landing("many"), FILES, ROUNDS)
-    print(f"  {FILES:,} files, {TASKS} tasks, {-(-FILES // TASKS)} partitions")
-    append.show("append of the prepare")
-    moves.show("moves, until all files are final")
-    for version in (1, 2):
-        listing = measure_listing(site, version, FILES, ROUNDS)
-        listing.show(f"listing commit, version {version}")
-        calls = (append.count + moves.count) / listing.count
-        passed = (append.ms + moves.ms) / listing.ms
-        what = f"{FILES:,} files on HDFS, append and moves v. listing commit {version}"
-        yield Row(f"{what}: calls", calls, at_most=0.5)
-        yield Row(f"{what}: time", passed, at_most=0.5)
-    yield Row(
-        f"{FILES:,} files on HDFS: calls a file, append included", calls_a_file(append, moves)
-    )
-
-
-def calls_a_file(append: Measured, moves: Measured) -> float:
-    return (append.count + moves.count) / FILES
+    """Commit in turns, into partitions that are there and into new ones."""
+    kinds = {
+        "append and moves": partial(ready_own, site.landing("many")),
+        **{f"listing commit {each}": partial(ready_listing, site, each) for each in (1, 2)},
+    }
+    for _ in range(WARM):
+        for ready in kinds.values():
+            ready(0)()
+    for where, step in (("", 0), ("new ", len(partitions(FILES)))):
+        measured = {kind: Measured() for kind in kinds}
+        for number in range(ROUNDS):
+            for kind, ready in kinds.items():
+                measured[kind].add(ready((number + 1) * step), site.calls)
+        print(f"  {FILES:,} files of {TASKS} tasks in {len(partitions(FILES))} {where}partitions")
+        for kind, found in measured.items():
+            found.show(kind)
+        own, *listing = measured.values()
+        for version, found in enumerate(listing, start=1):
+            what = f"{FILES:,} files, {where}partitions, v. listing commit {version}"
+            yield Row(f"{what}: calls", own.count / found.count, at_most=0.5)
+            yield Row(f"{what}: time", own.ms / found.ms, at_most=0.5)
 
 
 def measure_few(site: Site) -> Iterator[Row]:
-    append, moves = measure_own(site, site.landing("few"), FEW_FILES, FEW_ROUNDS)
+    append, moves = Measured(), Measured()
+    landing = site.landing("few")
+    for number in range(WARM + FEW_ROUNDS):
+        body = landing.write(FEW_FILES)
+        if number < WARM:
+            landing.commit(body)
+            continue
+        append.add(partial(landing.prepare, body), site.calls)
+        moves.add(landing.finish, site.calls)
     print(f"  {FEW_FILES} files")
     append.show("append of the prepare")
     moves.show("moves, until all files are final")
-    yield Row(f"{FEW_FILES} files on HDFS: append", append.ms, "ms")
-    yield Row(f"{FEW_FILES} files on HDFS: prepare appended to all final, p50", moves.ms, "ms", 150)
+    yield Row(f"{FEW_FILES} files: append", append.ms, "ms")
+    yield Row(f"{FEW_FILES} files: prepare appended to all final, p50", moves.ms, "ms", 150)
 
 
 # ---- a commit that was killed
