@@ -16,7 +16,7 @@ import typer
 
 from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
-from ashore.cli.output import told
+from ashore.cli.output import say, shown_progress, told
 from ashore.control import jobs
 from ashore.control.audit import Pace, audit_once, follow
 
@@ -59,9 +59,13 @@ def audit(
     interval_s = None if interval is None else _duration(interval)
     with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         if not continuous:
-            raise typer.Exit(audit_view.show_once(audit_once(opened), as_json=as_json))
+            with shown_progress(quiet=as_json) as progress:
+                report = audit_once(opened, progress)
+            raise typer.Exit(audit_view.show_once(report, as_json=as_json))
         if interval_s is None:
             interval_s = opened.job.batch.interval_ms / 1000
+        if not as_json:
+            say(f"reading the log of job {opened.job.job}")
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
             reports = follow(opened, pace, stopping.is_set)

@@ -18,6 +18,7 @@ from ashore.base.units import format_duration, format_size
 from ashore.cli.output import escape, out, print_json, say, talk
 from ashore.control.audit import Away, Finding, Report, Round
 
+NOTHING_SEEN = 6  # the exit code then
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 
 
@@ -34,11 +35,11 @@ def show_once(report: Report, *, as_json: bool) -> int:
 
 
 def show_all(reports: Iterable[Report], *, as_json: bool) -> int:
-    """Show reports as they come and return the exit code of the last: 0 if there was none."""
+    """Show reports as they come and return the exit code of the last; 6 if there was none."""
     if as_json:
         return _show_json(reports)
     if talk.is_terminal:
-        code = 0
+        code = NOTHING_SEEN
         with Live(console=talk, auto_refresh=False) as live:
             for report in reports:
                 code = report.exit_code
@@ -57,7 +58,7 @@ def render(report: Report) -> RenderableType:
 
 
 def _show_lines(reports: Iterable[Report]) -> int:
-    code, before = 0, ""
+    code, before = NOTHING_SEEN, ""
     for report in reports:
         code = report.exit_code
         for finding in (*report.raised, *report.cleared):
@@ -70,7 +71,7 @@ def _show_lines(reports: Iterable[Report]) -> int:
 
 
 def _show_json(reports: Iterable[Report]) -> int:
-    code = 0
+    code = NOTHING_SEEN
     for report in reports:
         code = report.exit_code
         for event in events(report):

@@ -343,6 +343,15 @@ def test_history_is_read_at_the_rate_that_is_allowed_the_newest_first(lake: Lake
     assert left == [2, 1, 0]
 
 
+@pytest.mark.parametrize("is_reachable", [True, False])
+def test_a_flipped_byte_in_the_history_is_found_when_it_is_read(lake: Lake, is_reachable: bool):
+    flip(lake, lake.final(lake.entries[2]))
+    lake.source.is_reachable = is_reachable
+    watch = Watch(lake)
+    assert raised(watch.first) == [ProblemKind.FILE_CHECKSUM]
+    assert watch.first.unproven == (0 if is_reachable else 1)  # one has a hole
+
+
 def test_directories_have_their_turn_also_if_the_lake_was_away(lake: Lake):
     lake.clock.advance(2 * 3600)
     gate = Gate(lake.storage)

@@ -29,11 +29,11 @@ from ashore.control.audit.judge import (
     state_file,
     state_strangers,
 )
-from ashore.control.audit.proof import Claim, Proof, narrow, prove
+from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
 from ashore.control.audit.result import Away, Gauge, Report
 from ashore.control.audit.rounds import ListingRound, ReadingRound
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import Problem, ProblemKind
+from ashore.control.verify import Problem, ProblemKind, Progress
 from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.reading import LogReading
@@ -110,10 +110,6 @@ class _Budget:
             self.size_bytes -= size_bytes
 
 
-def _quiet(_step: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
-
-
 def _name_damage(error: LogDamaged) -> Problem:
     path = str(error.fields.get("path", ""))
     return Problem(ProblemKind.LOG_DAMAGED, "", path, error.message)
@@ -122,12 +118,13 @@ def _name_damage(error: LogDamaged) -> Problem:
 class Auditor:
     """Follows one job. Used by one thread."""
 
-    def __init__(self, opened: OpenJob, pace: Pace) -> None:
+    def __init__(self, opened: OpenJob, pace: Pace, progress: Progress = quiet) -> None:
         self._opened = opened
         self._storage = opened.storage
         self._clock = opened.clock
         self._pace = pace
-        self._log = LogReading(opened.storage, opened.job.job, _quiet)
+        self._progress = progress
+        self._log = LogReading(opened.storage, opened.job.job, progress)
         self._ledger: Ledger = self._log.builder.drain()
         self._book = Book()
         self._watched: dict[str, dict[str, Watched]] = {}  # by directory, then by final path
@@ -382,7 +379,8 @@ class Auditor:
         parts = self._log.builder.excuse_rows((p for c in claims for p in c.parts), logged)
         files = [file for file in logged if not self._is_excused(file)]
         source = self._opened.source if self._kafka.state.since_ms is None else None
-        return prove(self._storage, source, narrow(self._ledger, list(parts), files))
+        ledger = narrow(self._ledger, list(parts), files)
+        return prove(self._storage, source, ledger, self._progress)
 
     def _keep(self, key: ClaimKey, claim: Claim, proof: Proof) -> None:
         if proof.is_waiting:

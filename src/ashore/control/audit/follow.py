@@ -7,15 +7,17 @@ What it must not know: terminals, signals.
 from collections.abc import Callable, Iterator
 
 from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
+from ashore.control.audit.proof import quiet
 from ashore.control.audit.result import Report
 from ashore.control.jobs import OpenJob
+from ashore.control.verify import Progress
 
 NAP_S = 0.1  # so soon it is seen that somebody wants to stop
 
 
-def audit_once(opened: OpenJob) -> Report:
+def audit_once(opened: OpenJob, progress: Progress = quiet) -> Report:
     """Look at everything once. Raises StorageError."""
-    return Auditor(opened, ONE_PASS).tick()
+    return Auditor(opened, ONE_PASS, progress).tick()
 
 
 def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[Report]:

@@ -14,7 +14,7 @@ from ashore.control.verify.again import Answer, Answers, read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import look_at_files
 from ashore.control.verify.ledger import Ledger, LoggedFile, Part
-from ashore.control.verify.result import Findings
+from ashore.control.verify.result import Findings, Progress
 from ashore.control.verify.verdict import Judge, plan_again, total
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
@@ -53,18 +53,20 @@ class Proof:
         return not (self.entry.problems or any(each.problems for each in self.files.values()))
 
 
-def _quiet(_step: str, _done: int, _total: int) -> None:
+def quiet(_step: str, _done: int, _total: int) -> None:
     """Tell nobody."""
 
 
-def prove(storage: Storage, source: Source | None, ledger: Ledger) -> Proof:
+def prove(
+    storage: Storage, source: Source | None, ledger: Ledger, progress: Progress = quiet
+) -> Proof:
     """Prove what `ledger` claims, which is one entry's. Raises StorageError.
 
     Without a source, what only that can tell is waited for.
     """
     evidence = Evidence(ledger)
     files: dict[str, Statement] = {}
-    for file, look in look_at_files(storage, ledger, {}, None, _quiet):
+    for file, look in look_at_files(storage, ledger, {}, None, progress):
         for _ in evidence.take(file, look):
             pass  # what is wrong with the file, `state_file` says too
         files[file.final] = state_file(file, look, is_counted=True)
@@ -76,7 +78,7 @@ def prove(storage: Storage, source: Source | None, ledger: Ledger) -> Proof:
             frozenset(each.key.shard for each in asked),
         )
     else:
-        answers = read_again(source, asked, ledger.generations, _quiet)
+        answers = read_again(source, asked, ledger.generations, progress)
     findings = Findings()
     tally = total(Judge(ledger, None, findings).judge(evidence, answers, ()))
     is_waiting = any(each.key.shard in answers.failed for each in asked)

@@ -1,0 +1,88 @@
+"""What an audit looks like: lines, JSON lines, the exit code."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from ashore.cli import audit_view
+from ashore.control.audit import Away, Finding, Gauge, Report, Round
+from ashore.control.verify import Problem, ProblemKind
+
+NO_ROUND = Round(0, 0, 0, None, None)
+HERE = Away(0, None, None)
+LOST = Finding(Problem(ProblemKind.LOST, "ods.clicks", "clicks/0", "2 are in no file"), 1_000)
+
+
+def report(tick: int, *findings: Finding, **changes: object) -> Report:
+    known: dict[str, object] = {
+        "gauge": Gauge(3, 2 if findings else 0, 0),
+        "raised": (),
+        "cleared": (),
+        "kafka": HERE,
+        "lake": HERE,
+    }
+    return Report(
+        job="clicks",
+        tick=tick,
+        now_ms=tick * 1_000,
+        entries={"main": 7},
+        unproven=0,
+        findings=findings,
+        listing=NO_ROUND,
+        reading=Round(1, 4, 2_000_000, 0, 90_000),
+        **(known | changes),  # type: ignore[arg-type]
+    )
+
+
+def reports() -> Iterator[Report]:
+    yield report(1)
+    yield report(2, LOST, raised=(LOST,))
+    yield report(3, LOST)
+
+
+def test_one_report_says_what_is_open_and_the_gauge(capsys: pytest.CaptureFixture[str]):
+    away = Away(2, 1_000, "no broker answers")
+    assert audit_view.show_once(report(3, LOST, kafka=away), as_json=False) == 5
+    shown = capsys.readouterr().out
+    assert "lost clicks/0: 2 are in no file (since 1970-01-01T00:00:01+00:00)" in shown
+    assert "unaccounted 2, not landed yet 3, findings 1" in shown
+    assert "Kafka is away for 2.0 s: no broker answers" in shown
+    assert "1 of 4 files, 2.0 MB, the last round took 1.5 min" in shown
+
+
+def test_lines_come_when_something_changes(capsys: pytest.CaptureFixture[str]):
+    assert audit_view.show_all(reports(), as_json=False) == 5
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["unaccounted", "lost", "unaccounted"]
+
+
+def test_json_lines_raise_a_finding_once(capsys: pytest.CaptureFixture[str]):
+    assert audit_view.show_all(reports(), as_json=True) == 5
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in told] == ["looked", "raised", "looked", "looked", "ended"]
+    assert (told[1]["kind"], told[1]["first_seen_ms"]) == ("lost", 1_000)
+    assert [told[n]["findings"] for n in (0, 2, 3)] == [0, 1, 1]
+    assert told[-1]["exit_code"] == 5
+
+
+def test_one_report_as_json_is_one_document(capsys: pytest.CaptureFixture[str]):
+    assert audit_view.show_once(report(1), as_json=True) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["gauge"] == {"lag": 3, "unaccounted": 0, "unprovable": 0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gauge": Gauge(None, 0, 0)},
+        {"gauge": Gauge(0, 0, 4)},
+        {"lake": Away(1, 1_000, "gone")},
+    ],
+)
+def test_what_could_not_be_looked_at_makes_6(changes: dict[str, object]):
+    assert report(1, **changes).exit_code == 6
+
+
+def test_nothing_seen_makes_6():
+    assert audit_view.show_all((), as_json=False) == 6
