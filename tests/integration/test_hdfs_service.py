@@ -209,6 +209,19 @@ def test_one_datanode_serves_while_the_other_is_stopped(whole: Hdfs):
         whole.start_datanode(stopped)
 
 
+def test_a_space_quota_is_used_up_and_raised(whole: Hdfs):
+    client = connect(whole)
+    write(client, "/quota/before", b"x")
+    whole.set_space_quota("/quota", 1)
+    with pytest.raises(RuntimeError, match="DSQuotaExceeded"):
+        write(client, "/quota/during", b"x")
+    write(client, "/elsewhere", b"x")
+    whole.set_space_quota("/quota", None)
+    write(client, "/quota/after", b"x")
+    with pytest.raises(ServiceError, match="FileNotFoundException"):
+        whole.set_space_quota("/no-such-directory", 1)
+
+
 def test_stop_leaves_no_process_and_no_port_and_keeps_the_files(tmp_path: Path):
     cluster = Hdfs(tmp_path, HdfsOptions(namenodes=1, datanodes=1))
     with cluster:

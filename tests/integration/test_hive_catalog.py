@@ -16,6 +16,7 @@ from tests.unit.catalogs.contract import COLUMNS, CatalogContract, partition
 from ashore.base.clock import SystemClock
 from ashore.catalogs import CatalogPartition, CatalogTable, PartitionSeal, open_catalog
 from ashore.catalogs.hive import HiveCatalog
+from ashore.catalogs.hive_locations import load_locations
 from ashore.catalogs.hive_wire import Address, Connection, thrift
 from ashore.errors import CatalogError, CatalogUnreachable, SchemaConflict
 from ashore.formats.ddl import parse_ddl
@@ -265,6 +266,17 @@ def test_more_partitions_than_a_call_takes(catalog, table):
     assert catalog.add_partitions(table, some[:120]) == 120
     assert catalog.add_partitions(table, some) == 130
     assert catalog.add_partitions(table, some) == 0
+
+
+def test_readers_learn_where_each_partition_is(hive, catalog, table):
+    name = table.full_name
+    assert load_locations(hive.uri, name) == {}, "nobody knows the table yet"
+    catalog.ensure_table(table)
+    assert load_locations(hive.uri, name) == {}
+    catalog.add_partitions(table, [CatalogPartition(f"date=d{n}/country=CN") for n in range(130)])
+    found = load_locations(hive.uri, name)
+    assert len(found) == 130
+    assert found["d7/CN"] == f"{table.location}/date=d7/country=CN"
 
 
 # --- at once -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
+from ashore.catalogs.hive_schema import same_location
 from ashore.catalogs.hive_wire import Address, Refusal
 
 EVERY = -1  # partition, however many there are
@@ -27,7 +28,13 @@ def load_locations(uri: str, table: str, timeout_s: float = 30.0) -> dict[str, s
         answer = client.call("get_partitions", *names, EVERY, accept=accepted)
     if isinstance(answer, Refusal):
         return {}
-    return {"/".join(each.values): each.sd.location for each in answer}
+    return {"/".join(each.values): _written_out(each.sd.location) for each in answer}
+
+
+def _written_out(location: str) -> str:
+    """Return `file:///a` for `file:/a`, which a metastore makes of it."""
+    scheme, authority, path = same_location(location)
+    return f"{scheme}://{authority}{path}"
 
 
 @contextmanager

@@ -1,13 +1,25 @@
 """What a site in memory lets happen, and when."""
 
+import math
 from collections.abc import Callable
 
 import pytest
 
 from ashore.drills.drill import Sample
-from ashore.drills.faults import BrokerAway, ClockJump, Countdown, Freeze, Happens, Kill, Moment
+from ashore.drills.faults import (
+    BrokerAway,
+    ClockJump,
+    Countdown,
+    Freeze,
+    Happens,
+    Kill,
+    Moment,
+    Out,
+    Outage,
+)
 from ashore.drills.faults.full import DiskFull, FullStorage
 from ashore.drills.recorder import Recorder
+from ashore.drills.scenarios.metastore_outage import count_owed
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.errors import Fenced, StorageError
@@ -133,3 +145,37 @@ def test_samples_of_a_level_stretch_are_its_ends() -> None:
         Sample(5, 5, 0),
         Sample(6, 5, 2),
     ]
+
+
+@pytest.mark.parametrize("step", ["write", "prepare", "move"])
+@pytest.mark.parametrize("out", Out)
+def test_an_outage_that_ends_is_ridden_out(
+    site: MemorySite, recorder: Recorder, out: Out, step: str
+) -> None:
+    assert site.live(Outage(Moment(step, 2), out, 4.0)).code == 0
+    assert site.landed() == 30
+    assert f"fault: {out}" in kinds(recorder)
+
+
+@pytest.mark.parametrize("out", [Out.STORAGE_NODES, Out.NAMENODES, Out.QUOTA])
+def test_an_outage_without_end_ends_every_process_until_it_is_mended(
+    site: MemorySite, out: Out
+) -> None:
+    assert site.live(Outage(Moment("write", 2), out, math.inf)).code != 0
+    assert site.live().code != 0
+    assert site.landed() == 10
+    site.mend()
+    assert site.live().code == 0
+    assert site.landed() == 30
+
+
+def test_without_a_metastore_partitions_are_owed(recorder: Recorder) -> None:
+    options = SiteOptions(batch_records=10, has_metastore=True)
+    site = MemorySite(3, options, FakeClock(), recorder)
+    site.produce(30)
+    assert site.live(Outage(Moment("plan"), Out.METASTORE, math.inf)).code == 0
+    assert (site.landed(), site.registered()) == (30, {})
+    assert count_owed(site) == 3
+    site.mend()
+    assert site.live().code == 0
+    assert (len(site.registered() or {}), count_owed(site)) == (3, 0)
