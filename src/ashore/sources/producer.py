@@ -1,4 +1,4 @@
-"""Writing to Kafka, for the demo and for drills. No job ever does.
+"""Writing to Kafka and changing its topics, for the demo and for drills. No job ever does.
 
 What it promises: `send` rides out a full queue; leaving the context delivers everything or raises.
 What it must not know: what the records mean.
@@ -7,22 +7,60 @@ What it must not know: what the records mean.
 from collections.abc import Mapping
 from typing import Self
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ashore.base.clock import SystemClock
 from ashore.errors import SourceError
+
+CLOCK = SystemClock()
+WAIT_S = 30
 
 
 def create_topics(bootstrap_servers: str, partitions: Mapping[str, int]) -> None:
     """Create topics with so many partitions each, one replica. Raises SourceError."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = _admin(bootstrap_servers)
     topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
-    for name, future in admin.create_topics(topics, request_timeout=30).items():
+    for name, future in admin.create_topics(topics, request_timeout=WAIT_S).items():
         try:
             future.result()
         except Exception as error:
             raise SourceError(f"topic {name} cannot be created: {error}") from error
+
+
+def delete_records(bootstrap_servers: str, topic: str, partition: int, below: int) -> None:
+    """Let the broker forget the records below an offset, as retention does. Raises SourceError."""
+    where = TopicPartition(topic, partition, below)
+    admin = _admin(bootstrap_servers)
+    for future in admin.delete_records([where], request_timeout=WAIT_S).values():
+        try:
+            future.result()
+        except Exception as error:
+            raise SourceError(f"{topic}/{partition} keeps its records: {error}") from error
+
+
+def replace_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
+    """Delete a topic and create it again, empty. Raises SourceError."""
+    admin = _admin(bootstrap_servers)
+    try:
+        admin.delete_topics([topic], request_timeout=WAIT_S)[topic].result()
+    except Exception as error:
+        raise SourceError(f"topic {topic} cannot be deleted: {error}") from error
+    deadline_s = CLOCK.monotonic_s() + WAIT_S
+    while True:  # the broker lets go of the name after a moment
+        try:
+            create_topics(bootstrap_servers, {topic: partitions})
+        except SourceError:
+            if CLOCK.monotonic_s() > deadline_s:
+                raise
+            CLOCK.sleep(0.05)
+        else:
+            return
+
+
+def _admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
 
 
 class Producer:

@@ -18,11 +18,12 @@ from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.registrar import Registrar
+from ashore.landing.slice_loop import SliceLoop
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
-from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.plan_batch import BatchPlan, Gaps
 from ashore.storage.base import FileWriter, Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.testing.faults import _FaultyWriter
@@ -135,6 +136,35 @@ def forget_a_task_that_failed(patch: Patch) -> None:
     patch.setattr(TaskRunner, "run", forgetful)
 
 
+def skip_a_record_too_many(patch: Patch) -> None:
+    plan_batch = slice_loop.plan_batch
+
+    def generous(*arguments: object) -> object:
+        outcome = plan_batch(*arguments)  # type: ignore[arg-type]
+        if not isinstance(outcome, Gaps):
+            return outcome
+        first, *others = outcome.ranges
+        offsets = replace(first.offsets, end=first.offsets.end + 1)
+        return Gaps((replace(first, offsets=offsets), *others))
+
+    patch.setattr(slice_loop, "plan_batch", generous)
+
+
+def go_on_over_a_gap(patch: Patch) -> None:
+    skip = SliceLoop._skip
+
+    def unasked(self: SliceLoop, gaps: Gaps) -> None:
+        self.plan = replace(self.plan, skips_gaps=True)
+        skip(self, gaps)
+
+    patch.setattr(SliceLoop, "_skip", unasked)
+
+
+def trust_the_name_of_a_topic(patch: Patch) -> None:
+    patch.setattr(slice_loop, "check_streams", lambda *_arguments: None)
+    patch.setattr(SliceLoop, "_check_identities", lambda *_arguments: None)
+
+
 def take_a_failure_for_success(patch: Patch) -> None:
     """A write that found no room is taken for done."""
 
@@ -199,6 +229,9 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "use file names again": ("lost-answers", use_file_names_again),
     "delete before write": ("delete-before-write", delete_before_write),
     "forget a task that failed": ("kill-executor", forget_a_task_that_failed),
+    "skip a record too many": ("retention", skip_a_record_too_many),
+    "go on over a gap": ("retention", go_on_over_a_gap),
+    "trust the name of a topic": ("topic-recreated", trust_the_name_of_a_topic),
     "take a failure for success": ("disk-full", take_a_failure_for_success),
     "let now go back": ("clock-jump", read_late_by_the_clock),
     "take silence for a move": ("namenode-failover", take_silence_for_a_move),

@@ -63,6 +63,7 @@ def check_exactly_once(opened: OpenJob, produced: Produced, table: str) -> Accou
 def compare(produced: Produced, seen: Counter[Place], altered: list[Place]) -> Account:
     """Say what is missing, there twice, made up. Pure."""
     there = {(p, n) for p, count in enumerate(produced.counts) for n in range(count)}
+    there -= produced.gone
     lost = sorted(there - seen.keys())
     twice = sorted(place for place, times in seen.items() if times > 1)
     made_up = sorted(seen.keys() - there)
@@ -85,7 +86,8 @@ def read_places(
     altered: list[Place] = []
     for path in find_visible(storage, names.table_path(table)):
         for row in read_rows(path, storage.read(path)):
-            place = (int(str(row["kafka_partition"])), int(str(row["kafka_offset"])))
+            partition, offset = int(str(row["kafka_partition"])), int(str(row["kafka_offset"]))
+            place = (partition, workload.find_number(partition, offset, row["id"]))
             seen[place] += 1
             is_same = workload.row(*place) == tuple(row[n] for n in ("id", "ts", "country", "text"))
             if not is_same or workload.is_poisoned(*place):

@@ -15,9 +15,11 @@ from ashore.drills.scenarios import (
     namenode_failover,
     poison_records,
     replay_budget,
+    retention,
     slow_storage,
     space_quota,
     storage_nodes_down,
+    topic_recreated,
     upgrade,
     zombie_writer,
 )
@@ -39,6 +41,8 @@ SCENARIOS: tuple[Drill, ...] = (
     clock_jump.DRILL,
     broker_restart.DRILL,
     poison_records.DRILL,
+    retention.DRILL,
+    topic_recreated.DRILL,
     upgrade.DRILL,
     replay_budget.DRILL,
 )

@@ -39,6 +39,7 @@ from ashore.drills.sites.site import (
     job_text,
     keep_house,
     produced_of,
+    skip_gaps,
 )
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AshoreError, SourceUnreachable, check
@@ -120,7 +121,8 @@ class MemorySite:
         self._source = twin.source if isinstance(twin, MemorySite) else BrokerSource(clock)
         if twin is None:
             self._source.create(TOPIC, options.partitions)
-        self._job = parse_job(job_text(LAKE, "127.0.0.1:9092", TOPIC, options))
+        self._text = job_text(LAKE, "127.0.0.1:9092", TOPIC, options)
+        self._job = parse_job(self._text)
         self._dice = random.Random(f"names {seed}")  # noqa: S311 - the same names each time
         self.recorder = recorder
         self._tail = LogTail(self.machine, NAME)
@@ -153,6 +155,19 @@ class MemorySite:
         self.calls.append(len(faulty.calls))
         self.sample()
         return end
+
+    def skip_gaps(self) -> None:
+        """See Site."""
+        self._job = parse_job(skip_gaps(self._text))
+
+    def expire(self, partition: int, below: int) -> None:
+        """See Site."""
+        self._source.expire(StreamShard(TOPIC, str(partition)), below)
+
+    def create_again(self) -> None:
+        """See Site."""
+        self._source.delete_and_recreate(TOPIC, self.produced.workload.partitions)
+        self.produced.begin_again()
 
     def mend(self) -> None:
         """See Site."""

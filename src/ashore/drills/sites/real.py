@@ -50,13 +50,14 @@ from ashore.drills.sites.site import (
     job_text,
     keep_house,
     produced_of,
+    skip_gaps,
 )
 from ashore.drills.workloads.numbered import Produced
 from ashore.errors import check
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
-from ashore.sources.producer import Producer, create_topics
+from ashore.sources.producer import Producer, create_topics, delete_records, replace_topic
 
 SAMPLE_EVERY_S = 0.5
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.
@@ -158,6 +159,21 @@ class RealSite:
             message = self._follow(launch, faults, striking)
             code = launch.wait()
         return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
+
+    def skip_gaps(self) -> None:
+        """See Site."""
+        self.job_file.write_text(skip_gaps(self.job_file.read_text("utf-8")), "utf-8")
+
+    def expire(self, partition: int, below: int) -> None:
+        """See Site."""
+        topic = self.produced.workload.topic
+        delete_records(self._place.kafka.bootstrap_servers, topic, partition, below)
+
+    def create_again(self) -> None:
+        """See Site."""
+        workload = self.produced.workload
+        replace_topic(self._place.kafka.bootstrap_servers, workload.topic, workload.partitions)
+        self.produced.begin_again()
 
     def mend(self) -> None:
         """See Site."""

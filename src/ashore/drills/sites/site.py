@@ -82,6 +82,18 @@ class Site(Protocol):
         """
         ...
 
+    def skip_gaps(self) -> None:
+        """Write `gap: skip` into the job file, as an operator does once he has been told of one."""
+        ...
+
+    def expire(self, partition: int, below: int) -> None:
+        """Let the broker forget what lies below an offset, as retention does."""
+        ...
+
+    def create_again(self) -> None:
+        """Delete the topic with all its records, and create it again, empty."""
+        ...
+
     def mend(self) -> None:
         """End every outage now, and wait until everything is at work."""
         ...
@@ -108,6 +120,13 @@ class Site(Protocol):
     def close(self) -> None:
         """Let go of connections. Called once."""
         ...
+
+
+def skip_gaps(text: str) -> str:
+    """Return a job file that says `gap: skip`, and is otherwise the same."""
+    document = json.loads(text)
+    document["source"]["gap"] = "skip"
+    return json.dumps(document, indent=1)
 
 
 def job_text(lake: str, servers: str, topic: str, options: SiteOptions) -> str:

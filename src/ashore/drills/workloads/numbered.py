@@ -2,14 +2,15 @@
 
 What it is: `Numbered`, the records of one topic, and `Produced`, how many there are.
 What it promises: record n of a partition is always the same bytes; its number is its offset, for
-nothing else is produced to the topic. Poisoned records are invalid in one of many forms.
+nothing else is produced to the topic (once it is created again, offsets begin again, and numbers go
+on). Poisoned records are invalid in one of many forms.
 What it must not know: where records go.
 """
 
 import json
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 COUNTRIES = ("CN", "DE", "IN")
 SCHEMA = "id BIGINT, ts BIGINT, country STRING, text STRING"
@@ -23,6 +24,8 @@ class Numbered:
 
     `poison_every`: one in so many is no row of the table; 0: none. `countries_every`: after so
     many records they are of other countries, so that new table partitions come; 0: never.
+    `restarts`: the numbers at which offsets began again at 0, partition by partition, each time
+    that the topic was created again.
     """
 
     topic: str
@@ -30,6 +33,18 @@ class Numbered:
     partitions: int = 3
     poison_every: int = 0
     countries_every: int = 0
+    restarts: tuple[tuple[int, ...], ...] = ()
+
+    def find_number(self, partition: int, offset: int, record: object) -> int:
+        """Return the number of the record at an offset, of the topics that have had the name.
+
+        `record`: the number that the row there has. Where it fits none, the first topic is meant.
+        """
+        if not self.restarts:
+            return offset
+        numbers = [offset, *(starts[partition] + offset for starts in self.restarts)]
+        same = [each for each in numbers if self.row(partition, each)[0] == record]
+        return same[0] if same else offset
 
     def row(self, partition: int, number: int) -> Row:
         """Return the row that a record becomes."""
@@ -60,18 +75,28 @@ class Numbered:
 
 @dataclass(slots=True)
 class Produced:
-    """How many records of a workload each partition holds."""
+    """How many records of a workload each partition has had; `gone`: which no job could read."""
 
     workload: Numbered
     counts: list[int] = field(default_factory=list)
+    gone: set[tuple[int, int]] = field(default_factory=set)  # partition, number
 
     def __post_init__(self) -> None:
         self.counts = [0] * self.workload.partitions
 
     @property
     def total(self) -> int:
-        """How many records there are."""
-        return sum(self.counts)
+        """How many records there are to land."""
+        return sum(self.counts) - len(self.gone)
+
+    def lose(self, partition: int, numbers: Iterable[int]) -> None:
+        """Take down that records went away before they were read: nobody may have them."""
+        self.gone |= {(partition, number) for number in numbers}
+
+    def begin_again(self) -> None:
+        """Take down that the topic was created again: offsets begin at 0."""
+        restarts = (*self.workload.restarts, tuple(self.counts))
+        self.workload = replace(self.workload, restarts=restarts)
 
     def deal(self, records: int) -> Iterator[tuple[int, bytes]]:
         """Yield partition and value of the next records, and count each once it is taken."""

@@ -1,0 +1,90 @@
+"""A job stood still over a long weekend, and retention went on: its next records were gone.
+
+It died in the midst of its moves, and nobody looked. Records expired under the backlog. The job
+refuses to go on as if nothing were missing, and names what is; told to skip, it does so once, and
+the log says for ever which offsets were given up.
+"""
+
+import random
+
+from ashore.drills.checkers.skipped import compare_skipped
+from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.faults import Kill, Moment
+from ashore.drills.sites.site import NAME, Site, SiteOptions
+from ashore.drills.stage import Stage
+from ashore.errors import OffsetsGone
+from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol.positions import OffsetRange
+
+BATCHES = 3
+KIND = "records expire"
+STEPS = ("prepare", "move", "landed")  # at which the job died, of its first batch
+
+
+def plan(dice: random.Random, length: Length) -> Schedule:
+    """Let so many percent of a backlog expire in each round."""
+    return tuple(
+        Planned(index, KIND, STEPS[(index + 1) % len(STEPS)], dice.randint(10, 45))
+        for index in range(length.rounds)
+    )
+
+
+def play(stage: Stage) -> None:
+    """Let a backlog expire in part, each round on a lake of its own."""
+    for planned in stage.schedule:
+        options = SiteOptions(batch_records=max(1, stage.length.records // BATCHES))
+        site = stage.site(options)
+        site.produce(stage.length.records)
+        site.live(Kill(Moment(planned.place)))
+        site.produce(stage.length.records)
+        expired = _expire(stage, site, planned.number)
+        landed = site.landed()
+        end = site.live()
+        stage.require(end.code == OffsetsGone.exit_code, f"it went on over a gap: {end.code}")
+        unnamed = [text for text in expired if text not in end.message]
+        stage.require(not unnamed, f"{end.message!r} does not name {unnamed}")
+        stage.require(site.landed() == landed, "something was landed behind the gap")
+        site.skip_gaps()
+        stage.drain(site)
+        with site.opened() as opened:
+            for problem in compare_skipped(read_history(opened.storage, NAME), site.produced):
+                stage.require(False, problem)
+        stage.settle(site, f"{planned.number} % of a backlog had expired")
+
+
+def _expire(stage: Stage, site: Site, percent: int) -> list[str]:
+    """Let the first records that are still to be read expire; return each range as it is told."""
+    with site.opened() as opened:
+        shards = read_log(opened.storage, NAME).current()
+    expired = []
+    for key, state in sorted(shards.items()):
+        partition = int(key.shard)
+        backlog = site.produced.counts[partition] - state.next
+        offsets = OffsetRange(state.next, state.next + max(1, backlog * percent // 100))
+        site.expire(partition, offsets.end)
+        site.produced.lose(partition, range(offsets.start, offsets.end))
+        stage.recorder.fault(KIND, f"{key} {offsets}")
+        expired.append(f"{key} {offsets}")
+    return expired
+
+
+DRILL = Drill(
+    name="retention",
+    title="Records expire before a job has read them",
+    shows="a gap stops a job, which names it; told to skip, it skips those offsets and no others",
+    short=Length(
+        rounds=1,
+        records=3_000,
+        text="once, with 6,000 records, on a real broker; at length at three steps",
+        is_real=True,
+    ),
+    long=Length(
+        rounds=6,
+        records=30_000,
+        text="6 times, 60,000 records each",
+        is_real=True,
+        rounds_per_minute=2,
+    ),
+    plan=plan,
+    play=play,
+)
