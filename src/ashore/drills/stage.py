@@ -8,6 +8,7 @@ What it must not know: any one scenario.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from ashore.base.clock import Clock
@@ -88,6 +89,12 @@ class Stage:
                 break
             end = site.live()
         self.require(end.code == 0, f"the job did not go on: {end.code}: {end.message}")
+
+    def together(self, *actions: Callable[[], None]) -> None:
+        """Do things at the same time; in memory, where there is one clock, one after the other."""
+        with ThreadPoolExecutor(len(actions) if self.length.is_real else 1) as pool:
+            for done in [pool.submit(each) for each in actions]:
+                done.result()
 
     def require(self, condition: bool, problem: str) -> None:
         """Turn the drill red unless `condition` holds."""

@@ -7,10 +7,11 @@ from everybody, with no switch for long; and both cut off while the job dies and
 """
 
 import random
+from functools import partial
 
 from ashore.drills.checkers.same_tables import compare_rows, read_registered
 from ashore.drills.drill import Drill, Length, Planned, Schedule
-from ashore.drills.faults import BATCH_STEPS, Kill, Moment, Out, Outage
+from ashore.drills.faults import BATCH_STEPS, JobFault, Kill, Moment, Out, Outage
 from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
 
@@ -22,19 +23,23 @@ ORDER = (
     Out.NAMENODE_CUT_OFF,
     Out.NAMENODES,
 )
-IN_MOVES = 2  # of these strike while moves are in flight
+IN_MOVES = {Out.SWITCH, Out.NAMENODE_KILLED}
+STEPS = BATCH_STEPS[:-1]
 BATCHES = len(ORDER) + 1
-DEADLINE_S = 6.0  # of a storage call; short, so that few of them fit into an outage
+PATIENCE_S = 60.0  # a process gives up in longer outages: then there is one in each round
+DEADLINE_S = 4.0  # of a storage call; short, so that few of them fit into an outage
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
-    """Let everything happen once in each round, batch after batch; the first two in moves."""
+    """Let all happen in each round, batch after batch, or one in each, by turns, where it is long.
+
+    Those of IN_MOVES strike while files are moved.
+    """
+    is_long = length.outage_s > PATIENCE_S
     return tuple(
-        Planned(
-            index, out, "move" if number < IN_MOVES else dice.choice(BATCH_STEPS[:-1]), number + 2
-        )
+        Planned(index, out, "move" if out in IN_MOVES else dice.choice(STEPS), batch)
         for index in range(length.rounds)
-        for number, out in enumerate(ORDER)
+        for batch, out in enumerate((ORDER[index % len(ORDER)],) if is_long else ORDER, start=2)
     )
 
 
@@ -46,11 +51,11 @@ def play(stage: Stage) -> None:
     for number in range(stage.length.rounds):
         planned = [each for each in stage.schedule if each.round == number]
         tested.produce(stage.length.records)
-        _fail_over(stage, tested, planned)
-        stage.drain(control)
+        stage.together(partial(_fail_over, stage, tested, planned), lambda: stage.drain(control))
         if stage.problems:
             break  # what goes on would only take long
-    struck, wanted = stage.recorder.faults, len(stage.schedule) + stage.length.rounds
+    deaths = sum(each.kind == Out.NAMENODES for each in stage.schedule)
+    struck, wanted = stage.recorder.faults, len(stage.schedule) + deaths
     stage.require_proof(struck == wanted, f"{struck} of {wanted} faults came in time")
     tested.mend()
     _compare(stage, tested, control)
@@ -68,14 +73,19 @@ def _options(records: int, lake: str, twin_of: Site | None) -> SiteOptions:
 
 
 def _fail_over(stage: Stage, site: Site, planned: list[Planned]) -> None:
-    """Run the job through the outages of a round; in the last one it dies as well."""
-    outages = [
-        Outage(Moment(each.place, each.number), Out(each.kind), stage.length.outage_s)
-        for each in planned
-    ]
-    end = site.live(*outages, Kill(outages[-1].at))
-    stage.require_proof(end.code == KILLED, f"the job was not killed, but ended with {end.code}")
-    stage.ride_out(site, within_s=stage.length.outage_s)
+    """Run the job through the outages of a round; where both NameNodes are away it dies as well."""
+    faults: list[JobFault] = []
+    for each in planned:
+        moment, out = Moment(each.place, each.number), Out(each.kind)
+        away_s = 0.0 if out is Out.SWITCH else stage.length.outage_s
+        faults.append(Outage(moment, out, away_s))
+        if out is Out.NAMENODES:
+            faults.append(Kill(moment))
+    end = site.live(*faults)
+    if isinstance(faults[-1], Kill):
+        stage.require_proof(end.code == KILLED, f"the job did not die, but ended with {end.code}")
+    if end.code != 0:
+        stage.ride_out(site, within_s=stage.length.outage_s)
 
 
 def _compare(stage: Stage, tested: Site, control: Site) -> None:
@@ -98,16 +108,16 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=2_800,
-        text="six failovers; NameNodes are away for 3 s where at length they are for 11 minutes",
+        text="six failovers; NameNodes are away for 1.5 s where at length they are for 11 minutes",
         is_real=True,
-        outage_s=3.0,
+        outage_s=1.5,
     ),
     long=Length(
-        rounds=3,
+        rounds=18,
         records=30_000,
-        text="18 failovers, 30,000 records each six; NameNodes are away for 11 minutes",
+        text="18 failovers, 30,000 records each; NameNodes are away for 11 minutes",
         is_real=True,
-        rounds_per_minute=1 / 45,
+        rounds_per_minute=0.1,
         outage_s=660.0,
     ),
     plan=plan,
