@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, make_lake
+from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, kinds, make_lake
 
 from ashore.control.adopted import adopted_path, write_adopted
 from ashore.control.audit import Auditor, Pace, Report, audit_once, follow
@@ -477,6 +477,35 @@ def test_a_damaged_entry_is_raised_and_cleared(lake: Lake, watch: Watch):
     lake.overwrite(path, data)
     report = watch.tick()
     assert (report.findings, report.entries) == ((), {"main": 6})
+
+
+# ---- the verifier
+
+
+@pytest.mark.parametrize("has_followed", [True, False])
+@pytest.mark.parametrize(
+    "spoil", ["nothing", "delete", "flip", "forget", "twice", "foreign", "gap"]
+)
+def test_it_says_what_verify_says(lake: Lake, spoil: str, has_followed: bool):
+    watch = Watch(lake)
+    fill(lake.source, "clicks", 0, 20)
+    start = 103 if spoil == "gap" else 100
+    wrongly = {"forget": {"forgotten": {106}}, "twice": {"twice": {107, 108}}}
+    entry = lake.land({lake.key(0): (start, 110)}, **wrongly.get(spoil, {}))
+    match spoil:
+        case "delete":
+            lake.storage.delete(lake.final(entry))
+        case "flip":
+            flip(lake, lake.final(entry))
+        case "foreign":
+            lake.storage.create("ods.db/clicks/part-0.parquet", b"x")
+    report = watch.tick() if has_followed else audit_once(lake.opened())
+    verdict = lake.verify()
+    assert {each.problem.kind for each in report.findings} == kinds(verdict)
+    assert report.exit_code == verdict.exit_code
+    gap = start - 100
+    wrong = verdict.totals.lost + verdict.totals.duplicated + gap
+    assert report.gauge.unaccounted == wrong
 
 
 # ---- many intervals
