@@ -12,13 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, from_json
 from pyspark.sql.streaming import StreamingQuery
-from tests.spark.site import SCHEMA, Site, events, table_of
+from tests.spark.site import SCHEMA, Site, event, events, table_of
 
+from ashore.base.clock import SystemClock
+from ashore.catalogs.hive_client import ClientSettings, HiveClient
+from ashore.catalogs.hive_wire import Address
 from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
 from ashore.control.jobs import open_job
+from ashore.services.hive import Hive
 
 TABLE = "ods.events"
 ROOT = Path(__file__).parents[2]
@@ -174,6 +180,55 @@ def test_after_a_query_that_was_killed_in_a_batch(site: Site) -> None:
     aside = next(each for each in done if each.undo)
     subprocess.run(shlex.split(aside.undo), check=True)
     assert any(path.exists() for path in strays)
+
+
+# --- Connect, and a catalog
+
+
+def connect_file(site: Site, topic: str, country: str, numbers: range, first: int) -> None:
+    """Write a file by hand, with a name as the HDFS sink of Kafka Connect gives it."""
+    directory = site.path_of(TABLE) / f"country={country}"
+    directory.mkdir(parents=True, exist_ok=True)
+    last = first + len(numbers) - 1
+    rows = pa.table({"id": list(numbers), "ts": [0] * len(numbers)})
+    pq.write_table(rows, directory / f"{topic}+0+{first:010}+{last:010}.parquet")
+
+
+def test_after_a_sink_of_connect_the_rest_is_landed_and_its_partitions_are_registered(
+    site: Site, hive: Hive
+) -> None:
+    topic = site.topic(2)
+    site.produce(topic, events(0, 100), partition=0)
+    site.produce(topic, [event(number, "FR") for number in range(100, 110)], partition=1)
+    connect_file(site, topic, "DE", range(50), 0)
+    connect_file(site, topic, "IT", range(50, 80), 50)
+    catalog = {"hive": {"uri": hive.uri}}
+    job_file = site.job_file(table_of(topic, partition_by=["country"]), catalog=catalog)
+    at = FormerAt(connect_table=TABLE)
+
+    with open_job(job_file) as opened:
+        assert not treat(opened, at, lambda _: None, takes_over=False).refusals
+    assert partitions(hive) == {"DE", "IT"}
+    site.writer(job_file).drain()
+
+    assert ids(site.read()) == Counter(range(110))
+    assert fetched(site) == 30
+    assert partitions(hive) == {"DE", "FR", "IT"}
+    site.prove(job_file)
+
+
+def client_of(hive: Hive) -> HiveClient:
+    host, port = hive.uri.removeprefix("thrift://").split(":")
+    return HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
+
+
+def partitions(hive: Hive) -> set[str]:
+    """Return the countries that the metastore has partitions of."""
+    client = client_of(hive)
+    try:
+        return {each.values[0] for each in client.call("get_partitions", *TABLE.split("."), 100)}
+    finally:
+        client.close()
 
 
 def named(site: Site) -> set[Path]:

@@ -164,6 +164,11 @@ def test_a_packed_sink_log_counts_from_its_newest_pack():
     assert begins(plan_doctor(seen)) == {"0": 100, "1": 40, "2": 7}
 
 
+def test_a_sink_log_may_end_at_a_pack():
+    seen = with_spark(sink={"1.compact": sink(0, 1)})
+    assert begins(plan_doctor(seen)) == {"0": 100, "1": 40, "2": 7}
+
+
 def test_what_an_adoption_that_was_cut_short_left_is_finished():
     """The join is in the log, `_spark_metadata` still there; the job may even have run since."""
     states = {

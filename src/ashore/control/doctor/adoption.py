@@ -205,4 +205,7 @@ def _first(former: Former, seen: Observations, shard: StreamShard) -> int:
 def _note_others(seen: Observations, fold: Fold, streams: list[str]) -> Iterator[str]:
     others = sorted(seen.topics.keys() - set(streams) - {key.stream for key in fold.shards})
     if others:
-        yield f"of {', '.join(others)} nothing was adopted: they begin as `first_start` says"
+        yield (
+            f"of {', '.join(others)} nothing was adopted: topics that `tables` names begin as "
+            "`first_start` says, those that an expression finds at their beginning"
+        )

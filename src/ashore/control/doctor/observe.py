@@ -31,7 +31,7 @@ from ashore.control.slices import find_slices
 from ashore.control.verify.ledger import Ledger, LedgerBuilder
 from ashore.control.verify.offsets import Unreadable, read_file
 from ashore.errors import LogDamaged, PathMissing, SourceError
-from ashore.landing.job import lake_of, tables_of
+from ashore.landing.job import tables_of
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import read_owner
 from ashore.protocol import names
@@ -42,6 +42,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import read_snapshot
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import FileStat, Storage
+from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import lake_address
 
 _FORMATS = {"json": "jsonl"}
@@ -250,9 +251,11 @@ def _table_of(
 def open_beside(opened: OpenJob, address: str) -> Storage:
     """Return the storage at an address outside of the lake, with the job's options."""
     uri = address if "://" in address else f"file://{Path(address).absolute()}"
-    lake = lake_of(opened.job, DEADLINE_S_MAX)
-    options = dict(lake.options)
-    return lake_address(uri, lake.deadline_s, options).open(opened.clock)
+    job = opened.job
+    options = {**job.hdfs.options, DURABILITY: job.durability}
+    if job.hdfs.conf_dir:
+        options[CONF_DIR] = job.hdfs.conf_dir
+    return lake_address(uri, DEADLINE_S_MAX, options).open(opened.clock)
 
 
 def _path_of(uri: str) -> str:
