@@ -21,11 +21,13 @@ from ashore.protocol.entries import (
     Skip,
 )
 from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import FailBefore, FaultyStorage
 
 INTERVAL_S = 10.0
+CLICKS_1 = StreamShard("clicks", "1")
 
 
 class Gate:
@@ -479,6 +481,23 @@ def test_a_damaged_entry_is_raised_and_cleared(lake: Lake, watch: Watch):
     assert (report.findings, report.entries) == ((), {"main": 6})
 
 
+def test_an_interval_costs_the_same_however_long_the_log_is(lake: Lake):
+    costs = []
+    for _ in range(2):
+        for _ in range(20):
+            land_two(lake)
+        storage = FaultyStorage(lake.storage)
+        watch = Watch(lake, storage=storage)
+        before = len(storage.calls)
+        watch.tick()
+        idle = len(storage.calls)
+        land_two(lake)
+        assert watch.tick().findings == ()
+        costs.append((idle - before, len(storage.calls) - idle))
+    assert costs[0] == costs[1]
+    assert {call.kind for call in storage.calls} == {"list", "stat", "read"}
+
+
 # ---- the verifier
 
 
@@ -551,3 +570,10 @@ def reland(lake: Lake, entry: Entry) -> None:
         files=(describe(0, [(0, offset) for offset in (100, 102)], data),),
     )
     lake.storage.create(lake.final(lake.append(again)), data)
+
+
+def land_two(lake: Lake) -> None:
+    """Land two records more of shard 1."""
+    start = lake.source.read_offsets([CLICKS_1])[CLICKS_1].end
+    fill(lake.source, "clicks", 1, 2)
+    lake.land({lake.key(1): (start, start + 2)})
