@@ -5,6 +5,9 @@ What it must not know: how a drill is played.
 """
 
 import random
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -54,7 +57,7 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     """Play drills and say whether anything was lost or doubled."""
     drills = _find(names)
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    with told(as_json=as_json, debug=debug):
+    with told(as_json=as_json, debug=debug), _ending_as_by_ctrl_c():
         verdicts = []
         for each in drills:
             order = Order(each, seed, _length(each, minutes, is_long=long))
@@ -70,6 +73,16 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     # Wrong is worse than not proved.
     codes = {verdict.exit_code for verdict in verdicts}
     raise typer.Exit(next((code for code in (5, 6) if code in codes), 0))
+
+
+@contextmanager
+def _ending_as_by_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end a drill as Ctrl-C does, so that no server is left."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict, Report]:
