@@ -8,6 +8,7 @@ from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, kind
 
 from ashore.control.adopted import adopted_path, write_adopted
 from ashore.control.audit import Auditor, Pace, Report, audit_once, follow
+from ashore.control.audit.auditor import TROUBLED_AGAIN
 from ashore.control.verify import ProblemKind
 from ashore.errors import StorageError
 from ashore.protocol import names
@@ -288,6 +289,15 @@ def test_a_lost_file_is_a_loss_until_it_is_back(lake: Lake, watch: Watch):
     lake.storage.create(path, data)
     report = watch.tick()
     assert (report.findings, report.gauge.unaccounted) == ((), 0)
+
+
+def test_many_lost_files_are_counted_once_each(lake: Lake, watch: Watch):
+    lost = 2 * TROUBLED_AGAIN
+    for offset in range(100, 100 + lost):
+        fill(lake.source, "clicks", 0, 1)
+        lake.storage.delete(lake.final(lake.land({lake.key(0): (offset, offset + 1)})))
+    for _ in range(3):  # the last entry is unclosed: its file is looked for in every interval
+        assert watch.tick().gauge.unaccounted == lost
 
 
 def test_a_lost_file_that_is_given_up_is_no_finding_any_more(lake: Lake, watch: Watch):
