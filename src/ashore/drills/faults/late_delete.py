@@ -5,6 +5,10 @@ What it promises: a delete is applied when it is made, whatever it finds, and ag
 `deliver`: as a call that was given up and repeated, and then arrived after all. All who share one
 `DeleteCalls` share the calls, whoever made them and whether they are alive.
 What it must not know: what the deletes are for.
+
+It plays the network within the process, so that the moment is certain. Bytes repeated by a proxy
+would not do: the NameNode knows a repeated call by its id, and answers it without doing it again.
+A call that a proxy has held is another matter, and `tests/drills` shows it on a real HDFS.
 """
 
 import threading
