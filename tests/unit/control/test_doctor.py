@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.control.lakes import DATE, TABLE, Lake, make_lake
+from tests.unit.control.lakes import DATE, TABLE, Lake, fill, make_lake
 
 from ashore.control.adopted import read_adopted
 from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, explain, treat
@@ -137,10 +137,23 @@ def test_files_that_were_given_up_are_not_missed():
     assert (found.steps, found.refusals) == ((), ())
 
 
-def test_files_of_an_unclosed_entry_may_be_on_their_way():
+def make_unclosed() -> Lake:
+    """Return a lake whose last batch was not moved yet."""
     lake = make_lake()
-    lake.land({lake.key(0): (100, 100)}, is_moved=False)
-    assert not diagnose(lake.opened(), NOBODY).refusals
+    fill(lake.source, "clicks", 0, 10)
+    lake.land({lake.key(0): (100, 110)}, is_moved=False)
+    return lake
+
+
+def test_files_of_an_unclosed_entry_may_be_on_their_way():
+    found = diagnose(make_unclosed().opened(), NOBODY)
+    assert (found.steps, found.refusals) == ((), ())
+
+
+def test_files_of_an_unclosed_entry_that_are_lost():
+    lake = make_unclosed()
+    lake.storage.delete(lake.files(lake.entries[-1])[0][1])
+    assert "1 files of the unclosed entry are lost" in refusal(lake)
 
 
 def test_files_of_another_size():

@@ -10,14 +10,15 @@ from ashore.control.doctor import Diagnosis, Observations, plan_doctor
 from ashore.control.doctor.connect_sink import looks_like_connect, parse_connect
 from ashore.control.doctor.seen import (
     ConnectSeen,
+    LoggedSize,
     LogSeen,
     SourceSeen,
     SparkSeen,
     TableSeen,
     TopicSeen,
 )
-from ashore.control.doctor.steps import JoinAdopted, ListAdopted, MoveAside
-from ashore.protocol.fold import EMPTY, Fold, ShardState
+from ashore.control.doctor.steps import JoinAdopted, ListAdopted, MoveAside, RegisterTable
+from ashore.protocol.fold import EMPTY, Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import ShardKey
@@ -318,6 +319,56 @@ def test_without_being_told_nothing_is_adopted():
     assert found.steps == ()
     (refusal,) = found.refusals
     assert "--from-spark" in refusal.hint
+
+
+# --- the catalog
+
+
+def registered(found: Diagnosis) -> tuple[str, ...]:
+    return next((each.partitions for each in found.steps if isinstance(each, RegisterTable)), ())
+
+
+def landed(partition: str) -> LoggedSize:
+    return LoggedSize(f"{PATH}/{partition}/a", 1, partition, is_unclosed=False)
+
+
+def in_catalog(**changes: object) -> Observations:
+    """Return a table with two partitions that landed, of which one is registered."""
+    logged = (landed("date=1"), landed("date=2"))
+    files = tuple(FileStat(each.path, 1, 0, False) for each in logged)
+    states = {
+        (TABLE, each): PartitionState(TABLE, each, 1, 1, 2, each == "date=1", 0, 0, 0)
+        for each in ("date=1", "date=2")
+    }
+    table = replace(CLICKS, owner="clicks", visible=files, logged=logged, has_spark_metadata=False)
+    return replace(
+        SEEN,
+        former=None,
+        has_catalog=True,
+        log=LogSeen(Fold(end=3, epoch=1, partitions=states)),
+        tables=(replace(table, **changes),),
+    )
+
+
+def test_partitions_that_have_files_are_registered():
+    assert registered(plan_doctor(in_catalog())) == ("date=1", "date=2")
+    assert registered(plan_doctor(replace(in_catalog(), has_catalog=False))) == ()
+
+
+def test_a_partition_that_waits_for_its_seal_is_not_registered():
+    assert registered(plan_doctor(in_catalog(waits_for_seal=True))) == ("date=1",)
+
+
+def test_a_table_whose_columns_only_spark_knows_is_not_registered():
+    found = plan_doctor(in_catalog(is_made_by_spark=True))
+    assert registered(found) == ()
+    assert any("its columns come of `select`" in note for note in found.notes)
+
+
+def test_partitions_of_the_former_writer_are_registered():
+    path = f"{PATH}/date=9/{part(0).rpartition('/')[2]}"
+    seen = in_catalog(adopted=frozenset({path}))
+    assert registered(plan_doctor(seen)) == ("date=1", "date=2", "date=9")
 
 
 # --- Connect

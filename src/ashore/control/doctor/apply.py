@@ -156,7 +156,8 @@ def _register(opened: OpenJob, step: RegisterTable) -> None:
     )
     try:
         registrar = Registrar(catalog, lake_of(opened.job).uri, opened.job.job, _ignore)
-        registrar.ensure(table_spec(each) for each in opened.known_topics().values())
+        resolved = opened.known_topics().values()
+        registrar.ensure(table_spec(each) for each in resolved if not each.spec.select)
         registrar.register(step.table, step.partitions)
     finally:
         catalog.close()

@@ -8,7 +8,7 @@ What it must not know: what is done about it.
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.base.unique import unique
@@ -28,10 +28,10 @@ from ashore.control.doctor.seen import (
 from ashore.control.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
 from ashore.control.jobs import DEADLINE_S_MAX, OpenJob
 from ashore.control.slices import find_slices
-from ashore.control.verify.ledger import Ledger, LedgerBuilder
+from ashore.control.verify.ledger import Ledger, LedgerBuilder, LoggedFile
 from ashore.control.verify.offsets import Unreadable, read_file
 from ashore.errors import LogDamaged, PathMissing, SourceError
-from ashore.landing.job import tables_of
+from ashore.landing.job import seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import read_owner
 from ashore.protocol import names
@@ -39,6 +39,7 @@ from ashore.protocol.entries import EntryInvalid
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
+from ashore.protocol.side_tables import LATE_SUFFIX
 from ashore.protocol.snapshot import read_snapshot
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import FileStat, Storage
@@ -64,8 +65,15 @@ def observe(opened: OpenJob, at: FormerAt) -> Observations:
     listed = {table: _list_visible(storage, table) for table in tables_of(resolved.values())}
     log, ledger = look_at_log(storage, opened.name)
     adopted = read_adopted(storage, job.job)
+    waiting = waiting_tables(job, seal_rules(job, resolved))
+    selected = {str(each.table) for each in resolved.values() if each.spec.select}
     tables = tuple(
-        _see_table(storage, table, visible, ledger, adopted) for table, visible in listed.items()
+        replace(
+            _see_table(storage, table, visible, ledger, adopted),
+            waits_for_seal=table in waiting,
+            is_made_by_spark=table.removesuffix(LATE_SUFFIX) in selected,
+        )
+        for table, visible in listed.items()
     )
     former = _see_former(opened, at, tables)
     table = former.table if former else None
@@ -180,12 +188,7 @@ def _see_table(
         claimed_ms=owner.claimed_ms if owner else 0,
         visible=tuple(visible),
         logged=tuple(
-            LoggedSize(
-                each.final,
-                each.file.size_bytes,
-                each.target.partition,
-                ledger is not None and ledger.is_in_flight(each),
-            )
+            _see_file(storage, each, is_unclosed=ledger is not None and ledger.is_in_flight(each))
             for each in files
             if each.target.table == table
         ),
@@ -193,6 +196,14 @@ def _see_table(
         adopted=frozenset(file for file, of in adopted.items() if of == table),
         has_spark_metadata=storage.stat(names.join(path, SINK_LOG)) is not None,
     )
+
+
+def _see_file(storage: Storage, file: LoggedFile, *, is_unclosed: bool) -> LoggedSize:
+    # The final place comes last: a file that a running job moves meanwhile is then seen there.
+    places = (file.pending, file.final) if is_unclosed else ()
+    is_there = any(storage.stat(place) is not None for place in places)
+    size, partition = file.file.size_bytes, file.target.partition
+    return LoggedSize(file.final, size, partition, is_unclosed, is_there)
 
 
 def _see_topic(resolved: ResolvedTable) -> TopicSeen:

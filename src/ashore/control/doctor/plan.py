@@ -56,7 +56,8 @@ def plan_doctor(seen: Observations) -> Diagnosis:
             refusals += refused
     if seen.has_catalog and seen.log.fold is not None:
         steps += _registrations(seen, adoption)
-    return Diagnosis(tuple(steps), tuple(refusals), (*adoption.notes, *_log_notes(seen)))
+    notes = (*adoption.notes, *_log_notes(seen), *_catalog_notes(seen, adoption))
+    return Diagnosis(tuple(steps), tuple(refusals), notes)
 
 
 # ---- the log
@@ -133,7 +134,13 @@ def _owner_refusals(seen: Observations, table: TableSeen) -> Iterator[Refusal]:
 
 def _file_refusals(table: TableSeen) -> Iterator[Refusal]:
     here = {each.path: each.size for each in table.visible}
-    gone = [file for file in table.logged if not file.is_unclosed and file.path not in here]
+    absent = [file for file in table.logged if file.path not in here and not file.is_there]
+    lost = [file for file in absent if file.is_unclosed]
+    if lost:
+        text = f"{len(lost)} files of the unclosed entry are lost: {_some(f.path for f in lost)}"
+        hint = "ashore recover JOB.yaml --reland reads them again, --accept-loss gives them up"
+        yield Refusal(table.table, text, hint)
+    gone = [file for file in absent if not file.is_unclosed]
     if gone:
         text = f"{len(gone)} files that the log lists are gone: {_some(f.path for f in gone)}"
         hint = "restore them from a backup, or drop the partition on purpose; ashore verify names "
@@ -143,7 +150,7 @@ def _file_refusals(table: TableSeen) -> Iterator[Refusal]:
     ]
     if other:
         text = f"{len(other)} files have other sizes than the log says: "
-        hint = "which is right cannot be told: compare them with a backup"
+        hint = "nothing is moved onto them; which is right cannot be told: compare with a backup"
         yield Refusal(table.table, text + _some(file.path for file in other), hint)
 
 
@@ -194,15 +201,33 @@ def _refuse_old(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
 
 
 def _registrations(seen: Observations, adoption: Adoption) -> Iterator[RegisterTable]:
-    former = adoption.former if adoption.former and not adoption.refusals else None
     for table in seen.tables:
-        partitions = {file.partition for file in table.logged if not file.is_unclosed}
-        own = former.files if former and former.table == table.table else ()
-        for path in (*table.adopted, *own):
-            partitions.add(names.parent(path_below(path, table.path)))
-        partitions.discard("")
-        if partitions and table.owner in (None, seen.job):
+        partitions = _partitions(seen, table, adoption)
+        if partitions and table.owner in {None, seen.job} and not table.is_made_by_spark:
             yield RegisterTable(table.table, tuple(sorted(partitions)))
+
+
+def _partitions(seen: Observations, table: TableSeen, adoption: Adoption) -> set[str]:
+    """Return the partitions of a table that readers of the catalog are to see."""
+    former = adoption.former if adoption.former and not adoption.refusals else None
+    own = former.files if former and former.table == table.table else ()
+    partitions = {file.partition for file in table.logged if not file.is_unclosed}
+    partitions |= {names.parent(path_below(path, table.path)) for path in (*table.adopted, *own)}
+    if table.waits_for_seal and seen.log.fold is not None:
+        states = seen.log.fold.partitions.values()
+        partitions -= {
+            each.partition for each in states if each.table == table.table and not each.registered
+        }
+    return partitions - {""}
+
+
+def _catalog_notes(seen: Observations, adoption: Adoption) -> Iterator[str]:
+    for table in seen.tables:
+        if table.is_made_by_spark and seen.has_catalog and _partitions(seen, table, adoption):
+            yield (
+                f"partitions of {table.table} are not registered again: its columns come of "
+                "`select`, which only a running job can tell"
+            )
 
 
 def _some(paths: Iterator[str]) -> str:

@@ -24,6 +24,7 @@ class LoggedSize:
     size_bytes: int
     partition: str
     is_unclosed: bool  # the entry that lists it may not have moved it yet
+    is_there: bool = False  # and it was found at one of its places
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class TableSeen:
     excused: frozenset[str]  # listed once, need not be there
     adopted: frozenset[str]  # of a former writer, taken over before
     has_spark_metadata: bool
+    waits_for_seal: bool = False  # its partitions come into the catalog when they are complete
+    is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
 
     @property
     def strangers(self) -> list[FileStat]:
