@@ -19,7 +19,7 @@ from ashore.drills.faults import (
 )
 from ashore.drills.faults.full import DiskFull, FullStorage
 from ashore.drills.recorder import Recorder
-from ashore.drills.scenarios.metastore_outage import count_owed
+from ashore.drills.scenarios.outages import count_owed
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.errors import Fenced, StorageError

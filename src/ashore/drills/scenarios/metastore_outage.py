@@ -9,9 +9,9 @@ import random
 
 from ashore.drills.drill import Drill, Length, Planned, Schedule
 from ashore.drills.faults import Moment, Out, Outage
-from ashore.drills.sites.site import NAME, Site, SiteOptions
+from ashore.drills.scenarios.outages import count_owed
+from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
-from ashore.landing.log_reader import read_log
 
 BATCHES = 4
 
@@ -43,12 +43,6 @@ def play(stage: Stage) -> None:
         stage.require(count_owed(site) == 0, "a registration was owed and not made good")
     stage.require_proof(owed > 0, "nothing was owed: the metastore was not missed")
     stage.notes.append(f"{owed} registrations were owed, and made good")
-
-
-def count_owed(site: Site) -> int:
-    """Return how many registrations the log still owes."""
-    with site.opened() as opened:
-        return len(read_log(opened.storage, NAME).owed)
 
 
 DRILL = Drill(

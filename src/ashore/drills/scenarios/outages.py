@@ -1,8 +1,9 @@
 """Scenarios in which servers are away for a while, again and again, and the job waits for them."""
 
 from ashore.drills.faults import Moment, Out, Outage
-from ashore.drills.sites.site import SiteOptions
+from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
+from ashore.landing.log_reader import read_log
 
 BATCHES = 5  # in each round
 
@@ -23,3 +24,9 @@ def play_outages(stage: Stage) -> None:
             break  # what goes on would only take long
     struck, wanted = stage.recorder.faults, len(stage.schedule)
     stage.require_proof(struck == wanted, f"{struck} of {wanted} outages came in time")
+
+
+def count_owed(site: Site) -> int:
+    """Return how many registrations the log still owes."""
+    with site.opened() as opened:
+        return len(read_log(opened.storage, NAME).owed)
