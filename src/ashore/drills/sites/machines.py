@@ -20,6 +20,7 @@ from ashore.services.spark_cluster import SparkCluster, SparkOptions
 
 CLOCK = SystemClock()
 EXECUTORS_DEADLINE_S = 60
+DESTROY_DEADLINE_S = 10
 POLL_S = 0.02
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # as for every process of a drill
 LOOPBACK = "127.0.0.1"
@@ -59,7 +60,12 @@ class Machines:
         """Lose everything at once."""
         for process in self._cluster.processes:
             process.kill()
-        shutil.rmtree(self._directory)
+        deadline_s = CLOCK.monotonic_s() + DESTROY_DEADLINE_S
+        while self._directory.exists():  # a driver that was just killed may still be writing
+            shutil.rmtree(self._directory, ignore_errors=True)
+            if CLOCK.monotonic_s() > deadline_s:
+                raise ServiceError(f"{self._directory} cannot be destroyed")
+            CLOCK.sleep(POLL_S)
 
     def __enter__(self) -> Self:
         self._cluster.start()
