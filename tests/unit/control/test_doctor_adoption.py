@@ -199,7 +199,7 @@ def _state(key: ShardKey, first: int, stream_id: str = "id-1") -> ShardState:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"table": None}, "no table of the job has a _spark_metadata"),
+        ({"table": None}, "topics fill has a _spark_metadata"),
         ({"offsets": {}}, "holds no offsets"),
         ({"has_state": True}, "keeps state"),
         ({"sources": 2}, "reads 2 sources"),

@@ -82,15 +82,17 @@ def topics_of(offsets: Mapping[int, bytes]) -> frozenset[str]:
 
 def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
     """Say how far the query came. Raises Unclear."""
+    if not seen.offsets:
+        raise Unclear(f"{seen.checkpoint} holds no offsets", "name the checkpoint of the query")
+    newest = max(seen.offsets)
+    _parse_offsets(seen.offsets[newest], f"offsets/{newest}")  # the topics come from here
     table = next((each for each in tables if each.table == seen.table), None)
     if table is None:
         raise Unclear(
-            f"no table of the job has a {SINK_LOG}",
+            f"no table of the job that the query's topics fill has a {SINK_LOG}",
             "the query's directory must be <lake>/<database>.db/<table> of the job file; if it was "
             "adopted already, there is nothing left to do",
         )
-    if not seen.offsets:
-        raise Unclear(f"{seen.checkpoint} holds no offsets", "name the checkpoint of the query")
     if seen.has_state:
         raise Unclear(
             "the query keeps state: rows may be held back there that no file has yet",
@@ -111,8 +113,8 @@ def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
     notes = [f"the query's last readable batch is {last}", _NOTE]
     if last not in seen.commits:
         notes.append(f"batch {last} is in {SINK_LOG}, though the query was stopped before its end")
-    if max(seen.offsets) > last:
-        notes.append(f"batch {max(seen.offsets)} was begun and never readable: it is landed anew")
+    if newest > last:
+        notes.append(f"batch {newest} was begun and never readable: it is landed anew")
     if gone:
         notes.append(f"{gone} files that {SINK_LOG} names are not there any more")
     hides = names.join(table.path, SINK_LOG)
