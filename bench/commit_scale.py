@@ -315,17 +315,17 @@ def compare(site: Site) -> Iterator[Row]:
     for _ in range(WARM):
         for ready in kinds.values():
             ready(0)()
-    for where, step in (("", 0), ("new ", len(partitions(FILES)))):
+    for where, step in (("old", 0), ("new", len(partitions(FILES)))):
         measured = {kind: Measured() for kind in kinds}
         for number in range(ROUNDS):
             for kind, ready in kinds.items():
                 measured[kind].add(ready((number + 1) * step), site.calls)
-        print(f"  {FILES:,} files of {TASKS} tasks in {len(partitions(FILES))} {where}partitions")
+        print(f"  {FILES:,} files of {TASKS} tasks in {len(partitions(FILES))} {where} partitions")
         for kind, found in measured.items():
             found.show(kind)
         own, *listing = measured.values()
         for version, found in enumerate(listing, start=1):
-            what = f"{FILES:,} files, {where}partitions, v. listing commit {version}"
+            what = f"{FILES:,} files, {where} partitions, v. listing commit {version}"
             yield Row(f"{what}: calls", own.count / found.count, at_most=0.5)
             yield Row(f"{what}: time", own.ms / found.ms, at_most=0.5)
 
