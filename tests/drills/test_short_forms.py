@@ -12,7 +12,8 @@ SEED = 20_261_121
 @pytest.mark.parametrize("drill", SCENARIOS, ids=lambda drill: drill.name)
 def test_the_short_form_is_green(drill: Drill, servers: Servers) -> None:
     verdict = run_drill(Order(drill, SEED, drill.short), real_sites=servers.site)
-    assert verdict.exit_code == 0, (verdict.problems, verdict.doubts, verdict.timeline.marks)
+    found = [*verdict.problems, *verdict.doubts, *map(str, verdict.timeline.marks)]
+    assert verdict.exit_code == 0, "\n".join([str(verdict.figures), *found])
     assert verdict.figures.records >= drill.short.records
     assert verdict.timeline.samples[-1].lag == 0
     assert verdict.timeline.samples[-1].landed == verdict.figures.records
