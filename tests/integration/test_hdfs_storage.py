@@ -13,10 +13,12 @@ from hdfs_native import Client
 from tests.hdfs_tools import active_of, mend
 from tests.integration.hdfs_calls import Calls, content
 
+import ashore.storage.open as storage_open
 from ashore.base.clock import SystemClock
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
 from ashore.services.hdfs import Hdfs
 from ashore.storage import Storage, count_hanging_calls, open_storage
+from ashore.storage.hdfs_conf import HdfsConf, load_conf
 
 CLOCK = SystemClock()
 DEADLINE_S = 6.0  # of a call, with both NameNodes
@@ -38,6 +40,10 @@ def open_lake(
     root = root or f"/lakes/{uuid.uuid4().hex}"
     options = {**hdfs.client_options(), **options}
     return open_storage(f"{hdfs.uri}{root}", deadline_s=deadline_s, options=options)
+
+
+def load_conf_of(hdfs: Hdfs) -> HdfsConf:
+    return load_conf(hdfs.uri.removeprefix("hdfs://"), hdfs.client_options())
 
 
 def write(storage: Storage, path: str, data: bytes) -> None:
@@ -199,6 +205,35 @@ def test_a_move_whose_answer_was_lost_is_done(cluster: Hdfs) -> None:
     assert storage.read("final/a") == b"content"
     with pytest.raises(PathMissing):
         storage.move("pending/a", "final/a")
+
+
+@pytest.mark.parametrize("call", ["stat", "list", "read"])
+def test_what_a_replaced_namenode_tells_does_not_count(cluster: Hdfs, call: str) -> None:
+    """It was frozen, another took its place, it wakes: it has a file that was moved meanwhile."""
+    root = f"/lakes/{uuid.uuid4().hex}"
+    storage = open_lake(cluster, root)
+    write(storage, "pending/a", b"content")
+    replaced = active_of(cluster)
+    active = storage_open._ACTIVE[tuple(load_conf_of(cluster).namenodes.values())]
+    cluster.freeze_namenode(replaced)
+    cluster.switch(1 - replaced)
+    active.set(1 - replaced)
+    open_lake(cluster, root).move("pending/a", "final/a")
+    cluster.thaw_namenode(replaced)
+
+    # As in a process that asked the replaced one last, and had no answer to one call.
+    active.set(replaced)
+    active.fail()
+
+    if call == "stat":
+        assert storage.stat("pending/a") is None
+        assert storage.stat("final/a") is not None
+    elif call == "list":
+        assert [each.path for each in storage.list("final")] == ["final/a"]
+        assert storage.list("pending") == []
+    else:
+        assert storage.read("final/a") == b"content"
+    assert active.doubt is None
 
 
 def test_a_file_outlives_switches_while_it_is_written(cluster: Hdfs) -> None:

@@ -8,7 +8,7 @@ What it must not know: logs, batches, tables.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class FileStat(NamedTuple):
@@ -103,4 +103,13 @@ class Storage(Protocol):
 
     def describe(self) -> str:
         """Return the address of the lake root, for messages: `file:///data/lake`."""
+        ...
+
+
+@runtime_checkable
+class Confirms(Protocol):
+    """A storage on a server that may have been replaced."""
+
+    def confirm(self, path: str) -> None:
+        """Make a change without an effect near `path`: a replaced server cannot."""
         ...

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, check
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import Confirms, FileStat, FileWriter, Storage
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -86,6 +86,12 @@ class DeadlineStorage:
     def sync(self, directories: Sequence[str]) -> None:
         """See Storage."""
         self.call(f"sync {len(directories)} directories", lambda: self._inner.sync(directories))
+
+    def confirm(self, path: str) -> None:
+        """See Confirms. A storage without servers has nothing to confirm."""
+        inner = self._inner
+        if isinstance(inner, Confirms):
+            self.call(f"confirm {path}", lambda: inner.confirm(path))
 
     def describe(self) -> str:
         """See Storage."""

@@ -3,7 +3,9 @@
 What it is: a storage over the same lake behind each of some servers, of which one serves at a time.
 What it promises: a call goes to the server that served last; where that one does not take it, or
 does not answer and asking another is harmless, to the next one, each once. A call that may have
-been applied is not made again elsewhere.
+been applied is not made again elsewhere. After a call that failed, what a server tells is returned
+only once the same server has made a change: one that was replaced and does not know it yet (it was
+frozen) tells what it had, and what it began and cannot finish.
 What it must not know: what the servers are, or how long one may take: each has its own deadline.
 """
 
@@ -13,12 +15,15 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, StorageError, check
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import Confirms, FileStat, FileWriter, Storage
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Opener = Callable[[], Storage]  # of one server; its calls end within a deadline
+
+
+LOOKS = 5  # how often a look is made again because servers change meanwhile
 
 
 class ActiveServer:
@@ -28,6 +33,24 @@ class ActiveServer:
         self._lock = threading.Lock()
         self.index = index
         self.changes = 0
+        self._failures = 0
+        self._settled = 0  # as many failures had been seen when a server was last confirmed
+
+    @property
+    def doubt(self) -> int | None:
+        """A number while it is in doubt which server serves; None: no call failed lately."""
+        with self._lock:
+            return None if self._failures == self._settled else self._failures
+
+    def fail(self) -> None:
+        """Note that a call was not taken, or not answered."""
+        with self._lock:
+            self._failures += 1
+
+    def settle(self, doubt: int) -> None:
+        """Note that a server was confirmed in this doubt. Later failures make another."""
+        with self._lock:
+            self._settled = max(self._settled, doubt)
 
     def set(self, index: int, instead_of: int | None = None) -> None:
         """Ask `index` first; with `instead_of` only where that is still the one."""
@@ -86,15 +109,15 @@ class FailoverStorage:
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""
-        return self._look(lambda storage: storage.stat(path))
+        return self._look(path, lambda storage: storage.stat(path))
 
     def list(self, directory: str) -> list[FileStat]:
         """See Storage."""
-        return self._look(lambda storage: storage.list(directory))
+        return self._look(directory, lambda storage: storage.list(directory))
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
         """See Storage."""
-        return self._look(lambda storage: storage.read(path, start, length))
+        return self._look(path, lambda storage: storage.read(path, start, length))
 
     def delete(self, path: str) -> None:
         """See Storage."""
@@ -108,18 +131,53 @@ class FailoverStorage:
         """See Storage."""
         return self._open(self._active.index).describe()
 
-    def _look(self, call: Callable[[Storage], T]) -> T:
+    def _look(self, path: str, call: Callable[[Storage], T]) -> T:
         """Ask what changes nothing: without an answer, nothing was applied."""
+        for _ in range(LOOKS):
+            told: StorageError | None = None
+            try:
+                answer, index = self._ask_where(call, asks_on=True)
+            except AnswerUnknown as error:
+                raise NotApplied(error.message, hint=error.hint) from error
+            except NotApplied:
+                raise
+            except StorageError as error:  # an answer too: that nothing is there
+                told, index = error, self._active.index
+            doubt = self._active.doubt
+            if doubt is None or self._is_confirmed(path, index, doubt):
+                if told is not None:
+                    raise told
+                return answer
+        raise NotApplied(f"the servers of {self.describe()} change all the time: look at {path}")
+
+    def _is_confirmed(self, path: str, index: int, doubt: int) -> bool:
+        """Tell whether the server that has just answered still serves. May ask others instead."""
+
+        def confirm(storage: Storage) -> None:
+            if isinstance(storage, Confirms):
+                storage.confirm(path)
+
         try:
-            return self._ask(call, asks_on=True)
-        except AnswerUnknown as error:
-            raise NotApplied(error.message, hint=error.hint) from error
+            _, confirmed = self._ask_where(confirm)
+        except (AnswerUnknown, NotApplied) as error:
+            _log.warning("what server %d told does not count: %s", index, error)
+            return False
+        except StorageError as error:
+            # Who may not change the lake cannot tell, and does nothing that rests on it.
+            _log.debug("server %d is not confirmed: %s", index, error)
+            return True
+        if confirmed == index:
+            self._active.settle(doubt)
+        return confirmed == index
 
     def _ask(self, call: Callable[[Storage], T], *, asks_on: bool = False) -> T:
+        return self._ask_where(call, asks_on=asks_on)[0]
+
+    def _ask_where(self, call: Callable[[Storage], T], *, asks_on: bool = False) -> tuple[T, int]:
         """Ask each server once, the active one first, until one answers, if only with an error.
 
-        `asks_on`: also after a call that may be applied. Raises NotApplied where no server took
-        it, AnswerUnknown where one may have.
+        Returns the answer and which server gave it. `asks_on`: also after a call that may be
+        applied. Raises NotApplied where no server took it, AnswerUnknown where one may have.
         """
         first = self._active.index
         failures: list[AnswerUnknown | NotApplied] = []
@@ -140,7 +198,7 @@ class FailoverStorage:
                 raise
             else:
                 self._active.set(index)
-                return answer
+                return answer, index
         messages = "; ".join(failure.message for failure in failures)
         raise (AnswerUnknown if _is_unclear(failures) else NotApplied)(
             f"no server of {self.describe()} serves: {messages}",
@@ -157,6 +215,7 @@ class FailoverStorage:
         """Ask the next server first from now on, unless another thread has found one meanwhile."""
         _log.warning("server %d of %s does not serve: %s", index, storage.describe(), error)
         self._active.set((index + 1) % len(self._servers), instead_of=index)
+        self._active.fail()
         with self._lock:
             if isinstance(error, NotApplied):
                 self._not_taken += 1

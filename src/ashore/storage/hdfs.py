@@ -183,6 +183,22 @@ class HdfsStorage:
                     raise FileNotFoundError("there is no such directory")
                 self._remember(directory)
 
+    def confirm(self, path: str) -> None:
+        """See Confirms: sets the times of the nearest directory above `path` to what they are.
+
+        The answer comes once the journal has it. A NameNode that was replaced cannot write there,
+        and ends itself.
+        """
+        directory = posixpath.dirname(self._resolve(path))
+        with storage_errors("confirm", path):
+            found = self._look(directory)
+            while found is None and directory != "/":
+                directory = posixpath.dirname(directory)
+                found = self._look(directory)
+            if found is not None:
+                times = found.modification_time, found.access_time
+                self._call_client().set_times(directory, *times)
+
     def describe(self) -> str:
         """See Storage."""
         return f"{self._conf.uri}{self._root}"

@@ -255,3 +255,85 @@ def test_an_unclear_change_is_not_repeated_by_waiting(kind: str) -> None:
     with pytest.raises(StorageError):
         CALLS[kind](RetryingStorage(site.storage, FakeClock()))
     assert sum(site.asked()) == 1
+
+
+class Zombie(Server):
+    """A server that was replaced and does not know: it tells what it had, and changes nothing."""
+
+    def __init__(self, had: Storage, number: int, switch: Switch) -> None:
+        super().__init__(had, number, switch)
+        self.is_awake = True
+
+    def _serve(self) -> Storage:
+        if not self.is_awake:
+            raise NotApplied("no process listens")
+        return self._lake
+
+    def confirm(self, path: str) -> None:
+        self.is_awake = False
+        raise AnswerUnknown(f"the connection broke: {path}")
+
+
+class Confirmed(Server):
+    """A server that says whether it is the active one."""
+
+    def __init__(self, lake: Storage, number: int, switch: Switch) -> None:
+        super().__init__(lake, number, switch)
+        self.confirmations = 0
+
+    def confirm(self, path: str) -> None:
+        self._serve()
+        self.confirmations += 1
+
+
+@pytest.fixture
+def replaced() -> tuple[FailoverStorage, ActiveServer, Confirmed]:
+    """A lake on which `d/a` became `d/b`, and what a zombie asked first tells: neither."""
+    lake, had = MemoryStorage(), MemoryStorage()
+    lake.create("d/b", b"content")
+    had.create("d/a", b"content")
+    zombie, real = Zombie(had, 0, Switch(0)), Confirmed(lake, 1, Switch(1))
+    memory = ActiveServer()
+    servers = [lambda: DeadlineStorage(zombie, SHORT_S), lambda: DeadlineStorage(real, SHORT_S)]
+    return FailoverStorage(servers, memory), memory, real
+
+
+def test_what_a_replaced_server_tells_does_not_count_after_a_failure(
+    replaced: tuple[FailoverStorage, ActiveServer, Confirmed],
+) -> None:
+    storage, memory, real = replaced
+    memory.fail()
+    assert storage.stat("d/a") is None
+    assert storage.stat("d/b") is not None
+    assert memory.doubt is None
+    assert real.confirmations == 1, "once a doubt"
+
+
+def test_that_a_replaced_server_misses_something_does_not_count_either(
+    replaced: tuple[FailoverStorage, ActiveServer, Confirmed],
+) -> None:
+    storage, memory, _ = replaced
+    memory.fail()
+    assert storage.read("d/b") == b"content"
+
+
+def test_no_server_is_asked_to_confirm_while_no_call_fails() -> None:
+    lake = MemoryStorage()
+    server = Confirmed(lake, 0, Switch(0))
+    storage = FailoverStorage([lambda: DeadlineStorage(server, SHORT_S)])
+    storage.create("d/a", b"")
+    assert storage.stat("d/a") is not None
+    assert server.confirmations == 0
+
+
+def test_who_may_not_change_the_lake_reads_all_the_same() -> None:
+    class ReadOnly(Server):
+        def confirm(self, path: str) -> None:
+            raise StorageError(f"permission denied: {path}")
+
+    memory = ActiveServer()
+    memory.fail()
+    lake = MemoryStorage()
+    lake.create("d/a", b"")
+    opened = DeadlineStorage(ReadOnly(lake, 0, Switch(0)), SHORT_S)
+    assert FailoverStorage([lambda: opened], memory).stat("d/a") is not None
