@@ -38,12 +38,14 @@ class KafkaAddress:
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
+        topics = {shard.stream for shard in ranges}
+        topic = topics.pop() if len(topics) == 1 else None
         held: list[pa.RecordBatch] = []
         records = size_bytes = 0
         for messages in read_ranges(cluster, ranges):
             if not messages:
                 continue
-            batch = _to_columns(messages)
+            batch = _to_columns(messages, topic)
             held.append(batch)
             records += batch.num_rows
             size_bytes += batch.column("value").nbytes + batch.column("key").nbytes
@@ -59,10 +61,13 @@ def _is_constant(column: pa.Array) -> bool:
     return bool(ends["min"] == ends["max"])
 
 
-def _to_columns(messages: list[Message]) -> pa.RecordBatch:
+def _to_columns(messages: list[Message], topic: str | None) -> pa.RecordBatch:
+    """Return records as columns. `topic`: of all of them; None where they may be of several."""
     times_ms = pa.array([time for _, time in map(Message.timestamp, messages)], pa.int64())
     columns = [
-        pa.array(list(map(Message.topic, messages)), pa.string()),
+        pa.repeat(topic, len(messages))
+        if topic is not None
+        else pa.array(list(map(Message.topic, messages)), pa.string()),
         pa.array(list(map(Message.partition, messages)), pa.int32()),
         pa.array(list(map(Message.offset, messages)), pa.int64()),
         times_ms.cast(pa.timestamp("ms", "UTC")).cast(FETCHED.field("timestamp").type),

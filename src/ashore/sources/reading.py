@@ -79,6 +79,8 @@ class _Reading:
         self._places = {_place(shard): shard for shard in ranges}
         self._positions = {_place(shard): each.start for shard, each in ranges.items()}
         self._ends = {_place(shard): each.end for shard, each in ranges.items()}
+        topics = {shard.stream for shard in ranges}
+        self._topic = topics.pop() if len(topics) == 1 else None
 
     def read(self) -> Iterator[list[Message]]:
         # All at once, and paused: the metadata of a topic that is assigned later takes a second.
@@ -114,18 +116,24 @@ class _Reading:
                 if error is not None:
                     self._hear(error, each)
             messages = [each for each in messages if each.error() is None]
-        places = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
         is_beyond = False
-        # The last offset of each partition, without a step of Python for each record.
-        for place, offset in dict(zip(places, map(Message.offset, messages), strict=True)).items():
+        for place, offset in self._last_offsets(messages):
             self._positions[place] = max(self._positions[place], offset + 1)
             is_beyond |= offset >= self._ends[place]
-        if is_beyond:
-            ends = self._ends
-            return [
-                each for each in messages if each.offset() < ends[each.topic(), each.partition()]
-            ]
-        return messages
+        return [each for each in messages if self._is_within(each)] if is_beyond else messages
+
+    def _last_offsets(self, messages: list[Message]) -> Iterator[tuple[tuple[str, int], int]]:
+        """Yield the last offset of each partition, without a step of Python for each record."""
+        partitions, offsets = map(Message.partition, messages), map(Message.offset, messages)
+        if self._topic is not None:
+            for partition, offset in dict(zip(partitions, offsets, strict=True)).items():
+                yield (self._topic, partition), offset
+            return
+        places = zip(map(Message.topic, messages), partitions, strict=True)
+        yield from dict(zip(places, offsets, strict=True)).items()
+
+    def _is_within(self, message: Message) -> bool:
+        return bool(message.offset() < self._ends[message.topic(), message.partition()])
 
     def _hear(self, error: KafkaError, message: Message) -> None:
         """Take an event of the consumer: the end of a partition, a passing error, a failure."""

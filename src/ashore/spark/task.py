@@ -6,6 +6,7 @@ repeat (a failed sync), comes back as a row, not as a failed task.
 What it must not know: how the driver goes on.
 """
 
+import gc
 import pickle
 from collections.abc import Iterator, Sequence
 
@@ -38,12 +39,15 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     """
     context = TaskContext.get()
     task = context.partitionId() if context else 0
+    gc.disable()  # it would look at every message again and again, and find nothing
     try:
         result = write_task(order, order.lake.open(), task, batches)
     except (Stopped, InvariantBroken, SyncFailed) as error:
         yield _row(True, pickle.dumps(error))
     else:
         yield _row(False, result.to_bytes())
+    finally:
+        gc.enable()
 
 
 def read_shares(
