@@ -143,7 +143,7 @@ class World:
             return specs()
 
         plan = SlicePlan(
-            lake=LakeAddress(storage.describe()),
+            lake=LakeAddress("memory:"),  # its runner has a storage of its own
             name=NAME,
             streams=streams,
             named=frozenset({CLICKS, ORDERS}),
