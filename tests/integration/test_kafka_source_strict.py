@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from uuid import uuid4
 
 import pytest
@@ -285,3 +286,27 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(
         assert asked.result(60) == {shard: ShardOffsets(0, count)}
     assert found == list(range(count))
     assert capfd.readouterr() == ("", "")  # the library's complaints are not for the terminal
+
+
+def test_offsets_asked_while_a_broker_dies_are_right_or_waited_for(strict: StrictKafka) -> None:
+    # A call that the death cuts in two was once answered with -1001, the library's "no offset".
+    topic, count = f"cut-{uuid4().hex[:12]}", 100
+    create_topic(strict.tools, topic)
+    produce(strict.tools, topic, [b"x"] * count)
+    shard, is_over = first_shard(topic), Event()
+
+    def ask() -> set[ShardOffsets]:
+        source, found = KafkaSource(strict.tools, {}, 60.0), set()
+        while not is_over.is_set():
+            found.add(source.read_offsets([shard])[shard])
+        return found
+
+    with ThreadPoolExecutor(6) as pool:
+        asked = [pool.submit(ask) for _ in range(6)]
+        for _ in range(2):
+            time.sleep(0.5)  # all of them ask
+            strict.broker.kill()
+            strict.broker.start()
+        is_over.set()
+
+        assert {each for found in asked for each in found.result(60)} == {ShardOffsets(0, count)}

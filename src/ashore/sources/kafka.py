@@ -9,9 +9,11 @@ What it must not know: tables, batches, the log.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -20,7 +22,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from ashore.config.values import nearest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
@@ -177,7 +179,7 @@ class KafkaSource:
             answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=wait_s)
             try:
                 return {
-                    StreamShard(each.topic, str(each.partition)): wait_for(answer, wait_s).offset
+                    StreamShard(each.topic, str(each.partition)): _offset_of(answer, wait_s)
                     for each, answer in answers.items()
                 }
             except KafkaException as error:
@@ -186,6 +188,14 @@ class KafkaSource:
                 raise
 
         return self._ask(attempt)
+
+
+def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> int:
+    offset: int = wait_for(answer, wait_s).offset
+    # So the library answers, without an error, for a broker that went away in the middle of a call.
+    if offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return offset
 
 
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:
