@@ -59,9 +59,13 @@ class HdfsConf:
 
 def resolve_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return options that mean the same on a machine without these files. Raises JobFileInvalid."""
-    directory = options.get(CONF_DIR) or os.environ.get("HADOOP_CONF_DIR", "")
     own = {key: value for key, value in options.items() if key != CONF_DIR}
-    return {**(_load_files(directory) if directory else {}), **own}
+    return {**_load_files(_directory_of(options)), **own}
+
+
+def _directory_of(options: Mapping[str, str]) -> str:
+    """Return where Hadoop's files are; empty: nobody says."""
+    return options.get(CONF_DIR) or os.environ.get("HADOOP_CONF_DIR", "")
 
 
 def load_conf(authority: str, options: Mapping[str, str] | None = None) -> HdfsConf:
@@ -80,8 +84,8 @@ def load_conf(authority: str, options: Mapping[str, str] | None = None) -> HdfsC
             f"{unknown[0]!r} is no option of HDFS",
             hint=f"write {CONF_DIR}, {DURABILITY}, or a key of Hadoop such as dfs.replication",
         )
-    directory = options.get(CONF_DIR) or os.environ.get("HADOOP_CONF_DIR", "")
-    hadoop = _load_files(directory) if directory else {}
+    directory = _directory_of(options)
+    hadoop = _load_files(directory)
     hadoop.update((key, value.strip()) for key, value in options.items() if "." in key)
     umask = _parse("fs.permissions.umask-mode", hadoop, _parse_umask)
     umask = UMASK_DEFAULT if umask is None else umask
@@ -125,6 +129,8 @@ def _address_key(nameservice: str, namenode: str) -> str:
 
 
 def _load_files(directory: str) -> dict[str, str]:
+    if not directory:
+        return {}
     paths = [Path(directory) / name for name in FILES]
     if not any(path.exists() for path in paths):
         raise JobFileInvalid(f"{directory} holds neither {' nor '.join(FILES)}", hint=_WHERE)

@@ -6,6 +6,7 @@ that an executor opens its own from the address, the options and its HADOOP_CONF
 What it must not know: job files.
 """
 
+import functools
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class LakeAddress:
     def open(self, clock: Clock = _SYSTEM_CLOCK) -> Storage:
         """Return the storage there. Raises JobFileInvalid, NotInstalled."""
         if self.active:
-            _ACTIVE.setdefault(self._namenodes(), ActiveServer(self.active))
+            _ACTIVE.setdefault(_find_namenodes(self), ActiveServer(self.active))
         options = dict(self.options)
         return open_storage(self.uri, deadline_s=self.deadline_s, clock=clock, options=options)
 
@@ -54,12 +55,14 @@ class LakeAddress:
         """
         if not self.uri.startswith(_HDFS):
             return self
-        known = _ACTIVE.get(self._namenodes())
+        known = _ACTIVE.get(_find_namenodes(self))
         return replace(self, active=known.index) if known else self
 
-    def _namenodes(self) -> tuple[str, ...]:
-        authority, _ = _parse_hdfs_root(self.uri, self.uri.removeprefix(_HDFS))
-        return tuple(load_conf(authority, dict(self.options)).namenodes.values())
+
+@functools.lru_cache(maxsize=16)  # asked for each batch: not a look at Hadoop's files each time
+def _find_namenodes(lake: LakeAddress) -> tuple[str, ...]:
+    authority, _ = _parse_hdfs_root(lake.uri, lake.uri.removeprefix(_HDFS))
+    return tuple(load_conf(authority, dict(lake.options)).namenodes.values())
 
 
 def lake_address(uri: str, deadline_s: float, options: Mapping[str, str]) -> LakeAddress:
