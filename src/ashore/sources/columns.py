@@ -17,7 +17,7 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
-from ashore.sources.reading import read_ranges
+from ashore.sources.reading import only_topic, read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
@@ -38,8 +38,7 @@ class KafkaAddress:
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        topics = {shard.stream for shard in ranges}
-        topic = topics.pop() if len(topics) == 1 else None
+        topic = only_topic(ranges)
         held: list[pa.RecordBatch] = []
         records = size_bytes = 0
         for messages in read_ranges(cluster, ranges):

@@ -67,6 +67,12 @@ def read_ranges(cluster: Cluster, ranges: Ranges) -> Iterator[list[Message]]:
         consumer.close()
 
 
+def only_topic(ranges: Ranges) -> str | None:
+    """Return the topic of all ranges; None where there are several."""
+    topics = {shard.stream for shard in ranges}
+    return topics.pop() if len(topics) == 1 else None
+
+
 class _Reading:
     """The state of one reading."""
 
@@ -79,8 +85,7 @@ class _Reading:
         self._places = {_place(shard): shard for shard in ranges}
         self._positions = {_place(shard): each.start for shard, each in ranges.items()}
         self._ends = {_place(shard): each.end for shard, each in ranges.items()}
-        topics = {shard.stream for shard in ranges}
-        self._topic = topics.pop() if len(topics) == 1 else None
+        self._topic = only_topic(ranges)
 
     def read(self) -> Iterator[list[Message]]:
         # All at once, and paused: the metadata of a topic that is assigned later takes a second.
