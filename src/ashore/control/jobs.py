@@ -77,12 +77,15 @@ class OpenJob:
 
     def committer(self) -> Committer:
         """Return what finishes the unclosed entry of the job's log, as the job itself would."""
-        waiting = waiting_tables(self.job, seal_rules(self.job, self.known_topics()))
+        hive = self.job.catalog.hive
+        # Only then is there a reason to ask Kafka, which may be away.
+        topics = self.known_topics() if hive and hive.strategy == "seal" else {}
+        waiting = waiting_tables(self.job, seal_rules(self.job, topics))
         return Committer(
             self.log(),
             self.storage,
             self.clock,
-            registers=self.job.catalog.hive is not None,
+            registers=hive is not None,
             waits=waiting.__contains__,
         )
 

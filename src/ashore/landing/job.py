@@ -146,6 +146,7 @@ class JobStreams:
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, TableSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
+        self._waiting: set[str] = set()
         self._seal_addresses: dict[str, str | None] = {}
         self._claimed: set[str] = set()
 
@@ -165,6 +166,7 @@ class JobStreams:
             self._claimed |= new
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
+            self._waiting = waiting_tables(self._job, self._seal_rules)
             self._seal_addresses = {
                 str(each.table): each.spec.seal.http for each in resolved.values()
             }
@@ -182,7 +184,7 @@ class JobStreams:
     def waits_for_seal(self, table: str) -> bool:
         """Tell whether the partitions of a table come into the catalog by their seals."""
         self._look_once()
-        return table in waiting_tables(self._job, self._seal_rules)
+        return table in self._waiting
 
     def seal_address(self, table: str) -> str | None:
         """Return where seals of a table are told by a POST, or None."""
