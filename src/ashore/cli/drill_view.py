@@ -126,14 +126,4 @@ def show_summary(verdicts: Sequence[Verdict]) -> None:
 
 
 def _cells(verdict: Verdict) -> dict[str, str]:
-    found = verdict.figures
-    return {
-        "records": f"{found.records:,}",
-        "faults": f"{found.faults:,}",
-        "restarts": f"{found.restarts:,}",
-        "lost": f"{found.lost:,}",
-        "duplicated": f"{found.duplicated:,}",
-        "altered": f"{found.altered:,}",
-        "without progress": format_duration(1000 * found.stalled_s),
-        "took": format_duration(1000 * verdict.took_s),
-    }
+    return {**verdict.figures.to_texts(), "took": format_duration(1000 * verdict.took_s)}

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ashore.base.units import format_duration
+
 if TYPE_CHECKING:
     from ashore.drills.stage import Stage
 
@@ -91,6 +93,18 @@ class Figures:
     altered: int  # there, and not as they were produced
     stalled_s: float  # longest time without progress while there was something to land
     read_twice: int | None = None  # records read again after a fault, at most; None: not counted
+
+    def to_texts(self) -> dict[str, str]:
+        """Return what every view shows, by name."""
+        return {
+            "records": f"{self.records:,}",
+            "faults": f"{self.faults:,}",
+            "restarts": f"{self.restarts:,}",
+            "lost": f"{self.lost:,}",
+            "duplicated": f"{self.duplicated:,}",
+            "altered": f"{self.altered:,}",
+            "without progress": format_duration(1000 * self.stalled_s),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,15 +78,7 @@ def _head(verdict: Verdict) -> Iterator[str]:
 
 def _figures(verdict: Verdict) -> Iterator[str]:
     found = verdict.figures
-    rows = {
-        "records": f"{found.records:,}",
-        "faults": f"{found.faults:,}",
-        "restarts": f"{found.restarts:,}",
-        "lost": f"{found.lost:,}",
-        "duplicated": f"{found.duplicated:,}",
-        "altered": f"{found.altered:,}",
-        "without progress": format_duration(1000 * found.stalled_s),
-    }
+    rows = found.to_texts()
     if found.read_twice is not None:
         rows["read twice, at most"] = f"{found.read_twice:,}"
     yield "<dl>"

@@ -17,7 +17,8 @@ from ashore.testing.faults import (
     StopProcess,
 )
 from ashore.testing.runner import RecordedRow, RecordedRunner, read_rows
-from ashore.testing.source import RecordedSource
+from ashore.testing.source import RecordedSource, fetched_batch
+from ashore.testing.wrapped import WrappedStorage
 
 __all__ = [
     "Call",
@@ -39,5 +40,7 @@ __all__ = [
     "RecordedSource",
     "SimulatedDisk",
     "StopProcess",
+    "WrappedStorage",
+    "fetched_batch",
     "read_rows",
 ]

@@ -11,11 +11,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
+from ashore.sources.fetched import FETCHED
 from ashore.testing.clock import FakeClock
 
 
@@ -189,3 +192,17 @@ class RecordedSource:
         if stream is None or shard.shard not in stream.shards:
             raise StreamMissing(f"stream {shard.stream} has no shard {shard.shard}")
         return stream.shards[shard.shard]
+
+
+def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBatch:
+    """Return records of one shard in the columns in which readers hand them out."""
+    columns = [
+        [shard.stream] * len(records),
+        [int(shard.shard)] * len(records),
+        [each.offset for each in records],
+        [each.timestamp_ms * 1000 for each in records],
+        [each.key for each in records],
+        [each.value for each in records],
+    ]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FETCHED)

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 from tests.unit.control.lakes import Lake
 
@@ -16,8 +15,8 @@ from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
-from ashore.sources.fetched import FETCHED
 from ashore.storage.open import LakeAddress
+from ashore.testing import fetched_batch
 
 JOB = """\
 job: clicks
@@ -90,16 +89,7 @@ def fetch(lake: Lake):
         for shard in (0, 1):
             there = StreamShard("clicks", str(shard))
             records = list(lake.source.read_again(there, OffsetRange(start, start + 100)))
-            columns = [
-                ["clicks"] * len(records),
-                [shard] * len(records),
-                [record.offset for record in records],
-                [record.timestamp_ms * 1000 for record in records],
-                [record.key for record in records],
-                [record.value for record in records],
-            ]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=FETCHED)
+            yield fetched_batch(there, records)
 
 
 def make_lake(file_format: str, *, provenance: bool = True) -> tuple[Lake, Prepare]:

@@ -8,13 +8,13 @@ What it must not know: what is written.
 
 import errno
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.errors import StorageError
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import FileWriter, Storage
 from ashore.storage.writer import GuardedWriter
+from ashore.testing import WrappedStorage
 
 NO_SPACE = os.strerror(errno.ENOSPC)
 
@@ -30,11 +30,11 @@ class DiskFull:
         return f"disk full after {self.room_bytes:,} bytes, for {self.seconds:g} s"
 
 
-class FullStorage:
+class FullStorage(WrappedStorage):
     """A Storage that runs out of room. One for all processes that write there."""
 
     def __init__(self, inner: Storage, full: DiskFull, clock: Clock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._full = full
         self._clock = clock
         self._room_bytes = full.room_bytes
@@ -66,34 +66,6 @@ class FullStorage:
     def open_write(self, path: str) -> FileWriter:
         """See Storage."""
         return _FullWriter(self, self._inner.open_write(path), path)
-
-    def move(self, source: str, target: str) -> None:
-        """See Storage."""
-        self._inner.move(source, target)
-
-    def stat(self, path: str) -> FileStat | None:
-        """See Storage."""
-        return self._inner.stat(path)
-
-    def list(self, directory: str) -> list[FileStat]:
-        """See Storage."""
-        return self._inner.list(directory)
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See Storage."""
-        return self._inner.read(path, start, length)
-
-    def delete(self, path: str) -> None:
-        """See Storage."""
-        self._inner.delete(path)
-
-    def sync(self, directories: Sequence[str]) -> None:
-        """See Storage."""
-        self._inner.sync(directories)
-
-    def describe(self) -> str:
-        """See Storage."""
-        return self._inner.describe()
 
 
 class _FullWriter(GuardedWriter):

@@ -12,11 +12,12 @@ A call that a proxy has held is another matter, and `tests/drills` shows it on a
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from ashore.errors import PathMissing
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import Storage
+from ashore.testing import WrappedStorage
 
 KIND = "late delete"
 
@@ -44,11 +45,11 @@ class DeleteCalls:
         return sum(call() for call in calls)
 
 
-class LateDeletes:
+class LateDeletes(WrappedStorage):
     """A Storage whose deletes come again. One for each process."""
 
     def __init__(self, inner: Storage, calls: DeleteCalls) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.calls = calls
 
     def delete(self, path: str) -> None:
@@ -60,38 +61,6 @@ class LateDeletes:
         """Remove all files below a directory, as one call. Nothing there: nothing happens."""
         self.calls.add(lambda: _delete_below(self._inner, directory))
         _delete_below(self._inner, directory)
-
-    def create(self, path: str, data: bytes) -> None:
-        """See Storage."""
-        self._inner.create(path, data)
-
-    def open_write(self, path: str) -> FileWriter:
-        """See Storage."""
-        return self._inner.open_write(path)
-
-    def move(self, source: str, target: str) -> None:
-        """See Storage."""
-        self._inner.move(source, target)
-
-    def stat(self, path: str) -> FileStat | None:
-        """See Storage."""
-        return self._inner.stat(path)
-
-    def list(self, directory: str) -> list[FileStat]:
-        """See Storage."""
-        return self._inner.list(directory)
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """See Storage."""
-        return self._inner.read(path, start, length)
-
-    def sync(self, directories: Sequence[str]) -> None:
-        """See Storage."""
-        self._inner.sync(directories)
-
-    def describe(self) -> str:
-        """See Storage."""
-        return self._inner.describe()
 
 
 def _delete_below(storage: Storage, directory: str) -> int:

@@ -17,8 +17,8 @@ from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import Source, StreamShard
-from ashore.sources.fetched import FETCHED
 from ashore.storage.base import Storage
+from ashore.testing import fetched_batch
 from ashore.testing.runner import divide
 
 
@@ -53,16 +53,7 @@ class TaskRunner:
 
     def _fetch(self, ranges: Iterable[ShardRange]) -> Iterator[pa.RecordBatch]:
         for asked in ranges:
-            stream, shard = asked.key.stream, asked.key.shard
-            found = list(self._source.read_again(StreamShard(stream, shard), asked.offsets))
-            columns = [
-                [stream] * len(found),
-                [int(shard)] * len(found),
-                [each.offset for each in found],
-                [each.timestamp_ms * 1000 for each in found],
-                [each.key for each in found],
-                [each.value for each in found],
-            ]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED, strict=True)]
+            shard = StreamShard(asked.key.stream, asked.key.shard)
+            found = list(self._source.read_again(shard, asked.offsets))
             if found:
-                yield pa.RecordBatch.from_arrays(arrays, schema=FETCHED)
+                yield fetched_batch(shard, found)
