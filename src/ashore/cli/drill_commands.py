@@ -18,7 +18,7 @@ from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
 from ashore.cli.output import print_json, told
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
-from ashore.drills.report import Report, make_run_directory, write_report
+from ashore.drills.report import Report, logged, make_run_directory, write_report
 from ashore.drills.sites.servers import Servers
 
 ALL = "all"
@@ -89,7 +89,7 @@ def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict,
     """Play one drill in a directory of its own, and write down what came of it."""
     home = make_run_directory(order.drill.name, SystemClock().now_ms(), directory)
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"
-    with Servers(home) as servers, drill_view.shown(title, quiet=quiet) as view:
+    with logged(home), Servers(home) as servers, drill_view.shown(title, quiet=quiet) as view:
         verdict = run_drill(order, view.take, servers.site)
     return verdict, write_report(verdict, home)
 

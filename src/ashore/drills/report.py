@@ -1,12 +1,15 @@
-"""What a drill leaves behind: a JSON document and a page.
+"""What a drill leaves behind: a JSON document, a page, and a log.
 
 What it promises: a directory of its own for each run, which is never written to again.
 What it must not know: terminals.
 """
 
 import json
+import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +43,22 @@ def make_run_directory(name: str, began_ms: int, directory: Path | None = None) 
             continue
         return path
     raise FileExistsError(f"{root} is full of runs of {name} at {began}")
+
+
+@contextmanager
+def logged(directory: Path) -> Iterator[None]:
+    """Let what Ashore logs while inside go to `drill.log`, and not over a live view."""
+    log = logging.getLogger("ashore")
+    handler = logging.FileHandler(directory / "drill.log", encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    log.addHandler(handler)
+    did_propagate, log.propagate = log.propagate, False
+    try:
+        yield
+    finally:
+        log.propagate = did_propagate
+        log.removeHandler(handler)
+        handler.close()
 
 
 def write_report(verdict: Verdict, directory: Path) -> Report:

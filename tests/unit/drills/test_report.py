@@ -1,6 +1,7 @@
 """What a drill leaves behind: JSON, a page that needs nothing else, an exit code."""
 
 import json
+import logging
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from ashore.cli.app import app
 from ashore.drills import Figures, Length, Planned, Timeline, Verdict
 from ashore.drills.drill import Mark, Sample
 from ashore.drills.page import render_page, render_timeline
-from ashore.drills.report import make_run_directory, write_report
+from ashore.drills.report import logged, make_run_directory, write_report
 
 VERDICT = Verdict(
     drill="kill-driver",
@@ -85,6 +86,18 @@ def test_a_report_is_a_page_and_a_document(tmp_path: Path) -> None:
     assert document["figures"]["read_twice"] == 3
     assert document["timeline"]["samples"][-1] == [2.0, 20, 0]
     assert report.page_path.read_text("utf-8") == render_page(VERDICT)
+
+
+def test_what_is_logged_is_kept_and_not_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = logging.getLogger("ashore.storage.failover")
+    with logged(tmp_path):
+        log.warning("server %d does not serve", 1)
+    assert caplog.messages == []
+    assert "server 1 does not serve" in (tmp_path / "drill.log").read_text("utf-8")
+    log.warning("afterwards")
+    assert caplog.messages == ["afterwards"]
 
 
 # ---- the command
