@@ -151,7 +151,10 @@ class FailoverStorage:
         raise NotApplied(f"the servers of {self.describe()} change all the time: look at {path}")
 
     def _is_confirmed(self, path: str, index: int, doubt: int) -> bool:
-        """Tell whether the server that has just answered still serves. May ask others instead."""
+        """Tell whether the server that has just answered still serves. May ask others instead.
+
+        Raises NotApplied where none of them may make a change now: to look again at once is vain.
+        """
 
         def confirm(storage: Storage) -> None:
             if isinstance(storage, Confirms):
@@ -159,9 +162,11 @@ class FailoverStorage:
 
         try:
             _, confirmed = self._ask_where(confirm)
-        except (AnswerUnknown, NotApplied) as error:
+        except AnswerUnknown as error:
             _log.warning("what server %d told does not count: %s", index, error)
             return False
+        except NotApplied:
+            raise
         except StorageError as error:
             # Who may not change the lake cannot tell, and does nothing that rests on it.
             _log.debug("server %d is not confirmed: %s", index, error)

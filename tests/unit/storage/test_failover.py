@@ -326,6 +326,24 @@ def test_no_server_is_asked_to_confirm_while_no_call_fails() -> None:
     assert server.confirmations == 0
 
 
+def test_servers_of_which_none_may_change_anything_are_each_asked_once() -> None:
+    """In safe mode a NameNode answers looks, and refuses changes for seconds."""
+
+    class Safe(Confirmed):
+        def confirm(self, path: str) -> None:
+            super().confirm(path)
+            raise NotApplied(f"safe mode: {path}")
+
+    lake, memory = MemoryStorage(), ActiveServer()
+    lake.create("d/a", b"")
+    server = Safe(lake, 0, Switch(0))
+    memory.fail()
+    storage = FailoverStorage([lambda: DeadlineStorage(server, SHORT_S)], memory)
+    with pytest.raises(NotApplied, match="safe mode"):
+        storage.stat("d/a")
+    assert server.confirmations == 1
+
+
 def test_who_may_not_change_the_lake_reads_all_the_same() -> None:
     class ReadOnly(Server):
         def confirm(self, path: str) -> None:
