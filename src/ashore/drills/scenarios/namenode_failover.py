@@ -24,6 +24,15 @@ ORDER = (
     Out.NAMENODE_CUT_OFF,
     Out.NAMENODES,
 )
+# One in each round, the longest waits first: whoever gives little time plays these.
+LONG_ORDER = (
+    Out.NAMENODE_CUT_OFF,
+    Out.NAMENODES,
+    Out.SWITCH,
+    Out.NAMENODE_FROZEN,
+    Out.NAMENODE_KILLED,
+    Out.SWITCH,
+)
 IN_MOVES = {Out.SWITCH, Out.NAMENODE_KILLED}
 STEPS = BATCH_STEPS[:-1]
 BATCHES = len(ORDER) + 1
@@ -40,7 +49,9 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     return tuple(
         Planned(index, out, "move" if out in IN_MOVES else dice.choice(STEPS), batch)
         for index in range(length.rounds)
-        for batch, out in enumerate((ORDER[index % len(ORDER)],) if is_long else ORDER, start=2)
+        for batch, out in enumerate(
+            (LONG_ORDER[index % len(LONG_ORDER)],) if is_long else ORDER, start=2
+        )
     )
 
 

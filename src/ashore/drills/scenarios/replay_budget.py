@@ -1,13 +1,14 @@
 """What do kills cost? A job with short batches is killed now and then, and reads little twice.
 
-With a batch a second and a kill every five minutes, at most the batch under way is read again.
+Records come all the time, and each second a batch is made of them. With a kill every five minutes
+at most the batch under way is read again.
 """
 
 import random
 
 from ashore.drills.drill import Drill, Length, Planned, Schedule
 from ashore.drills.faults import Kill, Moment
-from ashore.drills.sites.site import SiteOptions
+from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.stage import Stage
 
 BATCHES = 300  # between two kills
@@ -20,15 +21,15 @@ def plan(_dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Land 300 batches, die, and go on; then count what was read twice."""
+    """Land 300 batches while records come, die, and go on; then count what was read twice."""
     per_batch = max(1, stage.length.records // BATCHES)
     options = SiteOptions(
         partitions=1, batch_records=per_batch, table={"partition_by": []}, interval="1s"
     )
     site = stage.site(options)
     for planned in stage.schedule:
-        site.produce(per_batch * BATCHES)
-        site.live(Kill(Moment(planned.place, planned.number)))
+        end = site.live_while(per_batch, Kill(Moment(planned.place, planned.number)))
+        stage.require(end.code == KILLED, f"a process ended with {end.code}: {end.message}")
     stage.drain(site)
     stage.count_read_twice(site, BUDGET)
 
@@ -45,7 +46,7 @@ DRILL = Drill(
     long=Length(
         rounds=3,
         records=BATCHES * 1_000,
-        text="three kills, 300 batches apart",
+        text="three kills, 300 batches apart, one a second",
         is_real=True,
         rounds_per_minute=0.2,
     ),

@@ -139,6 +139,13 @@ class MemorySite:
 
     def live(self, *faults: JobFault | Fault, wrap: Wrap = lambda storage: storage) -> End:
         """See Site. `wrap` puts a storage of the scenario's own above the faults of calls."""
+        return self._live(faults, wrap)
+
+    def live_while(self, records_per_s: int, *faults: JobFault) -> End:
+        """See Site."""
+        return self._live(faults, lambda storage: storage, round(records_per_s * INTERVAL_S))
+
+    def _live(self, faults: Sequence[JobFault | Fault], wrap: Wrap, coming: int = 0) -> End:
         self.recorder.start(self._lives)
         self._lives += 1
         struck = [each for each in faults if isinstance(each, JobFault)]
@@ -147,7 +154,7 @@ class MemorySite:
         registrar = self._registrar(faulty) if self.catalog else None
         process = _Process(self, (wrap(faulty), registrar), _Striking(self, struck))
         try:
-            end = process.run()
+            end = process.run(coming)
         except ProcessStopped as stopped:
             end = End(KILLED, str(stopped))
         for fault in faulty.fired:
@@ -301,14 +308,17 @@ class _Process:
         self._loop = SliceLoop(plan, parts)
         self._streams = streams
 
-    def run(self) -> End:
-        """Land until nothing is left, as `--available-now` does. Raises ProcessStopped."""
+    def run(self, coming: int = 0) -> End:
+        """Land until nothing is left, as `--available-now` does. Raises ProcessStopped.
+
+        `coming`: so many records come in each interval, and it goes on for ever.
+        """
         tries = 0
         while True:
             try:
                 self._streams()
                 tick = self._loop.tick()
-                if tick is Tick.IDLE:
+                if tick is Tick.IDLE and not coming:
                     self._loop.close("drained")
                     return End(0)
             except AshoreError as error:
@@ -319,4 +329,4 @@ class _Process:
             else:
                 tries = 0
             self._site.clock.sleep(INTERVAL_S)
-            self._site.sample()
+            self._site.produce(coming)

@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,10 +148,33 @@ class RealSite:
 
     def live(self, *faults: JobFault) -> End:
         """See Site."""
+        return self._live(faults, self._launch(until_drained=True))
+
+    def live_while(self, records_per_s: int, *faults: JobFault) -> End:
+        """See Site."""
+        ending, launch = threading.Event(), self._launch(until_drained=False)
+        with ThreadPoolExecutor(1) as pool:
+            flowing = pool.submit(self._flow, records_per_s, ending)
+            flowing.add_done_callback(lambda _done: launch.kill())  # nothing comes any more
+            try:
+                return self._live(faults, launch)
+            finally:
+                ending.set()
+                flowing.result()
+
+    def _flow(self, records_per_s: int, ending: threading.Event) -> None:
+        began_s, times = CLOCK.monotonic_s(), 0
+        while not ending.wait(began_s + times - CLOCK.monotonic_s()):
+            times += 1
+            self.produce(records_per_s)
+
+    def _launch(self, *, until_drained: bool) -> JobLaunch:
+        environment = {CLOCK_VARIABLE: str(self._clock.path)}
+        return JobLaunch("run", self.job_file, available_now=until_drained, environment=environment)
+
+    def _live(self, faults: Sequence[JobFault], launch: JobLaunch) -> End:
         self._recorder.start(self._lives)
         self._lives += 1
-        environment = {CLOCK_VARIABLE: str(self._clock.path)}
-        launch = JobLaunch("run", self.job_file, available_now=True, environment=environment)
         launch.start()
         with ExitStack() as stack:
             stack.callback(launch.wait)

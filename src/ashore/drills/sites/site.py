@@ -82,6 +82,13 @@ class Site(Protocol):
         """
         ...
 
+    def live_while(self, records_per_s: int, *faults: JobFault) -> End:
+        """Run one process of the job while records come, in its own rhythm, until a fault ends it.
+
+        It is not told to end when all has landed.
+        """
+        ...
+
     def skip_gaps(self) -> None:
         """Write `gap: skip` into the job file, as an operator does once he has been told of one."""
         ...
