@@ -22,6 +22,7 @@ from ashore.protocol.entries import (
     Open,
     Owed,
     Prepare,
+    Query,
     Reland,
     Retire,
     RetiredPartition,
@@ -35,6 +36,7 @@ from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import ARCHIVE_ENTRIES
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.query import link
 from ashore.protocol.snapshot import write_snapshot
 
 DIRECTORY = Path(__file__).parent.parent / "tests" / "golden"
@@ -87,7 +89,7 @@ def build_golden() -> dict[str, bytes]:
         Retire((RetiredPartition("ods.clicks", TARGET.partition),), "ana", "older than a year"),
         Closing(8, 1, 0, registered=True, owed=(), done=()),
     )
-    files = {"snapshot.json": snapshot, "archive.gz": _archive()}
+    files = {"snapshot.json": snapshot, "archive.gz": _archive(), **_query_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -150,6 +152,25 @@ def _second() -> Prepare:
     files = (_file(2, 0, FileSpan(0, 110, 113, 3)),)
     now_ms = START_MS + 7_000
     return Prepare(1, now_ms, WATERMARKS, (read,), (TARGET,), files, (), None)
+
+
+def _query_files() -> dict[str, bytes]:
+    """Return the first batch of a streaming query, and a snapshot after it."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    key = ShardKey("kafka:ods__per_minute", "clicks", 1, "0")
+    log.add(Join((Joined(key, _STREAM, 100, "earliest"),)))
+    target = Target("ods.per_minute", Role.MAIN, "", (), "minute TIMESTAMP, n BIGINT", "parquet")
+    read = ShardRead(key, OffsetRange(100, 106), target.table, 0, 0, 0, 0, 0, 0, None)
+    file = DataFile(0, 0, "00000000c0ffee00", 3, 1000, "9f86d081884c7d65", (), None, None)
+    lineage = link("", "0" * 64, [ShardRange(key, read.offsets)])
+    query = Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 0, lineage)
+    log.add(Prepare(0, START_MS + 2_000, (), (read,), (target,), (file,), (), query))
+    log.add(Commit("query"), Closing(2, 1, 0, registered=False, owed=(), done=()))
+    return {
+        "query-prepare.json": log.entries[2][1],
+        "query-snapshot.json": write_snapshot(log.fold),
+    }
 
 
 def _reland() -> Reland:

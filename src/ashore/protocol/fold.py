@@ -33,6 +33,7 @@ from ashore.protocol.entries import (
 )
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.protocol.query import DoesNotFollow, QueryState, follow
 
 PartitionKey = tuple[str, str]  # table, partition path
 
@@ -112,6 +113,7 @@ class Fold:
     failing: Mapping[str, Failing] = field(default_factory=lambda: MappingProxyType({}))
     counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unclosed: Unclosed | None = None
+    query: QueryState | None = None  # that the slice belongs to
     base: int = -1  # number of the snapshot that the fold began with
 
     def generation(self, source: str, stream: str) -> tuple[int, str] | None:
@@ -149,7 +151,7 @@ def extend(fold: Fold, entry: Entry) -> Fold:
     closed = _close(fold, entry)
     try:
         changes = _apply(closed, entry, fold.unclosed)
-    except _Refused as refused:
+    except (_Refused, DoesNotFollow) as refused:
         _damaged(entry, str(refused))
     return _seen(closed, entry, changes)
 
@@ -365,6 +367,7 @@ def _prepare(fold: Fold, entry: Entry, body: Prepare) -> Mapping[str, object]:
         "partitions": _fill(fold.partitions, entry.number, body.files, body.targets),
         "counters": counters,
         "unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body),
+        "query": follow(fold.query, body),
     }
 
 

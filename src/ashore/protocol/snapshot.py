@@ -12,6 +12,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
+from ashore.protocol.query import QueryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class _Document:
     counters: tuple[tuple[str, int], ...]
     checksum: str
     failing: tuple[Failing, ...] = codec.added(())
+    query: QueryState | None = codec.added(None)  # noqa: RUF009 - it makes a field
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -52,6 +54,7 @@ def write_snapshot(fold: Fold) -> bytes:
         counters=tuple(sorted(fold.counters.items())),
         checksum="",
         failing=tuple(fold.failing[key] for key in sorted(fold.failing)),
+        query=fold.query,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -76,5 +79,6 @@ def read_snapshot(data: bytes) -> Fold:
         owed={owed.id: owed for owed in document.owed},
         failing={each.action: each for each in document.failing},
         counters=dict(document.counters),
+        query=document.query,
         base=document.number,
     )

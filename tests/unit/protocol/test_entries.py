@@ -32,10 +32,12 @@ from ashore.protocol.entries import (
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Target
 from ashore.protocol.fold import Failing, PartitionState, ShardState
 from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
+from ashore.protocol.query import QueryState
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
+SHOWN = [*ENTRIES, "snapshot.json", "query-prepare.json", "query-snapshot.json"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -48,7 +50,7 @@ def test_the_bytes_are_the_golden_ones(name: str):
 
 
 def test_there_is_a_golden_file_of_every_kind_and_no_other():
-    expected = {*ENTRIES, "snapshot.json", "archive.gz", "log.jsonl"}
+    expected = {*SHOWN, "archive.gz", "log.jsonl"}
     assert {path.name for path in DIRECTORY.iterdir()} == expected == set(GOLDEN)
 
 
@@ -183,7 +185,7 @@ def test_a_prepare_of_ten_thousand_files_fits():
 PAGE = (Path(__file__).parents[3] / "docs/formats/landing-log.md").read_text()
 
 
-@pytest.mark.parametrize("name", [*ENTRIES, "snapshot.json"])
+@pytest.mark.parametrize("name", SHOWN)
 def test_the_format_page_shows_the_golden_files(name: str):
     assert f"```json\n{(DIRECTORY / name).read_text().rstrip()}\n```" in PAGE
 
@@ -201,7 +203,7 @@ DESCRIBED = [
         Query,
         SealedPartition,
     ),
-    *(Target, DataFile, FileSpan, ShardState, PartitionState),
+    *(Target, DataFile, FileSpan, ShardState, PartitionState, QueryState),
 ]
 
 

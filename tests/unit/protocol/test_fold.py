@@ -25,6 +25,8 @@ from ashore.protocol.entries import (
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Failing
 from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.protocol.query import QueryState
+from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)
 EIGHT = target_of(8).partition
@@ -382,14 +384,48 @@ def test_dead_rows_count_as_dead(chain: Chain):
     )
 
 
-def test_a_query_counts_files_only_and_its_ranges_may_be_empty(chain: Chain):
-    query = Query("q", 0, "lineage")
+@pytest.fixture
+def query_chain() -> Chain:
+    """A log that no batch stands in yet."""
+    return Chain.started(KEY, OTHER)
+
+
+def query_batch(chain: Chain, batch_id: int, query_id: str = "q") -> Prepare:
+    query = Query(query_id, batch_id, f"lineage-{batch_id}")
     file = replace(chain.batch(Part(KEY, 3, {8: 3})).files[0], spans=(), rows=7)
-    body = changed(
+    return changed(
         chain.batch(Part(KEY, 0, {})), query=query, targets=(target_of(),), files=(file,)
     )
-    chain.add(body)
-    assert chain.fold.partitions[TABLE, EIGHT].rows == 13
+
+
+def test_a_query_counts_files_only_and_its_ranges_may_be_empty(query_chain: Chain):
+    query_chain.add(query_batch(query_chain, 0))
+    assert query_chain.fold.partitions[TABLE, EIGHT].rows == 7
+    assert query_chain.fold.query == QueryState("q", 0, "lineage-0", "")
+
+
+def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
+    for number in range(3):
+        query_chain.add(query_batch(query_chain, number))
+    query_chain.add(Commit("query"))
+    expected = QueryState("q", 2, "lineage-2", "lineage-1")
+    assert query_chain.fold.query == expected
+    assert read_snapshot(write_snapshot(query_chain.fold)).query == expected
+
+
+def test_batches_of_a_query_follow_each_other(query_chain: Chain):
+    refuse(query_chain, "batch 1 of a query is its first", query_batch(query_chain, 1))
+    query_chain.add(query_batch(query_chain, 0))
+    for wrong in (0, 2):
+        reason = f"batch {wrong} of a query after its batch 0"
+        refuse(query_chain, reason, query_batch(query_chain, wrong))
+    refuse(query_chain, "query other in the slice of", query_batch(query_chain, 1, "other"))
+    refuse(query_chain, "without its query", query_chain.batch(Part(KEY, 0, {})))
+    query_chain.add(query_batch(query_chain, 1))
+
+
+def test_a_query_does_not_share_a_slice_with_landed_topics(chain: Chain):
+    refuse(chain, "in a slice that landed topics", query_batch(chain, 0))
 
 
 def test_the_ledger_adds_up(chain: Chain):
