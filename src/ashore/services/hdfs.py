@@ -24,6 +24,7 @@ from ashore.services.hdfs_audit import AuditEntry, parse_line
 from ashore.services.hdfs_ha import (
     NameNodeState,
     Role,
+    delete_tree,
     load_state,
     set_space_quota,
     transition,
@@ -273,6 +274,14 @@ class Hdfs:
         if active is None:
             raise ServiceError("no NameNode is active", hint="switch to one first")
         set_space_quota(self._ports().namenodes[active].rpc, path, size_bytes)
+
+    def delete_tree(self, index: int, path: str, *, deadline_s: float) -> None:
+        """Ask NameNode `index`, and no other, to delete a path with all below it, as a client does.
+
+        It goes through the proxy: what holds calls holds this one. Raises ServiceError.
+        """
+        self._namenode(index)
+        delete_tree(self._ports().namenodes[index].proxy, path, deadline_s=deadline_s)
 
     def audit_entries(self, since_ms: int = 0) -> list[AuditEntry]:
         """Return what the NameNodes answered from `since_ms` on (wall time), in that order."""

@@ -1,7 +1,8 @@
 """Which NameNode is active, and making it so.
 
 What it is: the two calls of Hadoop's `HAServiceProtocol` that `hdfs haadmin` makes, and the
-NameNode's own page about itself; and the quota of a directory, as `hdfs dfsadmin` sets it.
+NameNode's own page about itself; the quota of a directory, as `hdfs dfsadmin` sets it; and a delete
+as a client asks for it, as one call.
 What it promises: every call has a deadline; what did not answer is an error, never a guess.
 What it must not know: processes and directories; which NameNode should be active.
 """
@@ -72,6 +73,15 @@ def set_space_quota(
     space = NO_QUOTA if size_bytes is None else size_bytes
     message = field(1, path.encode()) + number(2, QUOTA_AS_IT_IS) + number(3, space)
     call(rpc_port, CLIENT_PROTOCOL, "setQuota", message, deadline_s=deadline_s)
+
+
+def delete_tree(rpc_port: int, path: str, *, deadline_s: float = 30) -> None:
+    """Delete what is at a path, with all below it; nothing there: nothing happens.
+
+    Raises ServiceError if it is refused or not answered: then it may be done later.
+    """
+    message = field(1, path.encode()) + number(2, 1)  # recursive
+    call(rpc_port, CLIENT_PROTOCOL, "delete", message, deadline_s=deadline_s)
 
 
 def _load_bean(http_port: int, name: str, deadline_s: float) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -18,12 +19,14 @@ from ashore.drills.faults import (
     Outage,
 )
 from ashore.drills.faults.full import DiskFull, FullStorage
+from ashore.drills.faults.slow import SlowCalls, SlowStorage
 from ashore.drills.recorder import Recorder
 from ashore.drills.scenarios.outages import count_owed
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.errors import Fenced, StorageError
-from ashore.testing import FakeClock
+from ashore.storage.memory import MemoryStorage
+from ashore.testing import FakeClock, PendingEffects
 
 
 @pytest.fixture
@@ -179,3 +182,25 @@ def test_without_a_metastore_partitions_are_owed(recorder: Recorder) -> None:
     site.mend()
     assert site.live().code == 0
     assert (len(site.registered() or {}), count_owed(site)) == (3, 0)
+
+
+def test_slow_calls_have_no_rhythm_and_are_the_same_for_a_seed() -> None:
+    """Whoever makes six calls, the last of which is slow, and begins again, must get on."""
+
+    def slow_calls(seed: str) -> list[int]:
+        clock = FakeClock()
+        slow = SlowCalls(of=6, seconds=1.0, seed=seed)
+        storage = SlowStorage(MemoryStorage(clock), slow, clock, PendingEffects())
+        found = []
+        for number in range(300):
+            before_s = clock.monotonic_s()
+            storage.stat("d/a")
+            found += [number] if clock.monotonic_s() > before_s else []
+        return found
+
+    struck = slow_calls("1")
+    assert struck == slow_calls("1") != slow_calls("2")
+    gaps = [after - before for before, after in pairwise(struck)]
+    assert 30 < len(struck) < 75
+    assert max(gaps) > 12
+    assert min(gaps) < 3

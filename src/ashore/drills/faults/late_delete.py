@@ -6,9 +6,8 @@ What it promises: a delete is applied when it is made, whatever it finds, and ag
 `DeleteCalls` share the calls, whoever made them and whether they are alive.
 What it must not know: what the deletes are for.
 
-It plays the network within the process, so that the moment is certain. Bytes repeated by a proxy
-would not do: the NameNode knows a repeated call by its id, and answers it without doing it again.
-A call that a proxy has held is another matter, and `tests/drills` shows it on a real HDFS.
+Here the network is played within the process, so that nothing else is needed. On a real HDFS calls
+are held by a proxy: see `sites/held_deletes.py`.
 """
 
 import threading
@@ -33,8 +32,8 @@ class DeleteCalls:
         with self._lock:
             return len(self._calls)
 
-    def add(self, call: Callable[[], int]) -> None:
-        """Keep a call. It returns how many files it has removed."""
+    def add(self, _path: str, call: Callable[[], int]) -> None:
+        """Keep a call that is about to be made. It returns how many files it has removed."""
         with self._lock:
             self._calls.append(call)
 
@@ -54,12 +53,12 @@ class LateDeletes(WrappedStorage):
 
     def delete(self, path: str) -> None:
         """See Storage."""
-        self.calls.add(lambda: _delete(self._inner, path))
+        self.calls.add(path, lambda: _delete(self._inner, path))
         self._inner.delete(path)
 
     def delete_directory(self, directory: str) -> None:
         """Remove all files below a directory, as one call. Nothing there: nothing happens."""
-        self.calls.add(lambda: _delete_below(self._inner, directory))
+        self.calls.add(directory, lambda: _delete_below(self._inner, directory))
         _delete_below(self._inner, directory)
 
 

@@ -1,11 +1,13 @@
-"""A storage that is slow: every so many calls one takes its time, or longer than anybody waits.
+"""A storage that is slow: of so many calls one takes its time, or longer than anybody waits.
 
 What it is: `SlowCalls`, and `SlowStorage`, which obeys it by the drill's clock.
 What it promises: past the deadline the caller hears that the answer is unknown; the call takes
-effect afterwards, whoever is alive then.
+effect afterwards, whoever is alive then. Which calls are slow has no rhythm: whoever tries again
+would fall into step with it, and meet a slow one each time.
 What it must not know: what the calls are for.
 """
 
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,13 +26,14 @@ CALLS_LATER = 5  # what takes longer than the deadline arrives so many calls lat
 
 @dataclass(frozen=True, slots=True)
 class SlowCalls:
-    """Every n-th call of a process takes so long."""
+    """Of so many calls one takes so long; which ones, the seed says."""
 
-    every: int
+    of: int
     seconds: float
+    seed: str
 
     def __str__(self) -> str:
-        return f"every {self.every}th storage call takes {self.seconds:g} s"
+        return f"one storage call of {self.of} takes {self.seconds:g} s"
 
 
 class SlowStorage(FaultyStorage):
@@ -43,7 +46,7 @@ class SlowStorage(FaultyStorage):
         self._slow = slow
         self._clock = clock
         self._lock = threading.Lock()
-        self._made = 0
+        self._dice = random.Random(slow.seed)  # noqa: S311 - to replay
         self.struck = 0
 
     def apply(
@@ -54,8 +57,7 @@ class SlowStorage(FaultyStorage):
     ) -> T:
         """Make one call, which may be a slow one."""
         with self._lock:
-            self._made += 1
-            is_slow = self._made % self._slow.every == 0
+            is_slow = self._dice.randrange(self._slow.of) == 0
             self.struck += int(is_slow)
         if is_slow:
             self._clock.sleep(min(self._slow.seconds, DEADLINE_S))

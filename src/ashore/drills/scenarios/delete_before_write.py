@@ -7,6 +7,7 @@ they had written was not in the listing, and nobody missed it.
 
 Here the old protocol lives through it again, and beside it, on the same lake, Ashore. It deletes
 nothing on its way to a commit; what its janitor has deleted is deleted again in the same moments.
+On HDFS the deletes are held by a proxy, while one NameNode takes over from the other and back.
 """
 
 import random
@@ -27,6 +28,7 @@ from ashore.testing import FakeClock
 
 BATCHES = 2
 PARTITIONS = 3
+DEADLINE_S = 4.0  # of a storage call; short, for the first NameNode that is asked is cut off
 LATER_MS = 48 * 3_600_000  # when everything stale may go
 # When the delete arrives: while tasks of the old protocol write, and when its driver lists; while
 # Ashore has written and not prepared, and while it has prepared and not moved.
@@ -53,11 +55,12 @@ def play(stage: Stage) -> None:
         partitions=PARTITIONS,
         batch_records=max(1, stage.length.records // 2 // BATCHES),
         lake="hdfs",
+        sections={"deadline": f"{DEADLINE_S:g}s"},
     )
     site = stage.site(options)
     with site.opened() as opened:
-        calls = DeleteCalls()
-        old = OldProtocol(opened.source, LateDeletes(opened.storage, DeleteCalls()))
+        calls, olds = site.late_deletes(opened.storage), site.late_deletes(opened.storage)
+        old = OldProtocol(opened.source, LateDeletes(opened.storage, olds))
         for planned in stage.schedule:
             before = tuple(site.produced.counts)
             _land(stage, site, opened, calls, planned)
@@ -80,6 +83,7 @@ def _land(stage: Stage, site: Site, opened: OpenJob, calls: DeleteCalls, planned
     arrives = Happens(Moment(MOMENTS[planned.place]), KIND, calls.deliver)
     end = _live(site, calls, arrives)
     stage.require(end.code == 0, f"{arrives}: the job ended with {end.code}: {end.message}")
+    calls.deliver()  # once more, when everybody has gone home
 
 
 def _live(site: Site, calls: DeleteCalls, *faults: Happens | Kill) -> End:

@@ -4,6 +4,7 @@ What takes longer than the deadline has no answer, and takes effect all the same
 """
 
 import random
+from dataclasses import replace
 
 from ashore.drills.drill import Drill, Length, Planned, Schedule
 from ashore.drills.faults.slow import DEADLINE_S, SlowCalls, SlowStorage
@@ -19,10 +20,19 @@ RESTARTS_MAX = 3
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
-    """Make every n-th call slow in each round."""
+    """Make one call of so many slow in each round.
+
+    Fewer where they have no answer: a batch has no more than 20 calls that must have one.
+    """
+    seconds = [SECONDS[index % len(SECONDS)] for index in range(length.rounds)]
     return tuple(
-        Planned(index, "slow storage", f"{SECONDS[index % len(SECONDS)]} s", dice.randint(5, 25))
-        for index in range(length.rounds)
+        Planned(
+            index,
+            "slow storage",
+            f"{each} s",
+            dice.randint(15, 40) if each > DEADLINE_S else dice.randint(5, 25),
+        )
+        for index, each in enumerate(seconds)
     )
 
 
@@ -31,7 +41,8 @@ def play(stage: Stage) -> None:
     site = stage.memory_site(SiteOptions(batch_records=max(1, stage.length.records // BATCHES)))
     for planned in stage.schedule:
         site.produce(stage.length.records)
-        slow = SlowCalls(planned.number, float(planned.place.split()[0]))
+        seed = f"{stage.seed} {planned.round}"
+        slow = SlowCalls(planned.number, float(planned.place.split()[0]), seed)
         _land(stage, site, slow)
         if stage.problems:
             break  # what goes on would only take long
@@ -44,7 +55,8 @@ def _land(stage: Stage, site: MemorySite, slow: SlowCalls) -> None:
     made: list[SlowStorage] = []
 
     def wrap(_storage: Storage) -> Storage:
-        made.append(SlowStorage(site.machine, slow, site.clock, site.pending))
+        life = replace(slow, seed=f"{slow.seed} {len(made)}")
+        made.append(SlowStorage(site.machine, life, site.clock, site.pending))
         # As a job opens a lake: what only asks is asked again.
         return RetryingStorage(made[-1], site.clock, jitter=lambda _low, high: high)
 

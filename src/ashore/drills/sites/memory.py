@@ -25,6 +25,7 @@ from ashore.drills.faults import (
     Outage,
 )
 from ashore.drills.faults.calls import describe_fault
+from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.memory_outages import Outages, OutageStorage
@@ -104,13 +105,18 @@ class BrokerSource(RecordedSource):
 
 
 class MemorySite:
-    """One topic, one lake and one job in memory."""
+    """One topic, one lake and one job in memory; of all that the lake alone may be elsewhere."""
 
     def __init__(
-        self, seed: int, options: SiteOptions, clock: FakeClock, recorder: Recorder
+        self,
+        seed: int,
+        options: SiteOptions,
+        clock: FakeClock,
+        recorder: Recorder,
+        machine: Storage | None = None,
     ) -> None:
         self.clock = clock
-        self.machine: Storage = MemoryStorage(clock)
+        self.machine: Storage = machine or MemoryStorage(clock)
         self.pending = PendingEffects()
         self.outages = Outages(clock)
         twin = options.twin_of
@@ -175,6 +181,10 @@ class MemorySite:
         """See Site."""
         self._source.delete_and_recreate(TOPIC, self.produced.workload.partitions)
         self.produced.begin_again()
+
+    def late_deletes(self, _storage: Storage) -> DeleteCalls:
+        """See Site."""
+        return DeleteCalls()
 
     def mend(self) -> None:
         """See Site."""

@@ -33,7 +33,9 @@ from ashore.drills.faults import (
     Out,
     Outage,
 )
+from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.recorder import Recorder
+from ashore.drills.sites.held_deletes import HeldDeletes
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.real_outages import (
     Break,
@@ -54,11 +56,12 @@ from ashore.drills.sites.site import (
     skip_gaps,
 )
 from ashore.drills.workloads.numbered import Produced
-from ashore.errors import check
+from ashore.errors import check, fail
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics, delete_records, replace_topic
+from ashore.storage.base import Storage
 
 SAMPLE_EVERY_S = 0.5
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.
@@ -132,6 +135,7 @@ class RealSite:
         self.job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
+        self._held: list[HeldDeletes] = []
         self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
@@ -199,8 +203,18 @@ class RealSite:
         replace_topic(self._place.kafka.bootstrap_servers, workload.topic, workload.partitions)
         self.produced.begin_again()
 
+    def late_deletes(self, storage: Storage) -> DeleteCalls:
+        """See Site."""
+        hdfs = self._place.hdfs
+        if hdfs is None:
+            fail("deletes are held on HDFS only")
+        self._held.append(HeldDeletes(hdfs, self._lake.removeprefix(hdfs.uri), storage))
+        return self._held[-1]
+
     def mend(self) -> None:
         """See Site."""
+        for calls in self._held:
+            calls.deliver()
         self._outages.end()
 
     def keep_house(self) -> None:

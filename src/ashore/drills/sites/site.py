@@ -15,10 +15,12 @@ from typing import Protocol
 
 from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
 from ashore.drills.faults import JobFault
+from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
 from ashore.errors import check
 from ashore.landing.archive import archive_log
 from ashore.protocol.names import SliceName
+from ashore.storage.base import Storage
 
 JOB = "drill"
 TOPIC = "clicks"
@@ -99,6 +101,13 @@ class Site(Protocol):
 
     def create_again(self) -> None:
         """Delete the topic with all its records, and create it again, empty."""
+        ...
+
+    def late_deletes(self, storage: Storage) -> DeleteCalls:
+        """Return what becomes of deletes that clients of the lake make: they come again, late.
+
+        `storage`: the lake as those clients see it.
+        """
         ...
 
     def mend(self) -> None:
