@@ -24,6 +24,8 @@
     - BadRecord               a record is invalid and the table says on_invalid: fail
     - SchemaConflict          the table on the lake has another schema
     - TableOwned              another job owns the table
+    - CheckpointUnfit         a query's checkpoint and the log of its table do not belong together
+    - QueryRefused            Spark does not run the SQL as a streaming query
   + BatchFailed               reading or writing a batch failed; nothing was prepared
   + SourceError               the source cannot be read
     - SourceUnreachable
@@ -31,6 +33,7 @@
   + CatalogError              the catalog refused a call
     - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
   + NotInstalled              an optional package is missing; the hint prints the pip line
+  + SparkUnknown              a Spark, or a part of its plans, that Ashore does not know from inside
   + ServiceError              a development server could not be started or stopped
     - JavaMissing
     - JarMismatch             a jar is not the one in the lock list
@@ -214,6 +217,19 @@ class TableOwned(Stopped):
     code = "table-owned"
 
 
+class CheckpointUnfit(Stopped):
+    """A query's checkpoint and the log of its table do not belong together. Nothing was written."""
+
+    code = "checkpoint-unfit"
+
+
+class QueryRefused(Stopped):
+    """Spark does not run the SQL as a streaming query; the hint says what to write instead."""
+
+    code = "query-refused"
+    exit_code = 2
+
+
 class BatchFailed(AshoreError):
     """Reading or writing a batch failed. Nothing was prepared; the batch is planned again."""
 
@@ -256,6 +272,13 @@ class NotInstalled(AshoreError):
     """A package that only some jobs need is missing."""
 
     code = "not-installed"
+    exit_code = 7
+
+
+class SparkUnknown(AshoreError):
+    """A release of Spark, or a part of its plans, that Ashore does not know from inside."""
+
+    code = "spark-unknown"
     exit_code = 7
 
 

@@ -13,7 +13,7 @@ from tests.crash.storage_calls import Case, Strike
 
 from ashore.base.clock import Clock
 from ashore.errors import PathExists, StorageError
-from ashore.landing import committer, log, slice_loop
+from ashore.landing import committer, entry_writer, log, slice_loop
 from ashore.landing.batch import BatchOrder, TaskResult, Written, prepare_of
 from ashore.landing.janitor import find_staged
 from ashore.landing.log import LandingLog
@@ -191,9 +191,9 @@ def retry_with_other_content(patch: Patch) -> None:
             context.storage.create(names.entry_path(self.name, draft.number), data)
         return extend(fold, entry)
 
-    append_body = slice_loop.SliceLoop._append
+    append_body = entry_writer.EntryWriter.append
 
-    def again(self: slice_loop.SliceLoop, body: Body) -> None:
+    def again(self: entry_writer.EntryWriter, body: Body) -> None:
         try:
             append_body(self, body)
         except StorageError:
@@ -201,7 +201,7 @@ def retry_with_other_content(patch: Patch) -> None:
             raise
 
     patch.setattr(LandingLog, "_try_append", careless)
-    patch.setattr(slice_loop.SliceLoop, "_append", again)
+    patch.setattr(entry_writer.EntryWriter, "append", again)
 
 
 def clean_the_unclosed_batch(patch: Patch) -> None:

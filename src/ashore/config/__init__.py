@@ -6,12 +6,18 @@ Must not know: decoding, Kafka clients, storage, Spark.
 """
 
 from ashore.config.load import SchemaCheck, load_job, parse_job
-from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark
+from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark, Sql
 from ashore.config.naming import Start, TableName
 from ashore.config.options import KafkaOptions
 from ashore.config.problems import Problem
 from ashore.config.reference import render_reference
-from ashore.config.resolve import ResolvedTable, SideTable, match_topics, select_topics
+from ashore.config.resolve import (
+    ResolvedTable,
+    SideTable,
+    match_topics,
+    select_sources,
+    select_topics,
+)
 from ashore.config.tables import EventTime, Late, Roll, Seal, Table
 from ashore.config.values import EnvText
 
@@ -34,6 +40,7 @@ __all__ = [
     "SideTable",
     "Source",
     "Spark",
+    "Sql",
     "Start",
     "Table",
     "TableName",
@@ -41,5 +48,6 @@ __all__ = [
     "match_topics",
     "parse_job",
     "render_reference",
+    "select_sources",
     "select_topics",
 ]

@@ -7,6 +7,7 @@ What it must not know: how DDL is parsed (it is told the columns), how findings 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ashore.config import sql_checks
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
@@ -31,6 +32,10 @@ def check_hdfs(data: object) -> Iterator[Finding]:
 def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
+    if item.topic is None:
+        yield from sql_checks.check_fed_table(key, item)
+        return
+    yield from sql_checks.check_unlanded(key, item)
     if TOPIC_PLACE in item.table and not item.is_pattern:
         yield Finding(
             (*key, "table"),
@@ -51,7 +56,7 @@ def table_name_part(topic: str) -> str:
 def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
     """Yield what is wrong with one item, given the columns of its schema."""
     key: Key = ("tables", index)
-    if item.decode != "json" and len(columns) != 1:
+    if item.topic is not None and item.decode != "json" and len(columns) != 1:
         message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
         yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
     seen: set[str] = set()
@@ -68,7 +73,7 @@ def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[F
 
 def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
     folded = [column.casefold() for column in columns]
-    added = PROVENANCE_COLUMNS if item.provenance else ()
+    added = PROVENANCE_COLUMNS if item.provenance and item.topic is not None else ()
     for name in added:
         if name in folded:
             message = f"the schema's column {name} is also added by provenance"
@@ -98,19 +103,20 @@ def _no_column(key: Key, column: str, columns: Sequence[str]) -> Finding:
 def check_topics(items: Items, line_of: LineOf) -> Iterator[Finding]:
     """Yield topics that are matched by two items, as far as the file alone can tell."""
     first: dict[str, int] = {}
-    for index, item in items.items():
-        if item.topic in first:
-            line = line_of(("tables", first[item.topic], "topic"))
-            message = f"{item.topic} is matched by the item in line {line} too"
+    topics = {index: item.topic for index, item in items.items() if item.topic is not None}
+    for index, topic in topics.items():
+        if topic in first:
+            line = line_of(("tables", first[topic], "topic"))
+            message = f"{topic} is matched by the item in line {line} too"
             yield Finding(("tables", index, "topic"), message, f"{_ONCE}: remove one")
-        first.setdefault(item.topic, index)
+        first.setdefault(topic, index)
     patterns = [(index, item) for index, item in items.items() if item.is_pattern]
-    for index, item in items.items():
+    for index, topic in topics.items():
         for other, pattern in patterns:
-            if not item.is_pattern and pattern.matches(item.topic):
+            if not items[index].is_pattern and pattern.matches(topic):
                 line = line_of(("tables", other, "topic"))
-                message = f"{item.topic} is matched by {pattern.topic} in line {line} too"
-                instead = f"{_ONCE}: leave {item.topic} out of the expression"
+                message = f"{topic} is matched by {pattern.topic} in line {line} too"
+                instead = f"{_ONCE}: leave {topic} out of the expression"
                 yield Finding(("tables", index, "topic"), message, instead)
 
 
@@ -121,7 +127,8 @@ def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
         if name == "default" or name.startswith("/"):
             continue
         if not any(item.matches(name) for item in items.values()):
-            near = nearest(name, [item.topic for item in items.values() if not item.is_pattern])
+            known = [each.topic for each in items.values() if each.topic and not each.is_pattern]
+            near = nearest(name, known)
             instead = f"write {near}" if near else "remove it, or add the topic to tables"
             message = f"no item of tables is about the topic {name}"
             yield Finding(("source", "first_start", name), message, instead)
@@ -129,6 +136,8 @@ def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
 
 def conflict(one: Table, two: Table) -> str | None:
     """Return the key that keeps both items from filling one table, None where both may."""
+    if one.topic is None or two.topic is None:
+        return "topic"  # a table is fed by topics or by SQL
     if one.select != two.select:
         return "select"
     if one.select is None and " ".join(one.ddl.split()) != " ".join(two.ddl.split()):
@@ -147,7 +156,7 @@ def check_tables(items: Items, line_of: LineOf) -> Iterator[Finding]:
             yield from _shared_table(index, item, (before, fixed[before]), line_of)
     for index, item in fixed.items():
         name = table_name(item.table)
-        for side in (name.dead, name.late):
+        for side in (name.dead, name.late) if item.is_landed else ():
             taken = first.get(str(side).casefold())
             if taken is not None:
                 line = line_of(("tables", index, "table"))

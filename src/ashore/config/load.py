@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ashore.config import checks
+from ashore.config import checks, sql_checks
 from ashore.config.document import Document, read_document
 from ashore.config.model import Job
 from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
@@ -30,6 +30,7 @@ _VARIABLES_AT: tuple[Key, ...] = (
     ("lake",),
     ("source", "kafka", "options"),
     ("catalog", "hive", "uri"),
+    ("sql", "checkpoints"),
     ("spark", "conf"),  # handed on as it is: Spark has variables of its own
 )
 
@@ -144,6 +145,7 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     findings += checks.check_topics(items, line)
     findings += checks.check_tables(items, line)
     findings += checks.check_hdfs(data)
+    findings += sql_checks.check_sql(data, items)
     source = data.get("source") if isinstance(data, dict) else None
     if isinstance(source, dict) and items and len(items) == len(written):
         findings += checks.check_first_start(source.get("first_start"), items)

@@ -210,6 +210,46 @@ def _lake_uri(uri: EnvText) -> EnvText:
     return uri
 
 
+def _sql(value: object) -> object:
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _one_text(sql: "Sql") -> "Sql":
+    if (sql.text is None) == (sql.file is None):
+        raise Refused(
+            "the statements are written here or in a file", "write text: or file:, one of them"
+        )
+    return sql
+
+
+class Sql(Section):
+    """Streaming SQL over the job's topics. Text in the job file is a `sql` with that `text`."""
+
+    text: NonEmpty | None = Field(
+        default=None,
+        description="Statements, each ended by `;`: `CREATE TEMPORARY VIEW name AS SELECT ...`, "
+        "and `INSERT INTO table SELECT ...` for each item of `tables` that has no `topic`. A table "
+        "that has a topic is read by the part of its name after the dot.",
+        examples=['"INSERT INTO ods.big SELECT * FROM clicks WHERE amount > 100;"'],
+    )
+    file: NonEmpty | None = Field(
+        default=None,
+        description="The file that holds the statements, beside the job file or absolute.",
+        examples=["clicks.sql"],
+    )
+    checkpoints: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] | None = Field(
+        default=None,
+        description="Where Spark keeps offsets and state, a directory for each INSERT below. "
+        "Without: `.ashore/<job>/_checkpoints` in the lake.",
+        examples=["file:///data/checkpoints"],
+    )
+    state_partitions: Count = Field(
+        default=16,
+        description="Into how many parts the state of each INSERT is cut, at its first start. "
+        "A number that is changed later has no effect.",
+    )
+
+
 class Job(Section):
     """A whole job file."""
 
@@ -234,6 +274,10 @@ class Job(Section):
     tables: Annotated[tuple[Table, ...], SOME] = Field(
         description="Topics and the tables that they fill."
     )
+    sql: (
+        Annotated[Sql, BeforeValidator(_sql), AfterValidator(_one_text), Shown("text or a mapping")]
+        | None
+    ) = Field(default=None, description="Streaming SQL that feeds the tables without a `topic`.")
     catalog: Annotated[Catalog, BeforeValidator(_catalog), Shown("`none` or a mapping")] = Field(
         default=Catalog(), description="Where table partitions are registered."
     )

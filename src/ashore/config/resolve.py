@@ -5,7 +5,7 @@ What it promises: each topic has exactly one table, or the job does not start.
 What it must not know: which topics there are; it is told.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ashore.config.model import Job
@@ -39,9 +39,18 @@ class ResolvedTable:
 
 
 def select_topics(job: Job, existing: Iterable[str]) -> tuple[str, ...]:
-    """Return the topics that the job is about: all it names, and those its expressions match."""
-    named = {item.topic for item in job.tables if not item.is_pattern}
-    matched = {topic for topic in existing if any(item.matches(topic) for item in job.tables)}
+    """Return the topics that land: all that the job names, and those its expressions match."""
+    return _select([item for item in job.tables if item.is_landed], existing)
+
+
+def select_sources(job: Job, existing: Iterable[str]) -> tuple[str, ...]:
+    """Return the topics that `sql` may read: those that land and those that do not."""
+    return _select([item for item in job.tables if item.topic is not None], existing)
+
+
+def _select(items: Sequence[Table], existing: Iterable[str]) -> tuple[str, ...]:
+    named = {item.topic for item in items if item.topic is not None and not item.is_pattern}
+    matched = {topic for topic in existing if any(item.matches(topic) for item in items)}
     return tuple(sorted(named | matched))
 
 

@@ -132,10 +132,17 @@ class Seal(Section):
 class Table(Section):
     """One item of `tables`: topics, and the table that they fill."""
 
-    topic: TopicText = Field(
+    topic: TopicText | None = Field(
+        default=None,
         description="A topic, or a `/regular expression/` that matches whole names (never "
-        "internal ones, `__...`). Each topic matches exactly one item.",
+        "Kafka's internal topics). Each topic matches exactly one item. Without it the table is "
+        "fed by `sql`.",
         examples=["clicks"],
+    )
+    land: StrictBool = Field(
+        default=True,
+        description="`false`: the topic is only read by `sql`, under the table's name, and no "
+        "table is filled.",
     )
     table: TableText = Field(
         description="The table, at `<lake>/<database>.db/<table>`. With an expression, "
@@ -210,7 +217,12 @@ class Table(Section):
     @property
     def is_pattern(self) -> bool:
         """Whether `topic` is an expression."""
-        return topic_pattern(self.topic) is not None
+        return self.topic is not None and topic_pattern(self.topic) is not None
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether topics land in the table as they are."""
+        return self.topic is not None and self.land
 
     @property
     def ddl(self) -> str:
@@ -219,7 +231,7 @@ class Table(Section):
 
     def matches(self, topic: str) -> bool:
         """Whether this item is about `topic`."""
-        return topic_matches(self.topic, topic)
+        return self.topic is not None and topic_matches(self.topic, topic)
 
     def table_of(self, topic: str) -> TableName:
         """Return the table that `topic` fills. Raises Refused where the name is impossible."""

@@ -70,7 +70,7 @@ def check_lake(job: Job, storage: Storage) -> None:
 def check_topics(job: Job, existing: Sequence[str]) -> None:
     """Raise JobFileInvalid where the job names a topic that does not exist."""
     for index, item in enumerate(job.tables):
-        if item.is_pattern or item.topic in existing:
+        if item.topic is None or item.is_pattern or item.topic in existing:
             continue
         near = difflib.get_close_matches(item.topic, existing, 1)
         instead = f"write {near[0]}, or create the topic" if near else "create the topic first"

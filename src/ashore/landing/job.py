@@ -252,7 +252,11 @@ def slice_plan(job: Job, lake: LakeAddress, streams: JobStreams, parallelism: in
         lake=lake,
         name=SliceName(job.job, MAIN),
         streams=streams,
-        named=frozenset(item.topic for item in job.tables if not item.is_pattern),
+        named=frozenset(
+            item.topic
+            for item in job.tables
+            if item.is_landed and item.topic is not None and not item.is_pattern
+        ),
         first_of=first_offset_of(job),
         skips_gaps=job.source.gap == "skip",
         limits=Limits(

@@ -26,10 +26,11 @@ from ashore.errors import (
 from ashore.landing.batch import BatchOrder, BatchRunner, TableSpec, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
+from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.joins import check_streams, plan_join, require_streams, shards_of
 from ashore.landing.log import LandingLog
 from ashore.landing.sealer import Sealer
-from ashore.protocol.entries import Body, Closing, Commit, Skip
+from ashore.protocol.entries import Skip
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
     BatchPlan,
@@ -41,7 +42,7 @@ from ashore.protocol.plan_batch import (
     plan_batch,
     plan_watermarks,
 )
-from ashore.protocol.plan_owed import NOTHING_CLOSED, Waits, find_due, nobody_waits, settle
+from ashore.protocol.plan_owed import Waits, nobody_waits
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
@@ -99,9 +100,7 @@ class SliceLoop:
     def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
         self.plan = plan
         self.parts = parts
-        self._committer = parts.committer()
-        self._closing: Closing | None = None
-        self._must_open = True
+        self._entries = EntryWriter(parts.committer(), parts.effects)
 
     def open(self) -> None:
         """Take the slice over and finish what its last writer prepared.
@@ -109,10 +108,7 @@ class SliceLoop:
         Raises LogDamaged, FilesLost, FileConflict, StorageError.
         """
         self._step("open")
-        self._closing = None
-        self._must_open = True
-        self.parts.log.open()
-        self._finish()
+        self._entries.open()
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land.
@@ -120,7 +116,7 @@ class SliceLoop:
         Raises what ends the slice (see `stops_slice`: Fenced, Stopped, ...) and what may pass
         (StorageError, SourceError, BatchFailed); after the latter call `tick` again.
         """
-        if self._must_open:
+        if self._entries.must_open:
             self.open()
         # Step 1. Plan.
         self._step("plan")
@@ -137,23 +133,21 @@ class SliceLoop:
         self._step("prepare")
         self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)
-        self._append(prepare_of(plan, written))
+        self._entries.append(prepare_of(plan, written))
         # Steps 4 to 6. Move, register, close (the closing waits for the next entry).
-        self._finish()
+        self._entries.finish()
         self.parts.progress.landed(
             self.plan.name.slice, written.rows, len(written.files), plan.left
         )
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
-        self._snapshot()
+        self._entries.write_snapshot(self.plan.remember_ms)
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
     def close(self, reason: str = "stop") -> None:
         """Close the last entry, so that nothing is left to recover. Call it at a stop."""
-        if self._must_open:
-            return
-        if self._closing is not None:
-            self._append(Commit(reason))
+        if not self._entries.must_open:
+            self._entries.close(reason)
 
     # ---- step 1
 
@@ -165,7 +159,7 @@ class SliceLoop:
         check_streams(source.name, fold, streams)
         join = plan_join(source, fold, streams, self.plan.first_of)
         if join is not None:
-            self._append(join)
+            self._entries.append(join)
         return streams
 
     def _plan(self, streams: Mapping[str, StreamInfo]) -> BatchPlan | None:
@@ -196,7 +190,7 @@ class SliceLoop:
                 ranges=[str(each) for each in gaps.ranges],
             )
         self.parts.progress.trouble(self.plan.name.slice, f"skipped, Kafka has it no more: {shown}")
-        self._append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
+        self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
 
     def _order(self, plan: BatchPlan) -> BatchOrder:
         log = self.parts.log
@@ -228,34 +222,6 @@ class SliceLoop:
                     stream=name,
                 )
 
-    def _append(self, body: Body) -> None:
-        """Append with the closing that is due. From here on an error needs a new `open`."""
-        self._must_open = True
-        self.parts.log.append(body, self._closing)
-        self._closing = None
-        self._must_open = False
-
-    def _finish(self) -> None:
-        self._must_open = True
-        self._closing = self._committer.finish()
-        self._must_open = False
-        self._pay()
-
-    def _pay(self) -> None:
-        """Step 5. Do what is owed, by the entry just finished and by earlier ones.
-
-        What cannot be done now stays owed: the closing says so.
-        """
-        effects, known = self.parts.effects, self.parts.log.fold.owed
-        closing = self._closing or NOTHING_CLOSED
-        due = find_due(known, closing)
-        if effects is None or not due:
-            return
-        self.parts.log.look()
-        tried = effects.pay(due)
-        if tried.done or tried.failed:
-            self._closing = settle(known, closing, tried)
-
     def _seal(self, waiting: Collection[ShardKey]) -> None:
         """Seal the partitions that are complete. `waiting`: shards that have more to read."""
         if self.parts.sealer is None:
@@ -267,8 +233,8 @@ class SliceLoop:
         seal = self.parts.sealer.plan(self.plan.name, fold, dict(watermarks), now_ms)
         if seal is not None:
             self._step("seal")
-            self._append(seal)
-            self._finish()
+            self._entries.append(seal)
+            self._entries.finish()
 
     def _show_offsets(self) -> None:
         """Show next offsets in the job's group. For tools that watch lag: nothing rests on it."""
@@ -286,27 +252,13 @@ class SliceLoop:
         """Close the last entry, or look whether the log is still ours."""
         self._step("idle")
         self._seal(())
-        self._pay()
-        if self._closing is None:
+        self._entries.pay()
+        if not self._entries.has_closing:
             self.parts.log.look()
-        while self._closing is not None:
-            self._append(Commit("idle"))
-            self._pay()  # what may be done only once it is owed
-        self._snapshot()
-
-    def _snapshot(self) -> None:
-        log = self.parts.log
-        if not log.is_snapshot_due:
-            return
-        if log.fold.unclosed is not None:
-            self._append(Commit("snapshot"))
-        try:
-            log.write_snapshot(self.plan.remember_ms)
-        except SyncFailed:
-            raise
-        except StorageError as error:
-            # A snapshot is a shortcut: without it the next start reads a longer tail.
-            self.parts.progress.trouble(self.plan.name.slice, f"log snapshot: {error.message}")
+        while self._entries.has_closing:
+            self._entries.close("idle")
+            self._entries.pay()  # what may be done only once it is owed
+        self._entries.write_snapshot(self.plan.remember_ms)
 
     def _step(self, step: str) -> None:
         self.parts.progress.step(self.plan.name.slice, step)

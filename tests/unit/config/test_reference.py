@@ -45,7 +45,7 @@ def test_defaults_are_written_as_users_write_them() -> None:
         "| `max_records` | number | `5000000` |",
         "| `partition_by` | list of `date`, `hour`, `minute` and columns | `[date, hour]` |",
         "| `catalog` | `none` or a mapping | `none` |",
-        "| `topic` | topic name or /expression/ | required |",
+        "| `table` | database.table | required |",
         "| `provenance` | true or false | `true` |",
         "| `late` | mapping | see below |",
     ):

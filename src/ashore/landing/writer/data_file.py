@@ -32,12 +32,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one stretch on their way to one target."""
+    """Rows of one stretch, or of a query's result, on their way to one target."""
 
     target: Target
     roll_bytes: int
     rows: pa.Table  # the columns of the file; never empty
-    stretch: Stretch
+    stretch: Stretch | None  # None: rows that no single record became
     start: int  # the offset of the first row
     end: int  # the offset of the last row, plus one
     event_min_ms: int | None
@@ -100,17 +100,22 @@ class OpenFile:
         check(self._encoder is not None, f"file {self._origin.unique} is written after its end")
         if self._encoder is not None:
             self._encoder.write(piece.rows)
-        count = piece.rows.num_rows
-        self._rows += count
-        span = self._spans.get(piece.stretch.number)
-        if span is None:
-            self._spans[piece.stretch.number] = _Span(piece.stretch, piece.start, piece.end, count)
-        else:
-            check(span.end <= piece.start, f"{piece.stretch.key}: offsets went back in a stretch")
-            span.end = piece.end
-            span.rows += count
+        self._rows += piece.rows.num_rows
+        if piece.stretch is not None:
+            self._add_span(piece.stretch, piece)
         self._event_min_ms = lowest(self._event_min_ms, piece.event_min_ms)
         self._event_max_ms = highest(self._event_max_ms, piece.event_max_ms)
+
+    def _add_span(self, stretch: Stretch, piece: Piece) -> None:
+        span = self._spans.get(stretch.number)
+        if span is None:
+            self._spans[stretch.number] = _Span(
+                stretch, piece.start, piece.end, piece.rows.num_rows
+            )
+        else:
+            check(span.end <= piece.start, f"{stretch.key}: offsets went back in a stretch")
+            span.end = piece.end
+            span.rows += piece.rows.num_rows
 
     def end(self) -> None:
         """Encode what is left, footer included. Only `close` or `abandon` may follow."""

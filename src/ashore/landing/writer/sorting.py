@@ -236,7 +236,7 @@ class TopicSorter:
                 self._spec.table + suffix,
                 role,
                 partition_path(columns, values),
-                _partition_values(columns, values),
+                partition_values(columns, values),
                 self._ddl,
                 self._spec.format,
             )
@@ -250,7 +250,7 @@ class TopicSorter:
             self._spec.table + DEAD_SUFFIX,
             Role.DEAD,
             partition_path(bucketer.partition_by, values),
-            _partition_values(bucketer.partition_by, values),
+            partition_values(bucketer.partition_by, values),
             DEAD_DDL,
             self._spec.format,
         )
@@ -275,9 +275,10 @@ def _take(column: pa.Array, rows: pa.Array | None) -> pa.Array:
     return column if rows is None else column.take(rows)
 
 
-def _partition_values(
+def partition_values(
     columns: tuple[str, ...], values: tuple[str, ...]
 ) -> tuple[tuple[str, str | None], ...]:
+    """Return columns with their values; null is what stands for it in a path."""
     return tuple(
         (column, None if value == DEFAULT_PARTITION else value)
         for column, value in zip(columns, values, strict=True)

@@ -1,0 +1,92 @@
+"""What `sql` and the items of `tables` say together.
+
+What it is: checks for tables that SQL feeds, and for topics that only SQL reads.
+What it promises: pure; a key that would have no effect is refused, not ignored.
+What it must not know: SQL: statements are looked at by Spark, when the job starts.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from ashore.config.naming import TOPIC_PLACE
+from ashore.config.problems import Finding
+from ashore.config.section import Key
+from ashore.config.tables import TIME_PARTITIONS, Table
+
+_OF_TOPICS = frozenset(
+    {"land", "decode", "late", "shuffle", "on_invalid", "provenance", "select", "where"}
+)
+
+
+def view_name(table: str) -> str:
+    """Return what a table that has a topic is called in SQL."""
+    return table.partition(".")[2]
+
+
+def insert_name(table: str) -> str:
+    """Return the name of the INSERT into a table: of its slice and its checkpoint."""
+    return "__".join(table.split("."))
+
+
+def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
+    """Yield what is wrong with an item that has no topic."""
+    for name in sorted(_OF_TOPICS & item.model_fields_set):
+        message = f"{name} is about records of a topic, and this table is fed by SQL"
+        yield Finding((*key, name), message, "remove the key, or add topic: NAME")
+    if TOPIC_PLACE in item.table:
+        yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
+    elif len(insert_name(item.table)) > 50:
+        message = "the name of a table that SQL feeds has at most 49 characters"
+        yield Finding((*key, "table"), message, "choose a shorter one")
+    times = [name for name in item.partition_by if name in TIME_PARTITIONS]
+    if times and item.event_time is None and "partition_by" in item.model_fields_set:
+        message = f"{times[0]} is that of an event time, and the table has none"
+        yield Finding(
+            (*key, "partition_by"),
+            message,
+            "add event_time: {column: NAME}, a column of the SELECT",
+        )
+
+
+def check_unlanded(key: Key, item: Table) -> Iterator[Finding]:
+    """Yield what is wrong with a topic that only SQL reads."""
+    if item.land or item.on_invalid != "dead_letter":
+        return
+    message = "with land: false there is no table for records that cannot be decoded"
+    yield Finding((*key, "on_invalid"), message, "write on_invalid: drop or on_invalid: fail")
+
+
+def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
+    """Yield what is wrong with `sql` beside `tables`. `data` is plain."""
+    has_sql = isinstance(data, dict) and data.get("sql") is not None
+    fed = [index for index, item in items.items() if item.topic is None]
+    if not has_sql:
+        for index in fed:
+            message = "this key is required where there is no sql"
+            yield Finding(("tables", index, "topic"), message, "add topic: clicks")
+        for index, item in items.items():
+            if item.topic is not None and not item.land:
+                message = "the topic does not land, and there is no sql that reads it"
+                yield Finding(("tables", index, "land"), message, "remove the key, or add sql:")
+        return
+    if items and not fed:
+        message = "no table is fed by SQL"
+        yield Finding(("sql",), message, "add an item without a topic to tables")
+    yield from _check_views(items)
+
+
+def _check_views(items: Mapping[int, Table]) -> Iterator[Finding]:
+    """Yield tables that would have the same name in SQL."""
+    first: dict[str, str] = {}
+    for index, item in items.items():
+        if item.topic is None or TOPIC_PLACE in item.table:
+            continue
+        before = first.setdefault(view_name(item.table).casefold(), item.table)
+        if before != item.table:
+            message = f"in SQL {before} and {item.table} would both be {view_name(item.table)}"
+            yield Finding(("tables", index, "table"), message, "choose another name")
+
+
+def fed_partitions(item: Table) -> tuple[str, ...]:
+    """Return what a table that SQL feeds is partitioned by: not by time, where it has none."""
+    is_default = "partition_by" not in item.model_fields_set
+    return () if is_default and item.event_time is None else item.partition_by

@@ -1,0 +1,101 @@
+"""The entries of one slice, each with the closing of the one before it.
+
+What it is: `EntryWriter`, steps 3 to 6 of whatever a slice appends: the entry, its effects, and the
+closing that the next entry carries.
+What it promises: after an unclear append, or moves that failed, nothing is appended before a new
+`open`. Effects that may come late are owed by the log.
+What it must not know: what the entries are for.
+"""
+
+from ashore.errors import StorageError, SyncFailed
+from ashore.landing.committer import Committer
+from ashore.landing.effects import Effects
+from ashore.landing.log import LandingLog
+from ashore.protocol.entries import Body, Closing, Commit
+from ashore.protocol.plan_owed import NOTHING_CLOSED, find_due, settle
+
+
+class EntryWriter:
+    """Appends to one slice's log. Used by one thread."""
+
+    def __init__(self, committer: Committer, effects: Effects | None) -> None:
+        self._committer = committer
+        self._effects = effects
+        self._closing: Closing | None = None
+        self._must_open = True
+
+    @property
+    def log(self) -> LandingLog:
+        """The slice's log."""
+        return self._committer.log
+
+    @property
+    def must_open(self) -> bool:
+        """Whether `open` comes before anything else: at first, and after an error."""
+        return self._must_open
+
+    @property
+    def has_closing(self) -> bool:
+        """Whether the next entry has something to close, or an effect to call done."""
+        return self._closing is not None
+
+    def open(self) -> None:
+        """Take the slice over and finish what its last writer prepared.
+
+        Raises LogDamaged, FilesLost, FileConflict, StorageError.
+        """
+        self._closing = None
+        self._must_open = True
+        self.log.open()
+        self.finish()
+
+    def append(self, body: Body) -> None:
+        """Append with the closing that is due. After an error there must be a new `open`."""
+        self._must_open = True
+        self.log.append(body, self._closing)
+        self._closing = None
+        self._must_open = False
+
+    def finish(self) -> None:
+        """Steps 4 to 6. Do the effects of the entry just appended, as far as they can be done now.
+
+        After an error there must be a new `open`.
+        """
+        self._must_open = True
+        self._closing = self._committer.finish()
+        self._must_open = False
+        self.pay()
+
+    def pay(self) -> None:
+        """Step 5. Do what is owed, by the entry just finished and by earlier ones.
+
+        What cannot be done now stays owed: the closing says so.
+        """
+        known, closing = self.log.fold.owed, self._closing or NOTHING_CLOSED
+        due = find_due(known, closing)
+        if self._effects is None or not due:
+            return
+        self.log.look()
+        tried = self._effects.pay(due)
+        if tried.done or tried.failed:
+            self._closing = settle(known, closing, tried)
+
+    def close(self, reason: str) -> None:
+        """Close the last entry on its own, where it is not closed."""
+        if self._closing is not None:
+            self.append(Commit(reason))
+
+    def write_snapshot(self, remember_ms: int) -> None:
+        """Write a snapshot of the log if one is due, closing the last entry before."""
+        if not self.log.is_snapshot_due:
+            return
+        if self.log.fold.unclosed is not None:
+            self.append(Commit("snapshot"))
+        try:
+            self.log.write_snapshot(remember_ms)
+        except SyncFailed:
+            raise
+        except StorageError as error:
+            # A snapshot is a shortcut: without it the next start reads a longer tail.
+            message = f"log snapshot: {error.message}"
+            self._committer.progress.trouble(self.log.name.slice, message)

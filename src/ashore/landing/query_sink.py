@@ -1,0 +1,221 @@
+"""The sink of one INSERT: the batches of a streaming query, through the landing log.
+
+What it is: `QuerySink`, steps 3 to 6 of a batch whose rows Spark has computed.
+What it promises: the rows of each batch of the query are in the table once, whatever is killed,
+frozen or run again: what a batch would do is decided from the log before it runs, and the log has
+closed it before Spark hears of its end. Of two processes that run the query one appends.
+What it must not know: Spark, checkpoints' files, Kafka.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ashore.base.clock import Clock
+from ashore.errors import CheckpointUnfit, check
+from ashore.landing.batch import BatchOrder, TableSpec, TaskResult, Written, merge_results
+from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.effects import Effects
+from ashore.landing.entry_writer import EntryWriter
+from ashore.landing.log import LandingLog
+from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_owed import Waits, nobody_waits
+from ashore.protocol.plan_query import (
+    QueryBatch,
+    Refusal,
+    Refuse,
+    ThrowRowsAway,
+    WriteRows,
+    plan_query_batch,
+)
+from ashore.protocol.positions import ShardKey
+from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress
+
+RESULT = ""  # the stream that stands for the query's result in an order
+
+_HINTS = {
+    Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table: this one would "
+    "get its rows a second time",
+    Refusal.OTHER_QUERY: "bring the checkpoint of that query back, or fill another table",
+    Refusal.OTHER_LINEAGE: "finish the batch with the SQL it was begun with, then change it; was "
+    "another checkpoint restored?",
+    Refusal.GAP: "was another checkpoint restored, or the table's log?",
+    Refusal.RANGES: "was another checkpoint restored, or the table's log?",
+    Refusal.FORGOTTEN: "bring a newer checkpoint back",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySlice:
+    """What the sink of an INSERT is to do."""
+
+    lake: LakeAddress
+    name: SliceName
+    spec: TableSpec
+    remember_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkParts:
+    """What a sink works with."""
+
+    storage: Storage
+    log: LandingLog
+    clock: Clock
+    progress: Progress = field(default_factory=Quiet)
+    registers: bool = False  # whether a catalog wants new partitions at once
+    waits: Waits = nobody_waits
+    effects: Effects | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A batch whose rows are to be written by tasks; `land` comes after them."""
+
+    batch: QueryBatch
+    lineage: str
+    order: BatchOrder
+
+
+class QuerySink:
+    """The sink of one INSERT. One batch at a time, by one thread at a time."""
+
+    def __init__(self, plan: QuerySlice, parts: SinkParts) -> None:
+        self.plan = plan
+        self.parts = parts
+        committer = Committer(
+            parts.log, parts.storage, parts.clock, parts.progress, parts.registers, parts.waits
+        )
+        self._entries = EntryWriter(committer, parts.effects)
+
+    @property
+    def fold(self) -> Fold:
+        """The log as this writer knows it. Requires: `open` was called."""
+        return self.parts.log.fold
+
+    def open(self) -> Fold:
+        """Take the slice over, finish what was prepared, close it. After every failure again.
+
+        Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
+        """
+        self._step("open")
+        self._entries.open()
+        self._entries.close("recovery")
+        return self.fold
+
+    def join(self, joined: Sequence[Joined]) -> None:
+        """Take shards up that the log does not know yet, before they are read first."""
+        new = tuple(each for each in joined if each.key not in self.fold.shards)
+        if new:
+            self._entries.append(Join(new))
+
+    def begin(
+        self,
+        batch: QueryBatch,
+        identify: Callable[[ShardKey], str],
+        past: Mapping[int, str] | None = None,
+    ) -> Order | None:
+        """Decide what becomes of a batch: the order to write it; None: run it, drop its rows.
+
+        Shards that the log does not know are joined. Requires: `open`.
+
+        Arguments:
+            batch: that is about to run.
+            identify: returns the identity of the stream that a shard is of.
+            past: lineages of older batches.
+
+        Raises CheckpointUnfit, Fenced, StorageError.
+
+        """
+        check(not self._entries.must_open, "a sink is opened before a batch begins")
+        self._step("plan")
+        self.parts.log.look()  # a frozen process must not send its tasks out once more
+        decision = plan_query_batch(self.fold, batch, past)
+        match decision:
+            case Refuse():
+                raise unfit(self.plan.name, decision)
+            case ThrowRowsAway():
+                return None
+            case WriteRows():
+                first = {each.key: each.offsets.start for each in batch.ranges}
+                self.join(
+                    [
+                        Joined(key, identify(key), first[key], "new_shard")
+                        for key in decision.unknown
+                    ]
+                )
+                return Order(batch, decision.lineage, self._order())
+
+    def land(
+        self,
+        order: Order,
+        results: Sequence[TaskResult],
+        check_source: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Make the rows of a batch count, and return how many there are.
+
+        When it returns, the rows are readable and the entry is closed. `check_source` raises where
+        what was read is not what the log knows: nothing is prepared then.
+        If interrupted: `open`, then `begin` with the same batch, which says what is left to do.
+        """
+        # Step 3. Prepare: the commit point.
+        self._step("prepare")
+        written = merge_results(order.order, results)
+        check_source()
+        self._entries.append(self._prepare(order, written))
+        # Steps 4 to 6. Move, register, close: Spark forgets the batch once this has returned.
+        self._entries.finish()
+        self._entries.close("query")
+        rows = sum(file.rows for file in written.files)
+        self.parts.progress.landed(self.plan.name.slice, rows, len(written.files), 0)
+        self._entries.write_snapshot(self.plan.remember_ms)
+        return rows
+
+    def idle(self) -> None:
+        """Do what is owed, between batches; look whether the log is still ours."""
+        if self._entries.must_open:
+            return
+        self.parts.log.look()
+        self._entries.pay()
+        self._entries.close("idle")
+
+    def _order(self) -> BatchOrder:
+        return BatchOrder(
+            lake=self.plan.lake.with_active(),
+            name=self.plan.name,
+            epoch=self.fold.epoch,
+            batch=self.fold.next_batch,
+            now_ms=max(self.parts.clock.now_ms(), self.fold.now_ms),
+            watermarks=(),
+            ranges=(),
+            tables=((RESULT, self.plan.spec),),
+        )
+
+    def _prepare(self, order: Order, written: Written) -> Prepare:
+        batch = order.batch
+        return Prepare(
+            batch=order.order.batch,
+            now_ms=order.order.now_ms,
+            watermarks=(),
+            shards=tuple(
+                ShardRead(each.key, each.offsets, self.plan.spec.table, 0, 0, 0, 0, 0, 0, None)
+                for each in sorted(batch.ranges)
+                if each.offsets.size
+            ),
+            targets=written.targets,
+            files=written.files,
+            counters=written.counters,
+            query=Query(batch.query_id, batch.batch_id, order.lineage),
+        )
+
+    def _step(self, step: str) -> None:
+        self.parts.progress.step(self.plan.name.slice, step)
+
+
+def unfit(name: SliceName, refuse: Refuse) -> CheckpointUnfit:
+    """Return the error that a refusal is."""
+    return CheckpointUnfit(
+        f"{name}: {refuse.text}; nothing was written", hint=_HINTS[refuse.why], why=refuse.why.value
+    )

@@ -1,0 +1,111 @@
+"""One task of a streaming query's batch: result rows in, closed and synced files out.
+
+What it is: what `task` is for fetched records, for rows that a query has made.
+What it promises: each row is in exactly one file, in the bucket of its own event time, however old;
+a row without one is in the bucket of the batch's `now`. `write_rows` returns once every file is
+closed and every staging directory synced.
+What it must not know: Spark, what the query computes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ashore.base.unique import Entropy, unique
+from ashore.errors import BadRecord, check
+from ashore.formats import parse_ddl, to_arrow, to_ddl
+from ashore.landing.batch import BatchOrder, TableSpec, TaskResult
+from ashore.landing.writer.counters import sort_counters
+from ashore.landing.writer.data_file import Piece
+from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool
+from ashore.landing.writer.sorting import partition_values
+from ashore.protocol.files import Role, Target
+from ashore.routing import Bucketer, Lateness, event_millis, partition_path, place, split_rows
+from ashore.storage.base import Storage
+
+NO_LIMIT_MS = 1 << 60
+
+
+def write_rows(
+    order: BatchOrder,
+    storage: Storage,
+    task: int,
+    batches: Iterable[pa.RecordBatch],
+    entropy: Entropy = unique,
+) -> TaskResult:
+    """Write the rows of one task and return what the log needs to know.
+
+    Requires: the order's one table is the query's. Raises StorageError, BadRecord, or what reading
+    `batches` raises.
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
+    sorter = _RowSorter(order)
+    try:
+        for batch in batches:
+            for piece in sorter.sort(batch):
+                pool.write(piece)
+        targets, files = pool.finish()
+    except BaseException:
+        pool.abandon()
+        raise
+    return TaskResult(task, (), targets, files, sort_counters(sorter.counters))
+
+
+class _RowSorter:
+    """Rows to the partitions of one table."""
+
+    def __init__(self, order: BatchOrder) -> None:
+        check(len(order.tables) == 1, "a query fills one table")
+        self._spec: TableSpec = order.tables[0][1]
+        schema = parse_ddl(self._spec.schema)
+        self._arrow = to_arrow(schema)
+        self._ddl = to_ddl(schema)
+        self._bucketer = Bucketer(self._spec.partition_by, self._spec.timezone, self._arrow)
+        self._lateness = Lateness("keep", 0, NO_LIMIT_MS, order.now_ms, None)
+        self.counters: Counter[str] = Counter()
+
+    def sort(self, batch: pa.RecordBatch) -> Iterable[Piece]:
+        """Yield the rows of a batch, cut by their partitions. Raises BadRecord."""
+        if not batch.num_rows:
+            return
+        table = pa.Table.from_batches([batch]).cast(self._arrow)
+        event_ms = self._read_event_times(table)
+        placement = place(event_ms, self._lateness)
+        if self._spec.event_column is not None:
+            self.counters["no_event_time"] += placement.untimed
+        buckets = self._bucketer.assign(table, placement.bucket_ms)
+        if buckets.unnameable:
+            raise BadRecord(
+                f"{self._spec.table}: a partition value is too long for the name of a directory",
+                hint="shorten it in the SELECT, or partition by another column",
+            )
+        kept = table.select(self._bucketer.file_schema.names)
+        for bucket, rows in split_rows(buckets):
+            yield self._make_piece(
+                buckets.values[bucket],
+                kept if rows is None else kept.take(rows),
+                event_ms if rows is None else event_ms.take(rows),
+            )
+
+    def _read_event_times(self, table: pa.Table) -> pa.Int64Array:
+        if self._spec.event_column is None:
+            return pa.nulls(table.num_rows, pa.int64())
+        return event_millis(table.column(self._spec.event_column), self._spec.event_unit)
+
+    def _make_piece(
+        self, values: tuple[str, ...], rows: pa.Table, event_ms: pa.Int64Array
+    ) -> Piece:
+        columns, times = self._bucketer.partition_by, pc.min_max(event_ms)
+        target = Target(
+            self._spec.table,
+            Role.MAIN,
+            partition_path(columns, values),
+            partition_values(columns, values),
+            self._ddl,
+            self._spec.format,
+        )
+        least, most = times["min"].as_py(), times["max"].as_py()
+        return Piece(target, self._spec.roll_bytes, rows, None, 0, 0, least, most)

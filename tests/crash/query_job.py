@@ -1,0 +1,226 @@
+"""A streaming query without Spark: a checkpoint, batches, and the sink under test.
+
+What it is: a world whose processes run one query as Spark does: plan the batch's offsets into the
+checkpoint, run it, hand its rows to the sink, and then call it done. A process that starts runs the
+last planned batch again, unless it is done.
+What it promises: deterministic. The checkpoint outlives processes and never fails: what is tried
+out is the lake.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from tests.crash.harness import (
+    NAME,
+    Process,
+    World,
+    checksum_of,
+    memory_world,
+    require,
+)
+
+from ashore.base.clock import Clock
+from ashore.errors import AshoreError
+from ashore.landing.batch import LateRule, TableSpec, TaskResult
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.owner import claim_tables
+from ashore.landing.query_sink import Order, QuerySink, QuerySlice, SinkParts
+from ashore.landing.slice_loop import Tick
+from ashore.protocol import names
+from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.plan_query import QueryBatch
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.sources.base import StreamShard
+from ashore.storage import Storage
+from ashore.storage.open import LakeAddress
+from ashore.testing import FaultyStorage, RecordedRow, RecordedSource
+
+TABLE = "ods.result"
+TABLES = (TABLE,)
+STEP = 3  # offsets of a shard that a batch reads
+
+Ends = Mapping[ShardKey, int]
+
+
+def result_spec() -> TableSpec:
+    return TableSpec(
+        table=TABLE,
+        decode="json",
+        schema="n BIGINT",
+        event_column=None,
+        event_unit="ms",
+        partition_by=("parity",),
+        timezone="UTC",
+        late=LateRule(0, "keep", 0),
+        format="jsonl",
+        on_invalid="fail",
+        provenance=False,
+        roll_bytes=1 << 20,
+        is_decoded_by_spark=False,
+        select=(),
+        where=None,
+    )
+
+
+@dataclass
+class Checkpoint:
+    """What Spark keeps: planned offsets, finished batches, and a state for each of them."""
+
+    query_id: str = "query-1"
+    plan: str = "plan"
+    offsets: dict[int, Ends] = field(default_factory=dict)
+    commits: set[int] = field(default_factory=set)
+    state: dict[int, int] = field(default_factory=dict)  # records seen up to and with a batch
+
+
+class Query:
+    """What runs a query in one process: the duties of the loop of a slice."""
+
+    def __init__(self, world: "QueryWorld", storage: Storage, clock: Clock) -> None:
+        self.plan = SimpleNamespace(name=NAME, streams=self._claim)
+        self.parts = SimpleNamespace(clock=clock)
+        self._world = world
+        self._storage = storage
+        log = LandingLog(LogContext(storage, clock, world.entropy), NAME)
+        self.sink = QuerySink(
+            QuerySlice(LakeAddress("memory:"), NAME, result_spec(), 1_000_000),
+            SinkParts(storage, log, clock),
+        )
+        self._is_claimed = False
+        self._is_open = False
+
+    def tick(self) -> Tick:
+        """Run one batch, as a query does that is started anew after each error."""
+        try:
+            if not self._is_open:
+                self.sink.open()
+                self._is_open = True
+            batch = self._next_batch()
+            if batch is None:
+                self.sink.idle()
+                return Tick.IDLE
+            self._run(batch)
+        except AshoreError:
+            self._is_open = False
+            raise
+        return Tick.LANDED
+
+    def close(self, _reason: str) -> None:
+        """There is nothing to close: each batch is."""
+
+    def _claim(self) -> None:
+        if not self._is_claimed:
+            claim_tables(self._storage, TABLES, NAME.job, self.parts.clock.now_ms())
+            self._is_claimed = True
+
+    def _next_batch(self) -> QueryBatch | None:
+        """Return the batch that is planned and not done, or plan one more."""
+        checkpoint = self._world.checkpoint
+        last = max(checkpoint.offsets, default=-1)
+        if last in checkpoint.commits or last < 0:
+            ends = self._plan_ends(checkpoint.offsets.get(last, {}))
+            if ends == checkpoint.offsets.get(last):
+                return None
+            last += 1
+            checkpoint.offsets[last] = ends
+        before, ends = checkpoint.offsets.get(last - 1, {}), checkpoint.offsets[last]
+        ranges = tuple(
+            ShardRange(key, OffsetRange(before.get(key, 0), end)) for key, end in ends.items()
+        )
+        return QueryBatch(checkpoint.query_id, last, checkpoint.plan, ranges)
+
+    def _plan_ends(self, before: Ends) -> Ends:
+        source = self._world.source
+        shards = [
+            StreamShard(info.stream, shard)
+            for info in source.describe_streams(source.list_streams()).values()
+            for shard in info.shards
+        ]
+        return {
+            key: min(there.end, before.get(key, 0) + STEP)
+            for shard, there in source.read_offsets(shards).items()
+            for key in [ShardKey("kafka:result", shard.stream, 1, shard.shard)]
+        }
+
+    def _run(self, batch: QueryBatch) -> None:
+        checkpoint, number = self._world.checkpoint, batch.batch_id
+        streams = self._world.source.describe_streams(self._world.source.list_streams())
+        order = self.sink.begin(batch, lambda key: streams[key.stream].stream_id)
+        rows = list(self._compute(batch))
+        checkpoint.state[number] = checkpoint.state.get(number - 1, 0) + len(rows)
+        if order is not None:
+            self.sink.land(order, [self._write(order, rows)])
+        checkpoint.commits.add(number)
+
+    def _compute(self, batch: QueryBatch) -> Iterator[RecordedRow]:
+        for each in batch.ranges:
+            shard = StreamShard(each.key.stream, each.key.shard)
+            for record in self._world.source.read_again(shard, each.offsets):
+                yield RecordedRow(each.key.stream, 1, each.key.shard, record.offset)
+
+    def _write(self, order: Order, rows: list[RecordedRow]) -> TaskResult:
+        """Write the rows as a task does, one file a parity."""
+        targets, files = [], []
+        for parity in (0, 1):
+            chosen = [row for row in rows if row.offset % 2 == parity]
+            if chosen:
+                unique = self._world.entropy()
+                content = b"".join(names_line(row) for row in chosen)
+                values = (("parity", str(parity)),)
+                targets.append(
+                    Target(TABLE, Role.MAIN, f"parity={parity}", values, "n BIGINT", "jsonl")
+                )
+                staging = names.staging_directory(TABLE, NAME, order.order.epoch)
+                path = names.join(staging, names.pending_name(order.order.batch, unique))
+                writer = self._storage.open_write(path)
+                writer.write(content)
+                writer.close()
+                files.append(
+                    DataFile(
+                        len(targets) - 1,
+                        0,
+                        unique,
+                        len(chosen),
+                        len(content),
+                        checksum_of(content),
+                        (),
+                        None,
+                        None,
+                    )
+                )
+                self._storage.sync([staging])
+        return TaskResult(0, (), tuple(targets), tuple(files), ())
+
+
+def names_line(row: RecordedRow) -> bytes:
+    return f'["{row.stream}",{row.generation},"{row.shard}",{row.offset}]\n'.encode()
+
+
+@dataclass
+class QueryWorld(World):
+    """A world whose processes run one query."""
+
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+
+    def start_on(
+        self,
+        faulty: FaultyStorage,
+        *,
+        wrap=lambda storage: storage,
+        source: RecordedSource | None = None,
+    ) -> Process:
+        require(source is None, "a query reads the world's own source")
+        storage = wrap(faulty)
+        return Process(Query(self, storage, self.clock), faulty, storage)
+
+
+def query_world() -> QueryWorld:
+    """Three shards, three batches: the second reads two of them, the last one."""
+    plain = memory_world()
+    return QueryWorld(plain.machine, plain.source, plain.clock)
+
+
+def count_state(world: QueryWorld) -> int:
+    """Return how many records the query's state has seen."""
+    return world.checkpoint.state[max(world.checkpoint.state)]
