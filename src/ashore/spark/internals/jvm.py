@@ -1,0 +1,218 @@
+"""Every call into Spark's own classes, declared with the signature that it relies on.
+
+What it is: names of methods that are called like functions, and the few ways from PySpark's
+objects to those of the JVM.
+What it promises: nothing else in this folder reaches into the JVM, so that a test which compares
+these declarations with the JVM has seen all of it.
+What it must not know: what the answers mean.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame, SparkSession
+
+SQL = "org.apache.spark.sql"
+CATALYST = f"{SQL}.catalyst"
+EXECUTION = f"{SQL}.execution"
+STREAMING = f"{EXECUTION}.streaming"
+LOGICAL_PLAN = f"{CATALYST}.plans.logical.LogicalPlan"
+SPARK_PLAN = f"{EXECUTION}.SparkPlan"
+ATTRIBUTE = f"{CATALYST}.expressions.Attribute"
+SEQ = "scala.collection.immutable.Seq"
+OPTION = "scala.Option"
+CLASSIC_SESSION = f"{SQL}.classic.SparkSession"
+STRING = "java.lang.String"
+OBJECT = "java.lang.Object"
+OUTPUT_MODE = f"{SQL}.streaming.OutputMode"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of an object, called as `METHOD(target, ...)`."""
+
+    owner: str
+    name: str
+    returns: str
+    parameters: tuple[str, ...] = ()
+
+    def __call__(self, target: JavaObject, *arguments: object) -> Any:
+        """Call it. Raises Py4JError, or what PySpark makes of Spark's exception."""
+        return getattr(target, self.name)(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A static method of a class, or the constructor (`<init>`), called as `STATIC(spark, ...)`."""
+
+    owner: str
+    name: str
+    returns: str
+    parameters: tuple[str, ...] = ()
+
+    def __call__(self, spark: SparkSession, *arguments: object) -> Any:
+        """Call it. Raises Py4JError, or what PySpark makes of Spark's exception."""
+        java_class = spark._jvm  # noqa: SLF001 - the way in
+        for part in self.owner.split("."):
+            java_class = getattr(java_class, part)
+        if self.name == "<init>":
+            return java_class(*arguments)
+        return getattr(java_class, self.name)(*arguments)
+
+
+# ---- plans
+
+ANALYZED = Method(f"{EXECUTION}.QueryExecution", "analyzed", LOGICAL_PLAN)
+EXECUTED_PLAN = Method(f"{EXECUTION}.QueryExecution", "executedPlan", SPARK_PLAN)
+CHECK_FOR_STREAMING = Static(
+    f"{CATALYST}.analysis.UnsupportedOperationChecker",
+    "checkForStreaming",
+    "void",
+    (LOGICAL_PLAN, OUTPUT_MODE),
+)
+APPEND = Static(OUTPUT_MODE, "Append", OUTPUT_MODE)
+UPDATE = Static(OUTPUT_MODE, "Update", OUTPUT_MODE)
+COMPLETE = Static(OUTPUT_MODE, "Complete", OUTPUT_MODE)
+
+INCREMENTAL_EXECUTION = f"{STREAMING}.runtime.IncrementalExecution"
+PLAN_INCREMENTALLY = Static(
+    INCREMENTAL_EXECUTION,
+    "<init>",
+    INCREMENTAL_EXECUTION,
+    (
+        CLASSIC_SESSION,
+        LOGICAL_PLAN,
+        OUTPUT_MODE,
+        STRING,  # the checkpoint's location
+        "java.util.UUID",  # of the query
+        "java.util.UUID",  # of the run
+        "long",  # the batch
+        OPTION,  # offsets of the batch before
+        f"{STREAMING}.checkpointing.OffsetSeqMetadataBase",
+        f"{STREAMING}.runtime.WatermarkPropagator",
+        "boolean",  # is it the first batch: then schemas of state are written
+        "scala.collection.mutable.Map",  # checkpoint ids of state stores
+        "scala.collection.mutable.Map",  # schemas of state
+        "scala.Enumeration$Value",  # how transformWithState emits
+        "boolean",  # is it the last batch of its trigger
+    ),
+)
+NO_CHECKPOINT_IDS = Static(
+    INCREMENTAL_EXECUTION, "$lessinit$greater$default$12", "scala.collection.mutable.Map"
+)
+NO_STATE_SCHEMAS = Static(
+    INCREMENTAL_EXECUTION, "$lessinit$greater$default$13", "scala.collection.mutable.Map"
+)
+DEFAULT_EMISSION = Static(
+    INCREMENTAL_EXECUTION, "$lessinit$greater$default$14", "scala.Enumeration$Value"
+)
+OFFSETS_FROM_JSON = Static(
+    f"{STREAMING}.checkpointing.OffsetSeqMetadata",
+    "apply",
+    f"{STREAMING}.checkpointing.OffsetSeqMetadata",
+    (STRING,),
+)
+NO_WATERMARKS = Static(
+    f"{STREAMING}.runtime.WatermarkPropagator", "noop", f"{STREAMING}.runtime.WatermarkPropagator"
+)
+RANDOM_UUID = Static("java.util.UUID", "randomUUID", "java.util.UUID")
+NOTHING = Static(OPTION, "empty", OPTION)
+
+CLONE_SESSION = Method(CLASSIC_SESSION, "cloneSession", CLASSIC_SESSION)
+SESSION_SETTINGS = Method(CLASSIC_SESSION, "conf", f"{SQL}.RuntimeConfig")
+SET = Method(f"{SQL}.RuntimeConfig", "set", "void", (STRING, STRING))
+
+# ---- nodes of plans
+
+TREE = f"{CATALYST}.trees.TreeNode"
+TO_JSON = Method(TREE, "toJSON", STRING)
+CHILDREN = Method(TREE, "children", SEQ)
+LEAVES = Method(TREE, "collectLeaves", SEQ)
+PLAN_OUTPUT = Method(f"{CATALYST}.plans.QueryPlan", "output", SEQ)
+IS_STREAMING = Method(LOGICAL_PLAN, "isStreaming", "boolean")
+
+COLUMN_METADATA = Method(
+    f"{CATALYST}.expressions.NamedExpression", "metadata", f"{SQL}.types.Metadata"
+)
+HAS_METADATA = Method(f"{SQL}.types.Metadata", "contains", "boolean", (STRING,))
+
+STATE_INFO = Method(f"{STREAMING}.operators.stateful.StatefulOperator", "stateInfo", OPTION)
+STATE_OPERATOR_ID = Method(
+    f"{STREAMING}.operators.stateful.StatefulOperatorStateInfo", "operatorId", "long"
+)
+STATE_PARTITIONS = Method(
+    f"{STREAMING}.operators.stateful.StatefulOperatorStateInfo", "numPartitions", "int"
+)
+
+JOIN = f"{STREAMING}.operators.stateful.join"
+JOIN_PREDICATES = f"{JOIN}.StreamingSymmetricHashJoinHelper$JoinStateWatermarkPredicates"
+WATERMARK_PREDICATES = Method(
+    f"{JOIN}.StreamingSymmetricHashJoinExec", "stateWatermarkPredicates", JOIN_PREDICATES
+)
+LEFT_PREDICATE = Method(JOIN_PREDICATES, "left", OPTION)
+RIGHT_PREDICATE = Method(JOIN_PREDICATES, "right", OPTION)
+
+BASE_AGGREGATES = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateExpressions", SEQ)
+AGGREGATE_FUNCTION = Method(
+    f"{CATALYST}.expressions.aggregate.AggregateExpression",
+    "aggregateFunction",
+    f"{CATALYST}.expressions.aggregate.AggregateFunction",
+)
+AGGREGATE_BUFFERS = Method(
+    f"{CATALYST}.expressions.aggregate.AggregateFunction", "aggBufferAttributes", SEQ
+)
+
+# ---- sources
+
+V2_SOURCE = f"{CATALYST}.streaming.StreamingRelationV2"
+V2_FORMAT = Method(V2_SOURCE, "sourceName", STRING)
+V2_OPTIONS = Method(V2_SOURCE, "extraOptions", f"{SQL}.util.CaseInsensitiveStringMap")
+OPTION_VALUE = Method(f"{SQL}.util.CaseInsensitiveStringMap", "get", STRING, (OBJECT,))
+V1_SOURCE = f"{STREAMING}.runtime.StreamingRelation"
+V1_NAME = Method(V1_SOURCE, "sourceName", STRING)
+SOURCE_NAME = Method(
+    f"{CATALYST}.streaming.HasStreamingSourceIdentifyingName",
+    "sourceIdentifyingName",
+    f"{CATALYST}.streaming.StreamingSourceIdentifyingName",
+)
+GIVEN_NAME = Method(f"{CATALYST}.streaming.StreamingSourceIdentifyingName", "nameOpt", OPTION)
+BATCH_RELATION = Method(
+    f"{EXECUTION}.datasources.LogicalRelation", "relation", f"{SQL}.sources.BaseRelation"
+)
+FILE_INDEX = Method(
+    f"{EXECUTION}.datasources.HadoopFsRelation", "location", f"{EXECUTION}.datasources.FileIndex"
+)
+ROOT_PATHS = Method(f"{EXECUTION}.datasources.FileIndex", "rootPaths", SEQ)
+
+# ---- Scala and Java
+
+SEQ_SIZE = Method(SEQ, "size", "int")
+SEQ_GET = Method(SEQ, "apply", OBJECT, ("int",))
+IS_DEFINED = Method(OPTION, "isDefined", "boolean")
+OPTION_GET = Method(OPTION, "get", OBJECT)
+CLASS_OF = Method(OBJECT, "getClass", "java.lang.Class")
+CLASS_NAME = Method("java.lang.Class", "getName", STRING)
+TEXT = Method(OBJECT, "toString", STRING)
+
+
+def session_of(spark: SparkSession) -> JavaObject:
+    """Return the JVM's session."""
+    return spark._jsparkSession  # noqa: SLF001 - the way in
+
+
+def analyzed_plan(frame: DataFrame) -> JavaObject:
+    """Return the analyzed logical plan of a frame, which is what a query is started with."""
+    return ANALYZED(frame._jdf.queryExecution())  # noqa: SLF001 - the way in
+
+
+def items(sequence: JavaObject) -> Iterator[JavaObject]:
+    """Yield the items of a Scala sequence."""
+    for index in range(SEQ_SIZE(sequence)):
+        yield SEQ_GET(sequence, index)
+
+
+def class_name(target: JavaObject) -> str:
+    """Return the last part of the name of an object's class."""
+    return str(CLASS_NAME(CLASS_OF(target))).rpartition(".")[2]

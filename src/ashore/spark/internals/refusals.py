@@ -1,0 +1,227 @@
+"""What Spark's streaming refuses, in a sentence, and what to write instead.
+
+What it is: a table of Spark's refusals and one function that reads it.
+What it promises: every rule of the table is tried with the real error in a test. An error that no
+rule knows keeps Spark's own words, without its codes.
+What it must not know: the job file's other sections; who shows the sentence.
+"""
+
+import re
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+
+WATERMARK_CLAUSE = "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
+BOUNDED_JOIN = (
+    "give both sides a watermark and bound the join in time, as in "
+    "`ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why Spark does not run a query, and what to write instead; no hint where there is none."""
+
+    sentence: str
+    hint: str
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One refusal: Spark's condition, a pattern of its words, and ours.
+
+    `{0}`, `{1}` in the sentence are the pattern's groups.
+    """
+
+    condition: str
+    pattern: str
+    sentence: str
+    hint: str
+
+
+# Most of Spark's check has one condition for everything, so that only the words tell them apart.
+CHECK = "_LEGACY_ERROR_TEMP_3102"
+MODE = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION"
+
+RULES = (
+    Rule(
+        MODE,
+        "aggregations without watermark",
+        "rows of an aggregate are appended once they are final, and nothing says when: it is not "
+        "grouped by event time that has a watermark",
+        f"give the source a watermark ({WATERMARK_CLAUSE}) and group by that column or by "
+        "`window(ts, '1 minute')`; or insert into a keyed topic, which takes updates",
+    ),
+    Rule(
+        MODE,
+        "session window",
+        "a session window has no updates: sessions grow together, and only a closed one is a row",
+        "append it to a table, with a watermark on the event time",
+    ),
+    Rule(
+        MODE,
+        "no streaming aggregations",
+        "complete mode writes the whole result of an aggregate again and again, and the query has "
+        "no aggregate",
+        "append its rows",
+    ),
+    Rule(
+        "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
+        r"not supported in (\w+)\(",
+        "`{0}() OVER (...)` looks at the order of all rows of a partition, and a stream never has "
+        "all of them",
+        "for the newest or the largest row of a key: `max_by(struct(...), ts)` with `GROUP BY`; "
+        "for the first one: deduplicate; for the best n: `max_by(..., price, n)`",
+    ),
+    Rule(
+        CHECK,
+        "^Sorting is not supported",
+        "a stream has no end, so that it cannot be sorted",
+        "leave `ORDER BY` and `SORT BY` to those who read the table; for the largest row of a "
+        "window: `max_by(struct(...), price)` with `GROUP BY window(ts, '1 minute')`",
+    ),
+    Rule(
+        CHECK,
+        "^Limits are not supported",
+        "`LIMIT` takes the first rows of the whole stream, which cannot be updated later",
+        "leave it to those who read the topic",
+    ),
+    Rule(
+        CHECK,
+        "^Offset is not supported",
+        "a stream has no order in which rows could be left out",
+        "remove `OFFSET`, or filter by a column",
+    ),
+    Rule(
+        CHECK,
+        r"^Stream-stream (\w+) join .* without a watermark",
+        "a {0} join of two streams tells what has no match, and nothing says when a match can no "
+        "longer come",
+        BOUNDED_JOIN,
+    ),
+    Rule(
+        CHECK,
+        r"^(\w+) join between two streaming .* not supported in Update",
+        "a {0} join of two streams is final when it is written: it has no updates",
+        "insert into a table, which is appended to",
+    ),
+    Rule(
+        CHECK,
+        r"^(\w+) joins? with (?:a )?streaming .* static",
+        "a {0} join of a stream and a table has to tell which rows of the table have no match in "
+        "the stream, which is never known",
+        "put the stream on the side whose rows are told: `FROM stream LEFT JOIN table`",
+    ),
+    Rule(
+        CHECK,
+        r"^(\w+) joins with a streaming",
+        "a {0} join tells which rows have no match in a stream, and nothing says when a match can "
+        "no longer come",
+        "`LEFT JOIN` in a time bound, then `WHERE b.id IS NULL`: " + BOUNDED_JOIN,
+    ),
+    Rule(
+        "_LEGACY_ERROR_TEMP_1181",
+        "without equality predicate",
+        "two streams are joined without an equality, so that every row would have to be kept for "
+        "every other",
+        "join on at least one `a.x = b.y`",
+    ),
+    Rule(
+        "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY",
+        "",
+        "a stream stands in a subquery (`IN`, `EXISTS`, or a single value), which would have to be "
+        "complete before the first row",
+        "join the two streams, in a time bound: `FROM a LEFT SEMI JOIN b ON ...`",
+    ),
+    Rule(
+        CHECK,
+        "^Distinct aggregations are not supported",
+        "`count(DISTINCT ...)` would have to keep every value that it has seen",
+        "`approx_count_distinct(x)`, or `size(collect_set(x))` where the values of a group are few",
+    ),
+    Rule(
+        CHECK,
+        "'correctness' issue due to global watermark",
+        "an aggregate, a join or a deduplication stands on top of another one that hands on "
+        "updates or late rows, which would be dropped as late",
+        "append instead of updating, and group every aggregate by a window: "
+        "`GROUP BY window(w, '1 hour')` over the window of the inner one; or write the inner "
+        "result into a table or topic of its own and go on from there",
+    ),
+    Rule(
+        CHECK,
+        "^dropDuplicatesWithinWatermark",
+        "deduplication within the watermark needs one",
+        f"give the source a watermark: {WATERMARK_CLAUSE}",
+    ),
+    Rule(
+        CHECK,
+        r"^(Except|Intersect) ",
+        "`{0}` compares with all rows of a stream, which never has all of them",
+        "`LEFT JOIN` in a time bound and a filter: " + BOUNDED_JOIN,
+    ),
+    Rule(
+        CHECK,
+        "^Union between streaming and batch",
+        "a stream and a table are put together, and the table would have to be read again with "
+        "every batch",
+        "load the table once by a query of its own, into the same target",
+    ),
+    Rule(
+        CHECK,
+        "^Sampling is not supported",
+        "`TABLESAMPLE` does not work on a stream",
+        "filter by a hash of a key: `WHERE pmod(xxhash64(id), 100) < 10`",
+    ),
+    Rule(
+        CHECK,
+        r"^Expression\(s\): (\S+)",
+        "`{0}` counts within a batch, so that it would begin again with each",
+        "use columns of the record",
+    ),
+    Rule(
+        "_LEGACY_ERROR_TEMP_3068",
+        "Global aggregation with session window",
+        "a session window needs a key besides: sessions of everything at once would be one "
+        "partition's work",
+        "group by a column too",
+    ),
+    Rule(
+        "_LEGACY_ERROR_TEMP_1039",
+        "",
+        "two time windows in one `GROUP BY` would multiply every row",
+        "write two queries; or a window of a window: `window(w, '1 hour')`",
+    ),
+    Rule(
+        "EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE",
+        r"`([^`]+)` has the invalid type \"([^\"]+)\"",
+        "a watermark is on `{0}`, which is {1}, and event time is a timestamp",
+        "make it one: `WATERMARK timestamp_millis({0}) AS ts DELAY OF INTERVAL 10 SECONDS`",
+    ),
+)
+
+
+def explain_refusal(error: PySparkException) -> Refusal:
+    """Return what an error of Spark's analysis, check or planner means for who wrote the query."""
+    condition = str(error.getCondition() or "")
+    words = _words(error)
+    for rule in RULES:
+        found = re.search(rule.pattern, words) if rule.condition == condition else None
+        if found:
+            groups = [_spaced(each) for each in found.groups()]
+            return Refusal(rule.sentence.format(*groups), rule.hint.format(*groups))
+    return Refusal(words, "", is_known=False)
+
+
+def _words(error: PySparkException) -> str:
+    """Return Spark's sentence without its codes, and without the plan that may follow."""
+    text = str(error).partition(";\n")[0].strip()
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    return " ".join(re.sub(r"\s*SQLSTATE: \w+", "", text).split())
+
+
+def _spaced(name: str) -> str:
+    """Return `LeftOuter` as `left outer`; other names as they are."""
+    words = re.findall(r"[A-Z][a-z]+", name)
+    return " ".join(words).lower() if len(words) > 1 and "".join(words) == name else name

@@ -1,0 +1,76 @@
+"""Spark's plans and expressions as values, read from the JSON that Spark writes of them.
+
+What it promises: pure. A node keeps its class's own name, its fields and its children; fields that
+hold expressions hold nodes.
+What it must not know: the JVM; what a class means.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ashore.errors import check
+
+Field = object  # a JSON value, a Node, or a tuple of such
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a plan or of an expression."""
+
+    kind: str
+    fields: Mapping[str, Field]
+    children: tuple["Node", ...]
+
+    def text(self, name: str) -> str:
+        """Return a field that Spark writes as text; empty where it has none."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else ""
+
+    def nodes(self, name: str) -> tuple["Node", ...]:
+        """Return a field that holds expressions; nothing where it has none."""
+        value = self.fields.get(name)
+        values = value if isinstance(value, tuple) else (value,)
+        return tuple(each for each in values if isinstance(each, Node))
+
+    def number_of(self, name: str) -> int | None:
+        """Return the expression id in a field."""
+        value = self.fields.get(name)
+        number = value.get("id") if isinstance(value, Mapping) else None
+        return number if isinstance(number, int) else None
+
+    def walk(self) -> Iterator["Node"]:
+        """Yield this node and all below it, in the order in which Spark writes them."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def parse_tree(text: str) -> Node:
+    """Return the tree that `TreeNode.toJSON` wrote."""
+    return _build(json.loads(text))
+
+
+def _build(flat: Sequence[Mapping[str, object]]) -> Node:
+    """Return the tree of nodes written one after the other, parents first."""
+    rest = iter(flat)
+    node = _take(rest)
+    check(next(rest, None) is None, "a tree of Spark's has nodes that hang nowhere")
+    return node
+
+
+def _take(rest: Iterator[Mapping[str, object]]) -> Node:
+    head = next(rest)
+    count = head["num-children"]
+    children = tuple(_take(rest) for _ in range(count if isinstance(count, int) else 0))
+    kind = str(head["class"]).rpartition(".")[2]
+    return Node(kind, {name: _field(value) for name, value in head.items()}, children)
+
+
+def _field(value: object) -> Field:
+    """Return a field's value; lists that are flat trees become nodes."""
+    if not isinstance(value, list):
+        return value
+    if value and isinstance(value[0], dict) and "num-children" in value[0]:
+        return _build(value)
+    return tuple(_field(each) for each in value)

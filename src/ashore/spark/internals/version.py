@@ -1,0 +1,30 @@
+"""Which Sparks are known from inside.
+
+What it promises: a release that is not on the list is refused in words, before any internal call.
+What it must not know: what is called.
+"""
+
+from pyspark.sql import SparkSession
+
+from ashore.errors import SparkUnknown
+
+# A release joins the list when tests/spark/test_internals.py is green on it, not before.
+KNOWN_SPARKS = ("4.2.0",)
+
+
+def require_known_spark(spark: SparkSession) -> None:
+    """Raise SparkUnknown unless this release of Spark is one that Ashore knows from inside."""
+    refuse_unknown(spark.version)
+
+
+def refuse_unknown(version: str) -> None:
+    """Raise SparkUnknown unless `version` is on the list."""
+    if version in KNOWN_SPARKS:
+        return
+    known = ", ".join(KNOWN_SPARKS)
+    raise SparkUnknown(
+        f"Spark {version} is not known from inside: streaming SQL uses parts of Spark that may "
+        f"change with any release, and was tried with {known}",
+        hint=f"run this job with Spark {known}",
+        version=version,
+    )

@@ -1,0 +1,276 @@
+"""Each refusal of Spark's streaming: its real error in our words, and that the advice runs."""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.streams import make_views
+
+from ashore.spark.internals import check_streaming, explain_refusal
+from ashore.spark.internals.refusals import RULES, Refusal
+
+BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
+MINUTES = "(SELECT country, window(ts, '1 minute') AS w, count(*) AS n FROM clicks GROUP BY 1, 2)"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A query that is refused, words of ours, and a query that the hint leads to."""
+
+    query: str
+    words: str
+    instead: str
+    mode: str = "append"
+    instead_mode: str = "append"
+
+
+CASES = [
+    Case(
+        "SELECT country, count(*) FROM plain GROUP BY country",
+        "not grouped by event time that has a watermark",
+        "SELECT country, count(*) FROM plain WATERMARK ts DELAY OF INTERVAL 10 SECONDS "
+        "GROUP BY country, window(ts, '1 minute')",
+    ),
+    Case(
+        "SELECT country, count(*) FROM clicks GROUP BY country",
+        "not grouped by event time",
+        "SELECT country, count(*) FROM clicks GROUP BY country",
+        instead_mode="update",
+    ),
+    Case(
+        "SELECT DISTINCT id FROM plain",
+        "not grouped by event time",
+        "SELECT DISTINCT id, ts FROM clicks",
+    ),
+    Case(
+        "SELECT country, session_window(ts, '1 minute') AS s, count(*) FROM clicks GROUP BY 1, 2",
+        "a session window has no updates",
+        "SELECT country, session_window(ts, '1 minute') AS s, count(*) FROM clicks GROUP BY 1, 2",
+        mode="update",
+    ),
+    Case(
+        "SELECT * FROM clicks",
+        "the query has no aggregate",
+        "SELECT * FROM clicks",
+        mode="complete",
+    ),
+    Case(
+        "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY ts DESC) AS place "
+        "FROM clicks) WHERE place = 1",
+        "`ROW_NUMBER() OVER (...)` looks at the order of all rows",
+        "SELECT id, max_by(struct(country, amount), ts) FROM clicks GROUP BY id",
+        instead_mode="update",
+    ),
+    Case(
+        "SELECT id, sum(amount) OVER (PARTITION BY id ORDER BY ts) FROM clicks",
+        "`SUM() OVER (...)`",
+        "SELECT id, max_by(struct(ts, amount), amount, 10) FROM clicks GROUP BY id",
+        instead_mode="update",
+    ),
+    Case(
+        "SELECT * FROM clicks ORDER BY ts",
+        "a stream has no end, so that it cannot be sorted",
+        "SELECT * FROM clicks",
+    ),
+    Case(
+        "SELECT max(amount) AS m, window(ts, '1 minute') AS w FROM clicks GROUP BY w "
+        "ORDER BY m LIMIT 1",
+        "cannot be sorted",
+        "SELECT window(ts, '1 minute') AS w, max_by(struct(id, country), amount) FROM clicks "
+        "GROUP BY w",
+    ),
+    Case(
+        "SELECT * FROM clicks LIMIT 3",
+        "which cannot be updated later",
+        "SELECT * FROM clicks",
+        mode="update",
+        instead_mode="update",
+    ),
+    Case(
+        "SELECT * FROM clicks OFFSET 3",
+        "a stream has no order",
+        "SELECT * FROM clicks WHERE id > 3",
+    ),
+    Case(
+        "SELECT a.id FROM plain a LEFT JOIN other b ON a.id = b.id",
+        "a left outer join of two streams tells what has no match",
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND}",
+    ),
+    Case(
+        "SELECT a.id FROM clicks a FULL JOIN views b ON a.id = b.id",
+        "a full outer join of two streams",
+        f"SELECT a.id FROM clicks a FULL JOIN views b {BOUND}",
+    ),
+    Case(
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND}",
+        "a left outer join of two streams is final when it is written",
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND}",
+        mode="update",
+    ),
+    Case(
+        "SELECT c.name FROM countries c LEFT JOIN clicks a ON c.code = a.country",
+        "a left outer join of a stream and a table",
+        "SELECT c.name FROM clicks a LEFT JOIN countries c ON c.code = a.country",
+    ),
+    Case(
+        "SELECT a.id FROM clicks a RIGHT JOIN countries c ON c.code = a.country",
+        "a right outer join of a stream and a table",
+        "SELECT a.id FROM clicks a LEFT JOIN countries c ON c.code = a.country",
+    ),
+    Case(
+        "SELECT a.id FROM clicks a FULL JOIN countries c ON c.code = a.country",
+        "a full outer join of a stream and a table",
+        "SELECT a.id FROM clicks a LEFT JOIN countries c ON c.code = a.country",
+    ),
+    Case(
+        "SELECT c.name FROM countries c LEFT SEMI JOIN clicks a ON c.code = a.country",
+        "a left semi join of a stream and a table",
+        "SELECT a.id FROM clicks a LEFT SEMI JOIN countries c ON c.code = a.country",
+    ),
+    Case(
+        "SELECT a.id FROM clicks a LEFT ANTI JOIN views b ON a.id = b.id",
+        "a left anti join tells which rows have no match in a stream",
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND} WHERE b.id IS NULL",
+    ),
+    Case(
+        "SELECT a.id FROM clicks a CROSS JOIN views b",
+        "two streams are joined without an equality",
+        f"SELECT a.id FROM clicks a JOIN views b {BOUND}",
+    ),
+    Case(
+        "SELECT * FROM clicks WHERE id IN (SELECT id FROM views)",
+        "a stream stands in a subquery",
+        f"SELECT a.id FROM clicks a LEFT SEMI JOIN views b {BOUND}",
+    ),
+    Case(
+        "SELECT * FROM clicks WHERE amount > (SELECT max(id) FROM views)",
+        "a stream stands in a subquery",
+        f"SELECT a.id FROM clicks a LEFT SEMI JOIN views b {BOUND}",
+    ),
+    Case(
+        "SELECT window(ts, '1 minute') AS w, count(DISTINCT id) FROM clicks GROUP BY w",
+        "`count(DISTINCT ...)` would have to keep every value",
+        "SELECT window(ts, '1 minute') AS w, approx_count_distinct(id), size(collect_set(id)) "
+        "FROM clicks GROUP BY w",
+    ),
+    Case(
+        f"SELECT window(w, '1 hour') AS h, sum(n) FROM {MINUTES} GROUP BY h",
+        "stands on top of another one",
+        f"SELECT window(w, '1 hour') AS h, sum(n) FROM {MINUTES} GROUP BY h",
+        mode="update",
+    ),
+    Case(
+        "SELECT n, count(*) FROM (SELECT country, count(*) AS n FROM clicks GROUP BY country) "
+        "GROUP BY n",
+        "stands on top of another one",
+        f"SELECT window(w, '1 hour') AS h, sum(n) FROM {MINUTES} GROUP BY h",
+        mode="update",
+    ),
+    Case(
+        "SELECT id FROM clicks EXCEPT SELECT id FROM views",
+        "`Except` compares with all rows of a stream",
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND} WHERE b.id IS NULL",
+    ),
+    Case(
+        "SELECT id FROM clicks INTERSECT SELECT id FROM views",
+        "`Intersect` compares with all rows of a stream",
+        f"SELECT a.id FROM clicks a LEFT JOIN views b {BOUND} WHERE b.id IS NOT NULL",
+    ),
+    Case(
+        "SELECT country FROM clicks UNION ALL SELECT code FROM countries",
+        "a stream and a table are put together",
+        "SELECT country FROM clicks",
+    ),
+    Case(
+        "SELECT * FROM clicks TABLESAMPLE (10 PERCENT)",
+        "`TABLESAMPLE` does not work on a stream",
+        "SELECT * FROM clicks WHERE pmod(xxhash64(id), 100) < 10",
+    ),
+    Case(
+        "SELECT id, monotonically_increasing_id() FROM clicks",
+        "`monotonically_increasing_id()` counts within a batch",
+        "SELECT id FROM clicks",
+    ),
+    Case(
+        "SELECT session_window(ts, '1 minute') AS s, count(*) FROM clicks GROUP BY s",
+        "a session window needs a key besides",
+        "SELECT country, session_window(ts, '1 minute') AS s, count(*) FROM clicks GROUP BY 1, 2",
+    ),
+    Case(
+        "SELECT count(*) FROM clicks GROUP BY window(ts, '1 minute'), window(ts, '1 hour')",
+        "two time windows in one `GROUP BY`",
+        f"SELECT window(w, '1 hour') AS h, sum(n) FROM {MINUTES} GROUP BY h",
+    ),
+    Case(
+        "SELECT * FROM plain WATERMARK id DELAY OF INTERVAL 10 SECONDS",
+        "a watermark is on `id`, which is BIGINT",
+        "SELECT * FROM plain WATERMARK timestamp_millis(id) AS t DELAY OF INTERVAL 10 SECONDS",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession) -> SparkSession:
+    make_views(spark)
+    return spark
+
+
+def refusal(spark: SparkSession, query: str, mode: str) -> Refusal:
+    with pytest.raises(PySparkException) as caught:
+        check_streaming(spark.sql(query), mode)
+    return explain_refusal(caught.value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_a_refusal_is_a_sentence_and_advice_that_runs(views: SparkSession, case: Case) -> None:
+    found = refusal(views, case.query, case.mode)
+    assert found.is_known, found
+    assert case.words in found.sentence
+    assert found.hint
+    assert "{" not in found.sentence + found.hint
+    check_streaming(views.sql(case.instead), case.instead_mode)
+
+
+def test_deduplication_within_a_watermark_needs_one(views: SparkSession) -> None:
+    with pytest.raises(PySparkException) as caught:
+        check_streaming(views.table("plain").dropDuplicatesWithinWatermark(["id"]), "append")
+    assert "needs one" in explain_refusal(caught.value).sentence
+    check_streaming(views.table("clicks").dropDuplicatesWithinWatermark(["id"]), "append")
+
+
+def test_every_rule_is_tried(views: SparkSession) -> None:
+    """A rule that no real error meets would be a guess about Spark."""
+    found = {refusal(views, case.query, case.mode).sentence for case in CASES}
+    patterns = [re.sub(r"\\\{\d\\\}", ".+", re.escape(rule.sentence)) for rule in RULES]
+    untried = [each for each in patterns if not any(re.fullmatch(each, one) for one in found)]
+    assert [each.replace("\\", "") for each in untried] == [
+        "deduplication within the watermark needs one"  # SQL has no words for it
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT nope FROM clicks", "name `nope` cannot be resolved"),
+        ("SELEC", "Syntax error at or near 'SELEC'"),
+        ("SELECT * FROM nowhere", "`nowhere` cannot be found"),
+        ("SELECT count(*) FROM clicks GROUP BY window(id, '1 minute')", "has the type"),
+        ("SELECT count(*) FROM clicks GROUP BY window(ts, '1 month')", "greater than a month"),
+    ],
+)
+def test_other_errors_keep_the_words_of_spark(views: SparkSession, query: str, words: str) -> None:
+    found = refusal(views, query, "append")
+    assert not found.is_known
+    assert words in found.sentence
+    assert found.hint == ""
+    assert not re.search(r"^\[|SQLSTATE|\n", found.sentence)
+
+
+def test_the_start_of_a_query_refuses_the_same(views: SparkSession, tmp_path: object) -> None:
+    """What is explained is what a query's own start raises, not only what the check says."""
+    writer = views.sql("SELECT * FROM clicks ORDER BY ts").writeStream.format("noop")
+    with pytest.raises(PySparkException) as caught:
+        writer.option("checkpointLocation", str(tmp_path)).start()
+    assert "cannot be sorted" in explain_refusal(caught.value).sentence
