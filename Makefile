@@ -36,7 +36,7 @@ setup-python: .venv/.ashore
 		&& $(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements.lock; }
 	@cp requirements.lock $@
 
-.venv/.ashore: .venv/.packages pyproject.toml
+.venv/.ashore: .venv/.packages pyproject.toml hatch_build.py src/ashore/sources/consumer/gather.c
 	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e .
 	@touch $@
 

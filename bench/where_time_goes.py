@@ -64,7 +64,9 @@ class Stages:
     def _fetch(self) -> float:
         ranges = ranges_of(self._order(provenance=False))
         with Stopwatch() as watch:
-            found = sum(map(len, read_ranges(Cluster.of(self._servers, {}, 30.0), ranges)))
+            found = sum(
+                batch.num_rows for batch in read_ranges(Cluster.of(self._servers, {}, 30.0), ranges)
+            )
         return self._checked(found, watch)
 
     def _read(self) -> float:

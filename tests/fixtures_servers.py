@@ -8,6 +8,7 @@ from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.services.zookeeper import ZooKeeper
+from ashore.sources.consumer import is_native
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,12 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """Run one ZooKeeper for the session. Tests share it: paths need names of their own."""
     with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
+
+
+@pytest.fixture(params=["native", "messages"])
+def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read through either consumer, in this process."""
+    if request.param == "messages":
+        monkeypatch.setattr("ashore.sources.consumer.load", lambda: None)
+    else:
+        assert is_native(), "no C compiler built the native consumer"

@@ -6,10 +6,12 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from uuid import uuid4
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.kafka_tools import (
     Transaction,
     add_partitions,
@@ -31,8 +33,10 @@ from ashore.protocol.positions import OffsetRange
 from ashore.services.kafka import Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import FirstOffset, HeldUp, Record, Source, StreamShard
+from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
+from ashore.sources.reading import read_ranges
 
 TIMEOUT_S = 20.0
 
@@ -198,6 +202,7 @@ def test_a_timestamp_is_the_first_record_at_or_after_it(
 # --- reading again -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("consumer")
 def test_exactly_the_range_is_read(kafka: Kafka, source: Source, topic: str) -> None:
     produce(
         kafka.bootstrap_servers,
@@ -218,6 +223,7 @@ def test_exactly_the_range_is_read(kafka: Kafka, source: Source, topic: str) -> 
     ]
 
 
+@pytest.mark.usefixtures("consumer")
 def test_an_empty_range_and_a_null_value(kafka: Kafka, source: Source, topic: str) -> None:
     produce(kafka.bootstrap_servers, topic, [None], keys=[b"gone"], partition=0)
 
@@ -225,6 +231,7 @@ def test_an_empty_range_and_a_null_value(kafka: Kafka, source: Source, topic: st
     assert values(source.read_again(first_shard(topic), OffsetRange(0, 1))) == [None]
 
 
+@pytest.mark.usefixtures("consumer")
 def test_aborted_records_are_never_read(kafka: Kafka, source: Source, topic: str) -> None:
     bootstrap, shard = kafka.bootstrap_servers, first_shard(topic)
     for turn in range(3):
@@ -243,6 +250,7 @@ def test_aborted_records_are_never_read(kafka: Kafka, source: Source, topic: str
     assert [each.offset for each in found] == [3, 8, 13]
 
 
+@pytest.mark.usefixtures("consumer")
 @pytest.mark.parametrize("end_with", ["commit", "abort"])
 def test_a_range_that_ends_in_markers_ends(
     kafka: Kafka, source: Source, topic: str, end_with: str
@@ -264,6 +272,7 @@ def test_a_range_that_ends_in_markers_ends(
     assert time.monotonic() - started_s < TIMEOUT_S / 2
 
 
+@pytest.mark.usefixtures("consumer")
 def test_a_range_of_markers_below_an_open_transaction_ends(
     kafka: Kafka, source: Source, topic: str
 ) -> None:
@@ -293,6 +302,7 @@ def test_expired_offsets_are_named(kafka: Kafka, source: Source, topic: str) -> 
     assert len(list(source.read_again(shard, OffsetRange(4, 6)))) == 2
 
 
+@pytest.mark.usefixtures("consumer")
 def test_retention_that_overtakes_a_reading_is_named(
     kafka: Kafka, source: Source, topic: str
 ) -> None:
@@ -315,6 +325,7 @@ def test_a_range_beyond_the_end_is_refused(kafka: Kafka, source: Source, topic: 
         source.read_again(first_shard(topic), OffsetRange(0, 4))
 
 
+@pytest.mark.usefixtures("consumer")
 def test_columns_hold_every_record_of_their_ranges_partition_by_partition(
     kafka: Kafka, source: Source, topic: str
 ) -> None:
@@ -341,6 +352,37 @@ def test_columns_hold_every_record_of_their_ranges_partition_by_partition(
         assert partitions == sorted(partitions)
 
 
+def test_both_consumers_deliver_the_same(kafka: Kafka, source: Source, topic: str) -> None:
+    bodies = [None, b"", b"short", b"x" * 70_000, bytes(range(256))]
+    client = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(2_000):
+        key, value = bodies[number % 4], bodies[number % 5]
+        client.produce(
+            topic, value, key, partition=number % 2, timestamp=1_700_000_000_000 + number
+        )
+    client.flush()
+    other = f"{topic}-other"
+    create_topic(kafka.bootstrap_servers, other)
+    produce(kafka.bootstrap_servers, other, [b"one"])
+    ranges = {
+        StreamShard(topic, "0"): OffsetRange(0, 1_000),
+        StreamShard(topic, "1"): OffsetRange(7, 993),
+        StreamShard(other, "0"): OffsetRange(0, 1),
+    }
+
+    def read(*, native: bool) -> pa.Table:
+        cluster = Cluster.of(kafka.bootstrap_servers, {}, TIMEOUT_S)
+        found = pa.Table.from_batches(read_ranges(cluster, ranges, native=native))
+        found.validate(full=True)
+        return found.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
+
+    found = read(native=True)
+    assert found.equals(read(native=False))
+    assert found.num_rows == 1_987
+    assert found.column("timestamp")[1].as_py() == datetime.fromtimestamp(1_700_000_000.002, UTC)
+
+
+@pytest.mark.usefixtures("consumer")
 def test_a_reading_that_is_given_up_leaves_the_source_usable(
     kafka: Kafka, source: Source, topic: str
 ) -> None:

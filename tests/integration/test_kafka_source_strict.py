@@ -37,6 +37,7 @@ from ashore.services.java import find_java
 from ashore.services.kafka import Kafka, KafkaOptions
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import Record, StreamShard
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 
 TIMEOUT_S = 20.0
@@ -151,6 +152,7 @@ def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, str]:
     ],
     ids=["plain", "scram"],
 )
+@pytest.mark.usefixtures("consumer")
 def test_a_login_without_rights_to_groups_reads(
     strict: StrictKafka, options: dict[str, str]
 ) -> None:
@@ -190,6 +192,17 @@ def test_a_refused_login_is_told_by_its_name_and_before_the_timeout(strict: Stri
     assert time.monotonic() - started_s < TIMEOUT_S / 2
 
 
+@pytest.mark.usefixtures("consumer")
+def test_a_login_that_is_refused_while_a_task_reads_is_told(strict: StrictKafka) -> None:
+    options = login("alice", "secret-typo")
+    ranges = {StreamShard("open", "0"): OffsetRange(0, 1)}
+
+    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as told:
+        list(KafkaAddress(strict.login, options, 2.0).read(ranges))
+
+    assert "secret-typo" not in str(told.value.to_dict())
+
+
 def test_a_wrong_protocol_is_told_in_time(strict: StrictKafka) -> None:
     source = KafkaSource(strict.login, {}, timeout_s=1.5)  # it wants a login
     started_s = time.monotonic()
@@ -208,6 +221,7 @@ def test_a_tls_client_at_a_plain_port_is_told(strict: StrictKafka) -> None:
         source.list_streams()
 
 
+@pytest.mark.usefixtures("consumer")
 def test_tls_with_certificates_on_both_sides(strict: StrictKafka) -> None:
     topic = f"open-{uuid4().hex[:12]}"
     create_topic(strict.tools, topic)
@@ -233,6 +247,7 @@ def test_tls_with_certificates_on_both_sides(strict: StrictKafka) -> None:
         KafkaSource(strict.tls, trust, 4).list_streams()
 
 
+@pytest.mark.usefixtures("consumer")
 def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
     topic = f"compacted-{uuid4().hex[:12]}"
     config = {
@@ -266,6 +281,7 @@ def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
     assert read(30, 32) == []  # an aborted record and its marker
 
 
+@pytest.mark.usefixtures("consumer")
 def test_a_broker_that_dies_and_comes_back_is_waited_for(
     strict: StrictKafka, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,8 +8,9 @@ What it must not know: offsets, ranges, what the answers are used for.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -17,7 +18,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.errors import JobFileInvalid
 from ashore.sources.failures import PASSING, TIMED_OUT, Complaints, tell
 from ashore.sources.options import OptionProblem, options_invalid, translate_options
 
@@ -64,29 +64,34 @@ class Cluster:
     def open_admin(self) -> "Admin":
         """Open a client for questions. Raises JobFileInvalid if the settings do not hold."""
         complaints = Complaints()
-        settings = self._settings(complaints)
-        return Admin(self, _open(lambda: AdminClient(settings, logger=_QuietLog())), complaints)
+        settings = {**self.all_settings({}), "error_cb": complaints.note}
+        with self.settings_checked():
+            return Admin(self, AdminClient(settings, logger=_QuietLog()), complaints)
 
-    def open_consumer(self, complaints: Complaints, settings: Mapping[str, object]) -> Consumer:
-        """Open a consumer. It joins no group; the library wants a group's name all the same."""
-        settings = {
-            **self._settings(complaints),
-            "group.id": "ashore",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            **settings,
-        }
-        return _open(lambda: Consumer(settings, logger=_QuietLog()))
+    def open_client(self, complaints: Complaints, settings: Mapping[str, str]) -> Consumer:
+        """Open a consumer of Python's client. Raises JobFileInvalid."""
+        complete = {**self.all_settings(settings), "error_cb": complaints.note}
+        with self.settings_checked():
+            return Consumer(complete, logger=_QuietLog())
 
-    def _settings(self, complaints: Complaints) -> dict[str, object]:
+    def all_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return what librdkafka is to be set up with; `settings` beside the cluster's own."""
         return {
             "client.id": "ashore",
             **self.settings,
             "bootstrap.servers": self.bootstrap_servers,
-            "allow.auto.create.topics": False,
-            "error_cb": complaints.note,
+            "allow.auto.create.topics": "false",
+            **settings,
         }
+
+    @contextmanager
+    def settings_checked(self) -> Iterator[None]:
+        """Within it a client is opened: raises JobFileInvalid if its settings do not hold."""
+        try:
+            yield
+        except KafkaException as error:
+            problem = OptionProblem("", error.args[0].str(), "correct the option that is meant")
+            raise options_invalid([problem]) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +131,3 @@ class Admin:
 def wait_for(answer: "Future[T]", timeout_s: float) -> T:
     """Return the library's answer. Its own deadline is `timeout_s`; this one is behind it."""
     return answer.result(timeout_s + 1)
-
-
-def _open(client: Callable[[], T]) -> T:
-    try:
-        return client()
-    except KafkaException as error:
-        raise _setting_invalid(error.args[0]) from None
-
-
-def _setting_invalid(error: KafkaError) -> JobFileInvalid:
-    problem = OptionProblem("", error.str(), "correct the option that is meant")
-    return options_invalid([problem])

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Message
 
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.fetched import FETCHED
-from ashore.sources.reading import only_topic, read_ranges
+from ashore.sources.reading import read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
@@ -38,13 +36,9 @@ class KafkaAddress:
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
-        topic = only_topic(ranges)
         held: list[pa.RecordBatch] = []
         records = size_bytes = 0
-        for messages in read_ranges(cluster, ranges):
-            if not messages:
-                continue
-            batch = _to_columns(messages, topic)
+        for batch in read_ranges(cluster, ranges):
             held.append(batch)
             records += batch.num_rows
             size_bytes += batch.column("value").nbytes + batch.column("key").nbytes
@@ -58,22 +52,6 @@ class KafkaAddress:
 def _is_constant(column: pa.Array) -> bool:
     ends = pc.min_max(column)
     return bool(ends["min"] == ends["max"])
-
-
-def _to_columns(messages: list[Message], topic: str | None) -> pa.RecordBatch:
-    """Return records as columns. `topic`: of all of them; None where they may be of several."""
-    times_ms = pa.array([time for _, time in map(Message.timestamp, messages)], pa.int64())
-    columns = [
-        pa.repeat(topic, len(messages))
-        if topic is not None
-        else pa.array(list(map(Message.topic, messages)), pa.string()),
-        pa.array(list(map(Message.partition, messages)), pa.int32()),
-        pa.array(list(map(Message.offset, messages)), pa.int64()),
-        times_ms.cast(pa.timestamp("ms", "UTC")).cast(FETCHED.field("timestamp").type),
-        pa.array(list(map(Message.key, messages)), pa.binary()),
-        pa.array(list(map(Message.value, messages)), pa.binary()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -10,21 +10,27 @@ What it must not know: what becomes of the records.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from ashore.errors import OffsetsGone, SourceError
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.consumer import Event, Place, RangeConsumer, open_consumer
 from ashore.sources.failures import (
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
     PASSING,
+    TIMED_OUT,
     Complaints,
     tell,
 )
 
-CHUNK_RECORDS = 2_000  # few enough to stay in the processor's cache
+CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
+CHUNK_BYTES = 4 << 20  # where records are larger; by the size of those before
+FIRST_CHUNK_RECORDS = 500  # before any size is known
 TICK_S = 0.05  # the longest wait for a chunk to fill: how late an end is noticed
 # Small ranges are read side by side, as one fetch each costs more than their records; together
 # they are no more than this, so that a partition's records come in few stretches.
@@ -32,10 +38,10 @@ WAVE_RECORDS = 65_536
 
 SETTINGS = {
     "isolation.level": "read_committed",
-    "enable.partition.eof": True,
-    "fetch.wait.max.ms": 20,  # the range is all there: nothing to wait for
-    "fetch.queue.backoff.ms": 10,  # the default, a second at a full queue, is 7 times slower
-    "queued.max.messages.kbytes": 16 << 10,  # fetched ahead: what a range's end throws away
+    "enable.partition.eof": "true",
+    "fetch.wait.max.ms": "20",  # the range is all there: nothing to wait for
+    "fetch.queue.backoff.ms": "10",  # the default, a second at a full queue, is 7 times slower
+    "queued.max.messages.kbytes": f"{16 << 10}",  # fetched ahead: what a range's end throws away
 }
 
 _log = logging.getLogger(__name__)
@@ -48,36 +54,40 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    for messages in read_ranges(cluster, {shard: offsets}):
-        for each in messages:
-            yield Record(each.offset(), each.timestamp()[1], each.key(), each.value())
+    for batch in read_ranges(cluster, {shard: offsets}):
+        times_us = batch.column("timestamp").view(pa.int64()).to_pylist()
+        rows = zip(
+            batch.column("offset").to_pylist(),
+            (time_us // 1000 for time_us in times_us),
+            batch.column("key").to_pylist(),
+            batch.column("value").to_pylist(),
+            strict=True,
+        )
+        yield from map(Record, *zip(*rows, strict=True))
 
 
-def read_ranges(cluster: Cluster, ranges: Ranges) -> Iterator[list[Message]]:
-    """Yield the committed records of ranges that the partitions have, in lists of a few thousand.
+def read_ranges(
+    cluster: Cluster, ranges: Ranges, *, native: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """Yield the committed records of ranges that the partitions have, a few thousand at a time.
 
-    Records of one partition come in order; those of small ranges may alternate.
+    They come in the columns of FETCHED. Records of one partition come in order; those of small
+    ranges may alternate. `native=False`: through Python's client in any case.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     complaints = Complaints()
-    consumer = cluster.open_consumer(complaints, SETTINGS)
+    consumer = open_consumer(cluster, complaints, SETTINGS, native=native)
     try:
         yield from _Reading(cluster, consumer, ranges, complaints).read()
     finally:
         consumer.close()
 
 
-def only_topic(ranges: Ranges) -> str | None:
-    """Return the topic of all ranges; None where there are several."""
-    topics = {shard.stream for shard in ranges}
-    return topics.pop() if len(topics) == 1 else None
-
-
 class _Reading:
     """The state of one reading."""
 
     def __init__(
-        self, cluster: Cluster, consumer: Consumer, ranges: Ranges, complaints: Complaints
+        self, cluster: Cluster, consumer: RangeConsumer, ranges: Ranges, complaints: Complaints
     ) -> None:
         self._cluster = cluster
         self._consumer = consumer
@@ -85,79 +95,71 @@ class _Reading:
         self._places = {_place(shard): shard for shard in ranges}
         self._positions = {_place(shard): each.start for shard, each in ranges.items()}
         self._ends = {_place(shard): each.end for shard, each in ranges.items()}
-        self._topic = only_topic(ranges)
+        self._limit = FIRST_CHUNK_RECORDS
 
-    def read(self) -> Iterator[list[Message]]:
+    def read(self) -> Iterator[pa.RecordBatch]:
         # All at once, and paused: the metadata of a topic that is assigned later takes a second.
-        self._consumer.assign([TopicPartition(*each, at) for each, at in self._positions.items()])
+        self._consumer.assign(self._positions)
         waves = list(_waves(self._positions, self._ends))
-        self._consumer.pause([TopicPartition(*each) for wave in waves[1:] for each in wave])
+        self._consumer.pause([each for wave in waves[1:] for each in wave])
         for number, wave in enumerate(waves):
             if number:
-                self._consumer.resume([TopicPartition(*each) for each in wave])
+                self._consumer.resume(wave)
             yield from self._read_wave(set(wave))
 
-    def _read_wave(self, wave: set[tuple[str, int]]) -> Iterator[list[Message]]:
+    def _read_wave(self, wave: set[Place]) -> Iterator[pa.RecordBatch]:
         now_s = self._cluster.clock.monotonic_s
         quiet_until_s = now_s() + self._cluster.timeout_s
         while wave:
             left = sum(self._ends[each] - self._positions[each] for each in wave)
-            messages = self._consumer.consume(min(CHUNK_RECORDS, left), TICK_S)
-            yield self._sift(messages)
+            chunk = self._consumer.consume(min(self._limit, left), TICK_S)
+            for batch in chunk.records:
+                yield from self._sift(batch)
+            for event in chunk.events:
+                self._hear(event)
             ended = {each for each in wave if self._positions[each] >= self._ends[each]}
             if ended:
-                self._consumer.pause([TopicPartition(*each) for each in ended])
+                self._consumer.pause(ended)
                 wave -= ended
-            if messages:
+            if chunk.records or chunk.events:
                 quiet_until_s = now_s() + self._cluster.timeout_s
-            elif now_s() > quiet_until_s:
+            elif self._complaints.is_final or now_s() > quiet_until_s:
                 raise self._silent(wave)
 
-    def _sift(self, messages: list[Message]) -> list[Message]:
-        """Note how far the reading is, and return the records that are in their ranges."""
-        if any(map(Message.error, messages)):
-            for each in messages:
-                error = each.error()
-                if error is not None:
-                    self._hear(error, each)
-            messages = [each for each in messages if each.error() is None]
-        is_beyond = False
-        for place, offset in self._last_offsets(messages):
-            self._positions[place] = max(self._positions[place], offset + 1)
-            is_beyond |= offset >= self._ends[place]
-        return [each for each in messages if self._is_within(each)] if is_beyond else messages
+    def _sift(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Note how far the reading is, and yield the records that are in their ranges."""
+        mean_bytes = batch.nbytes // batch.num_rows + 1
+        self._limit = min(CHUNK_RECORDS, CHUNK_BYTES // mean_bytes + 1)
+        offsets = batch.column("offset").to_numpy()
+        is_within = np.ones(len(offsets), bool)
+        for place, rows in _by_place(batch):
+            last = int(offsets[rows].max())
+            self._positions[place] = max(self._positions[place], last + 1)
+            if last >= self._ends[place]:
+                is_within[rows] = offsets[rows] < self._ends[place]
+        if not is_within.all():
+            batch = batch.filter(pa.array(is_within))
+        if batch.num_rows:
+            yield batch
 
-    def _last_offsets(self, messages: list[Message]) -> Iterator[tuple[tuple[str, int], int]]:
-        """Yield the last offset of each partition, without a step of Python for each record."""
-        partitions, offsets = map(Message.partition, messages), map(Message.offset, messages)
-        if self._topic is not None:
-            for partition, offset in dict(zip(partitions, offsets, strict=True)).items():
-                yield (self._topic, partition), offset
-            return
-        places = zip(map(Message.topic, messages), partitions, strict=True)
-        yield from dict(zip(places, offsets, strict=True)).items()
-
-    def _is_within(self, message: Message) -> bool:
-        return bool(message.offset() < self._ends[message.topic(), message.partition()])
-
-    def _hear(self, error: KafkaError, message: Message) -> None:
-        """Take an event of the consumer: the end of a partition, a passing error, a failure."""
-        code, place = error.code(), (message.topic(), message.partition())
+    def _hear(self, event: Event) -> None:
+        """Take what is no record: the end of a partition, a passing error, a failure."""
+        code, place = event.code, event.place
         if code == PARTITION_END and place in self._positions:
-            self._positions[place] = max(self._positions[place], message.offset())
+            self._positions[place] = max(self._positions[place], event.offset)
         elif code == OFFSET_OUT_OF_RANGE and place in self._positions:
-            raise self._gone(place, error)
+            raise self._gone(place, event.text)
         elif code in PASSING or code == KafkaError.GROUP_AUTHORIZATION_FAILED:
             # The library looks for the coordinator of a group that is never joined.
-            _log.debug("reading %s goes on after %s", place, error)
+            _log.debug("reading %s goes on after %s", place, event.text)
         else:
-            cluster = self._cluster
+            cluster, error = self._cluster, KafkaError(code, event.text)
             raise tell(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
-    def _gone(self, place: tuple[str, int], error: KafkaError) -> OffsetsGone:
+    def _gone(self, place: Place, reason: str) -> OffsetsGone:
         shard, rest = self._places[place], self._rest(place)
         return OffsetsGone(
-            f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {error.str()}",
+            f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {reason}",
             hint="retention has removed records while they were read",
             stream=shard.stream,
             shard=shard.shard,
@@ -165,28 +167,43 @@ class _Reading:
             end=rest.end,
         )
 
-    def _silent(self, wave: set[tuple[str, int]]) -> SourceError:
+    def _silent(self, wave: set[Place]) -> SourceError:
+        cluster, complaints = self._cluster, self._complaints
+        if complaints.is_final:
+            refused = KafkaError(TIMED_OUT)
+            return tell(refused, complaints, cluster.bootstrap_servers, cluster.timeout_s)
         place = min(wave)
-        cause = f": {self._complaints.last}" if self._complaints.last else ""
+        cause = f": {complaints.last}" if complaints.last else ""
         return SourceError(
             f"Kafka sends nothing of {place[0]}/{place[1]} {self._rest(place)} for"
-            f" {self._cluster.timeout_s:g} s, neither a record nor an end{cause}",
+            f" {cluster.timeout_s:g} s, neither a record nor an end{cause}",
             hint="look at the broker's log, then try again",
         )
 
-    def _rest(self, place: tuple[str, int]) -> OffsetRange:
+    def _rest(self, place: Place) -> OffsetRange:
         return OffsetRange(self._positions[place], self._ends[place])
 
 
-def _place(shard: StreamShard) -> tuple[str, int]:
+def _place(shard: StreamShard) -> Place:
     return shard.stream, int(shard.shard)
 
 
-def _waves(
-    starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
-) -> Iterator[Sequence[tuple[str, int]]]:
+def _by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, np.ndarray | slice]]:
+    """Yield the partitions of a batch, each with its rows."""
+    topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
+    if (partitions == partitions[0]).all() and len(topics.unique()) == 1:
+        yield (topics[0].as_py(), int(partitions[0])), slice(None)
+        return
+    names = topics.dictionary_encode()
+    codes = names.indices.to_numpy()
+    for code, name in enumerate(names.dictionary.to_pylist()):
+        for partition in np.unique(partitions[codes == code]).tolist():
+            yield (name, partition), (codes == code) & (partitions == partition)
+
+
+def _waves(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> Iterator[Sequence[Place]]:
     """Group partitions that are read side by side."""
-    wave: list[tuple[str, int]] = []
+    wave: list[Place] = []
     records = 0
     for place, start in starts.items():
         size = ends[place] - start

@@ -1,0 +1,50 @@
+"""Consumers: the native one where it can be had, Python's client elsewhere.
+
+What it is: one function that opens a consumer.
+What it promises: both deliver the same; only the CPU time differs.
+What it must not know: ranges, tables.
+"""
+
+from collections.abc import Mapping
+
+from ashore.sources.client import Cluster
+from ashore.sources.consumer.base import Chunk, Event, Place, RangeConsumer
+from ashore.sources.consumer.library import load
+from ashore.sources.consumer.messages import MessageConsumer
+from ashore.sources.consumer.native import NativeConsumer
+from ashore.sources.failures import Complaints
+
+__all__ = ["Chunk", "Event", "Place", "RangeConsumer", "is_native", "open_consumer"]
+
+
+def is_native() -> bool:
+    """Tell whether records come without a Python object for each."""
+    return load() is not None
+
+
+def open_consumer(
+    cluster: Cluster, complaints: Complaints, settings: Mapping[str, str], *, native: bool = True
+) -> RangeConsumer:
+    """Open a consumer. It joins no group; the library wants a group's name all the same.
+
+    Arguments:
+        cluster: where.
+        complaints: what the connection complains of is noted here.
+        settings: of librdkafka, beside the cluster's.
+        native: False: through Python's client in any case.
+
+    Raises JobFileInvalid if the settings do not hold.
+
+    """
+    settings = {
+        "group.id": "ashore",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "auto.offset.reset": "error",
+        **settings,
+    }
+    library = load() if native else None
+    if library is None:
+        return MessageConsumer(cluster.open_client(complaints, settings))
+    with cluster.settings_checked():
+        return NativeConsumer(library, cluster.all_settings(settings), complaints)
