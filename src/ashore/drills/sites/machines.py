@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from ashore.base.clock import SystemClock
-from ashore.drills.sites.real import RealSite
+from ashore.drills.sites.real import DRIVER_OPTIONS, JVM, RealSite
 from ashore.errors import ServiceError
 from ashore.services.spark_cluster import SparkCluster, SparkOptions
 
@@ -22,7 +22,6 @@ CLOCK = SystemClock()
 EXECUTORS_DEADLINE_S = 60
 DESTROY_DEADLINE_S = 10
 POLL_S = 0.02
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # as for every process of a drill
 LOOPBACK = "127.0.0.1"
 
 
@@ -38,7 +37,9 @@ class Machines:
         """Let processes of a site's job run here, from a copy of the job file."""
         own = site.job_file
         document = json.loads(own.read_text("utf-8"))
-        document["spark"] = {"master": self._cluster.master_url, "conf": self._conf()}
+        driver_options = document["spark"]["conf"][DRIVER_OPTIONS]
+        conf = {**self._conf(), DRIVER_OPTIONS: driver_options}
+        document["spark"] = {"master": self._cluster.master_url, "conf": conf}
         site.job_file = self._directory / "job.yaml"
         site.job_file.write_text(json.dumps(document), "utf-8")
         try:
@@ -77,7 +78,6 @@ class Machines:
     def _conf(self) -> dict[str, str]:
         return {
             "spark.driver.memory": "512m",
-            "spark.driver.extraJavaOptions": JVM,
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.executor.memory": "512m",

@@ -65,24 +65,29 @@ from ashore.storage.base import Storage
 
 SAMPLE_EVERY_S = 0.5
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.
-SPARK: Mapping[str, object] = {
-    "master": "local[2]",
-    "conf": {
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    },
-}
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a real site is: a directory of its own, the broker, and the HDFS of its lake."""
+    """Where a real site is: a directory of its own, the broker, and the HDFS of its lake.
+
+    `java_options`: of the JVM of the job's processes.
+    """
 
     directory: Path
     kafka: Kafka
     hdfs: Hdfs | None = None
     hive: Hive | None = None
+    java_options: str = ""
+
+    def spark(self) -> dict[str, object]:
+        """Return what the job file says of Spark."""
+        options = f"{JVM} {self.java_options}".strip()
+        conf = {"spark.driver.memory": "512m", DRIVER_OPTIONS: options}
+        return {"master": "local[2]", "conf": conf}
 
     def make_lake(self) -> tuple[str, dict[str, object]]:
         """Return the address of a new lake, and what the job file says of how to reach it."""
@@ -128,7 +133,7 @@ class RealSite:
         place.directory.mkdir(parents=True)
         self.table = f"drill_{own}.clicks" if place.hive else TABLE
         self._lake, how = place.make_lake()
-        sections = {"spark": SPARK, **how, **place.catalog(), **options.sections}
+        sections = {"spark": place.spark(), **how, **place.catalog(), **options.sections}
         table = {"table": self.table, **options.table}
         complete = replace(options, sections=sections, table=table)
         text = job_text(self._lake, servers, topic, complete)

@@ -6,16 +6,22 @@ What it must not know: scenarios.
 """
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from ashore.base.clock import SystemClock
+from ashore.base.unique import unique
 from ashore.drills.recorder import Recorder
+from ashore.drills.sites.class_archive import archive_path, use_options, write_options
 from ashore.drills.sites.real import Place, RealSite
 from ashore.drills.sites.site import SiteOptions
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import Kafka
+
+RECORDS = 30  # of the job that runs for its classes
 
 
 class Servers:
@@ -31,6 +37,7 @@ class Servers:
         self._hive: Hive | None = None
         self._stack = ExitStack()
         self._made = 0
+        self._java_options: str | None = None
 
     def kafka(self) -> Kafka:
         """Return the broker, started. Raises ServiceError, JavaMissing."""
@@ -58,12 +65,43 @@ class Servers:
             self._hive = self._stack.enter_context(Hive(self._scratch("hive"), options))
         return self._hive
 
+    def java_options(self, recorder: Recorder) -> str:
+        """Return options with which the JVM of a job starts sooner.
+
+        The first time on a machine, a small job is run to write down the classes that it needs.
+        Where that fails, jobs start as they do without.
+        """
+        if self._java_options is None:
+            path = archive_path()
+            if not path.exists():
+                recorder.note("servers", "keeping the classes of Spark, once, for faster starts")
+                self._write_archive(path)
+            self._java_options = use_options(path) if path.exists() else ""
+        return self._java_options
+
+    def _write_archive(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        directory = self._scratch("classes")
+        written = path.with_suffix(f".{unique()}")  # another drill may do the same at this moment
+        place = Place(directory, self.kafka(), java_options=write_options(written))
+        site = RealSite(0, SiteOptions(), place, Recorder(SystemClock(), lambda _snapshot: None))
+        try:
+            site.produce(RECORDS)
+            if site.live().code == 0 and written.exists():
+                written.replace(path)
+        finally:
+            site.close()
+            written.unlink(missing_ok=True)
+
     def site(self, seed: int, options: SiteOptions, recorder: Recorder) -> RealSite:
         """Return a new real site. Starts what it needs."""
         self._made += 1
         directory = self._directory / f"site-{self._made}"
+        with ThreadPoolExecutor() as pool:  # each takes seconds to start
+            kafka, hdfs = pool.submit(self.kafka), pool.submit(self._find_hdfs, options.lake)
         hive = self.hive() if options.has_metastore else None
-        place = Place(directory, self.kafka(), self._find_hdfs(options.lake), hive)
+        options_of_java = self.java_options(recorder)
+        place = Place(directory, kafka.result(), hdfs.result(), hive, options_of_java)
         recorder.note("servers", f"servers are up; {directory.name} begins")
         return RealSite(seed, options, place, recorder)
 
