@@ -13,4 +13,8 @@ def find_slices(storage: Storage, job: str) -> list[SliceName]:
     """Return the slices of a job that have ever been opened. Raises StorageError."""
     directories = (each for each in storage.list(names.job_directory(job)) if each.is_directory)
     found = (names.leaf(each.path) for each in directories)
-    return [SliceName(job, name) for name in found if names.SLICE.fullmatch(name)]
+    return [
+        SliceName(job, name)
+        for name in found
+        if names.SLICE.fullmatch(name) and names.is_visible(name)  # not the queries' checkpoints
+    ]

@@ -72,6 +72,7 @@ def plan_join(
     fold: Fold,
     streams: Mapping[str, StreamInfo],
     first_of: Callable[[str, bool], FirstOffset],
+    name: str | None = None,
 ) -> Join | None:
     """Return the join of shards that the log does not know yet, or None.
 
@@ -81,20 +82,22 @@ def plan_join(
         streams: those of the slice that exist.
         first_of: `(stream, is_first_start)` to where reading begins; asked only for streams that
             the log has never seen. A new shard of a known stream begins at its beginning.
+        name: of the source in the keys, where it is not the source's own.
 
     """
+    source_name = name or source.name
     joined: list[Joined] = []
     is_first_start = not fold.shards
-    for name, info in sorted(streams.items()):
-        current = fold.generation(source.name, name)
-        first = EARLIEST if current else first_of(name, is_first_start)
+    for stream, info in sorted(streams.items()):
+        current = fold.generation(source_name, stream)
+        first = EARLIEST if current else first_of(stream, is_first_start)
         generation = current[0] if current else 1
         policy = "new_shard" if current else first.policy
         for shard in info.shards:
-            key = ShardKey(source.name, name, generation, shard)
+            key = ShardKey(source_name, stream, generation, shard)
             if key in fold.shards:
                 continue
-            offset = source.resolve_first(StreamShard(name, shard), first)
+            offset = source.resolve_first(StreamShard(stream, shard), first)
             joined.append(Joined(key, info.stream_id, offset, policy))
     return Join(tuple(joined)) if joined else None
 

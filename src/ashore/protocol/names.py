@@ -11,6 +11,7 @@ What it must not know: what the files hold.
     .ashore/<job>/<slice>/log/00000000000000000042.json
     .ashore/<job>/<slice>/log/_snapshot-<n>.json
     .ashore/<job>/<slice>/log/_archive-<k>.gz
+    .ashore/<job>/_checkpoints/<slice>/    Spark's own, where the slice is that of a query
 """
 
 import re
@@ -101,6 +102,11 @@ def log_directory(name: SliceName) -> str:
 def job_directory(job: str) -> str:
     """Return the directory whose subdirectories are the slices of a job."""
     return join(PRIVATE, job)
+
+
+def checkpoint_directory(name: SliceName) -> str:
+    """Return the directory that Spark keeps the state of a query in, if the job names no other."""
+    return join(job_directory(name.job), "_checkpoints", _checked(name).slice)
 
 
 def entry_path(name: SliceName, number: int) -> str:

@@ -29,8 +29,10 @@ from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
+from ashore.spark.job_run import JobRun
 from ashore.spark.reader import output_schema
 from ashore.spark.runner import SparkRunner
+from ashore.spark.sql.assembly import Shared, open_queries
 
 SOURCE_TIMEOUT_S = 20.0
 CATALOG_TIMEOUT_S = 10.0
@@ -45,19 +47,30 @@ class Assembly:
     plan: SlicePlan
     parts: SliceParts
     streams: JobStreams
+    shared: Shared
 
     def loop(self, *, until_drained: bool) -> JobLoop:
-        """Return the loop that runs the job, in the job file's rhythm."""
-        job, parts = self.job, self.parts
-        rhythm = Rhythm(
+        """Return the loop that lands the job's topics, in the job file's rhythm."""
+        parts = self.parts
+        is_landing = any(item.is_landed for item in self.job.tables)
+        slices = [SliceLoop(self.plan, parts)] if is_landing else []
+        shared = JobParts(parts.storage, parts.clock, parts.progress, self.streams.tables)
+        return JobLoop(slices, self._rhythm(until_drained=until_drained), shared)
+
+    def run(self, *, until_drained: bool) -> JobRun:
+        """Return all that the job does: its topics, and its queries. Raises as `open_queries`."""
+        queries = open_queries(self.job, self.shared, self._rhythm(until_drained=until_drained))
+        return JobRun(self.loop(until_drained=until_drained), queries, self.parts.progress)
+
+    def _rhythm(self, *, until_drained: bool) -> Rhythm:
+        job = self.job
+        return Rhythm(
             interval_s=job.batch.interval_ms / 1000,
             clean_every_s=job.clean.every_ms / 1000,
             clean_ttl_ms=job.clean.ttl_ms,
             grace_s=job.grace_ms / 1000,
             until_drained=until_drained,
         )
-        shared = JobParts(parts.storage, parts.clock, parts.progress, self.streams.tables)
-        return JobLoop([SliceLoop(self.plan, parts)], rhythm, shared)
 
 
 @contextmanager
@@ -108,7 +121,8 @@ def assembled(
             ),
             sealer=Sealer(storage, streams.seal_rules),
         )
-        yield Assembly(job, plan, parts, streams)
+        shared = Shared(spark, address, lake, storage, source, registrar, clock, progress)
+        yield Assembly(job, plan, parts, streams, shared)
     finally:
         source.close()
         catalog.close()

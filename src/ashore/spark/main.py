@@ -23,10 +23,10 @@ from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
 from ashore.landing.job import load_job_file
-from ashore.landing.job_loop import JobLoop
 from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.spark.assembly import Assembly, assembled
 from ashore.spark.events import EventWriter, watch_parent
+from ashore.spark.job_run import JobRun
 from ashore.spark.session import start_session
 
 
@@ -37,13 +37,13 @@ class JobProcess:
         self.job = job
         self.events = EventWriter()
         self._jars = jars
-        self._loop: JobLoop | None = None
+        self._loop: JobRun | None = None
         self._is_stopped = False
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
         with self._assembled() as assembly:
-            self._loop = assembly.loop(until_drained=until_drained)
+            self._loop = assembly.run(until_drained=until_drained)
             if self._is_stopped:
                 return
             self.events.send("started", job=self.job.job)

@@ -43,10 +43,10 @@ def read_in_spark(
         small = [each for each in plan.small if each.key.stream == stream]
         if large:
             frame = _read(spark, kafka, large, plan.piece_records)
-            frames.append(_decoded(frame, tables[stream]))
+            frames.append(decode_records(frame, tables[stream]))
         if small:
             frame = _read(spark, kafka, small, None).coalesce(count_tasks(small, plan))
-            frames.append(_decoded(frame, tables[stream]))
+            frames.append(decode_records(frame, tables[stream]))
     return frames
 
 
@@ -76,8 +76,8 @@ def _read(
     return reader.load().select(*RECORD)
 
 
-def _decoded(frame: DataFrame, spec: TableSpec) -> DataFrame:
-    """Add `decoded` and `keep`.
+def decode_records(frame: DataFrame, spec: TableSpec) -> DataFrame:
+    """Add `decoded` and `keep` to a frame with the columns of RECORD.
 
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.

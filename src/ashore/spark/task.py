@@ -8,7 +8,7 @@ What it must not know: how the driver goes on.
 
 import gc
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,7 +22,7 @@ from ashore.errors import (
     SyncFailed,
 )
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.writer import write_task
+from ashore.landing.writer import write_rows, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -37,15 +37,35 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
     If interrupted: in-progress files remain; no entry names them.
     """
+    yield _report(lambda task: write_task(order, order.lake.open(), task, batches))
+
+
+def land_rows(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one task of a query and yield its result. Runs on an executor.
+
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    yield _report(lambda task: write_rows(order, order.lake.open(), task, batches))
+
+
+def drop_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Compute the rows of one task of a query and let go of them. Runs on an executor."""
+    for _batch in batches:
+        pass
+    yield from ()
+
+
+def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
+    """Return the row that tells what `write` did, or which error it ended with."""
     context = TaskContext.get()
     task = context.partitionId() if context else 0
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
-        result = write_task(order, order.lake.open(), task, batches)
+        result = write(task)
     except (Stopped, InvariantBroken, SyncFailed) as error:
-        yield _row(True, pickle.dumps(error))
+        return _row(True, pickle.dumps(error))
     else:
-        yield _row(False, result.to_bytes())
+        return _row(False, result.to_bytes())
     finally:
         gc.enable()
 

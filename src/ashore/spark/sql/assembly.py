@@ -1,0 +1,206 @@
+"""The queries of a job put together: SQL, views, sinks, checkpoints.
+
+What it is: from `sql` and `tables` of a job file to one loop for each INSERT.
+What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
+Spark refuses is told before the first query starts.
+What it must not know: processes, signals.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from ashore.base.clock import Clock
+from ashore.base.unique import unique
+from ashore.config import Job, Table, match_topics, select_sources
+from ashore.config.sql_checks import view_name
+from ashore.config.values import nearest
+from ashore.errors import JobFileInvalid, QueryRefused, check
+from ashore.landing.archive import archive_log
+from ashore.landing.committer import Progress
+from ashore.landing.effects import EffectParts, Effects
+from ashore.landing.fed import fed_slice, fed_spec
+from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.landing.job import first_offset_of, lake_of, table_spec
+from ashore.landing.job_loop import Rhythm
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.landing.owner import claim_tables
+from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
+from ashore.landing.registrar import Registrar
+from ashore.protocol import names
+from ashore.protocol.fold import EMPTY
+from ashore.protocol.names import SliceName
+from ashore.sources.base import Source
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.spark.sql.query import QueryParts, SqlQuery
+from ashore.spark.sql.query_loop import QueryLoop
+from ashore.spark.sql.script import Insert, Script, parse_script
+from ashore.spark.sql.settings import state_settings
+from ashore.spark.sql.views import View
+from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress, lake_address
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the queries of a job share with the slice that lands its topics."""
+
+    spark: SparkSession
+    kafka: KafkaAddress
+    lake: LakeAddress
+    storage: Storage
+    source: Source
+    registrar: Registrar
+    clock: Clock
+    progress: Progress
+
+
+def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
+    """Return the loops of a job's queries. Nothing is read, and no query runs yet.
+
+    Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
+    """
+    if job.sql is None:
+        return []
+    script = parse_script(shared.spark, read_sql(job))
+    fed = {item.table: item for item in job.tables if item.topic is None}
+    inserts = _match(script, fed)
+    views = read_views(job, shared.source)
+    plans = [
+        (fed[table], _plan(job, shared, rhythm, (script, insert, views)))
+        for table, insert in inserts.items()
+    ]
+    loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
+    claim_tables(shared.storage, fed, job.job, shared.clock.now_ms())
+    shared.registrar.ensure([each.query.parts.sink.plan.spec for each in loops])
+    return loops
+
+
+def read_sql(job: Job) -> str:
+    """Return the job's statements. Raises JobFileInvalid."""
+    check(job.sql is not None, "the job has SQL")
+    if job.sql is None or job.sql.file is None:
+        return (job.sql.text if job.sql else None) or ""
+    path = Path(job.path).parent / job.sql.file
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        line = job.line_of("sql", "file")
+        raise JobFileInvalid(
+            f"{job.path}:{line}: sql.file: {path} cannot be read: {error}",
+            hint="name a file beside the job file, or write an absolute path",
+            file=job.path,
+            line=line,
+            key="sql.file",
+        ) from None
+
+
+def _match(script: Script, fed: Mapping[str, Table]) -> dict[str, Insert]:
+    """Return the INSERT of each table. Raises QueryRefused."""
+    inserts: dict[str, Insert] = {}
+    for insert in script.inserts:
+        if insert.table not in fed:
+            near = nearest(insert.table, list(fed))
+            hint = f"write {near}" if near else "add an item without a topic for it to tables"
+            raise QueryRefused(f"no table {insert.table} is fed by SQL", hint=hint)
+        if insert.table in inserts:
+            raise QueryRefused(
+                f"{insert.table} is filled by two statements",
+                hint="write one INSERT, with `UNION ALL` between the two parts",
+            )
+        inserts[insert.table] = insert
+    idle = sorted(fed.keys() - inserts.keys())
+    if idle:
+        raise QueryRefused(
+            f"no INSERT fills {', '.join(idle)}", hint=f"write `INSERT INTO {idle[0]} SELECT ...;`"
+        )
+    return inserts
+
+
+def read_views(job: Job, source: Source) -> tuple[View, ...]:
+    """Return what SQL can read. Raises JobFileInvalid, SourceError."""
+    has_patterns = any(item.is_pattern for item in job.tables)
+    existing = source.list_streams() if has_patterns else []
+    found: dict[str, View] = {}
+    for topic, resolved in sorted(match_topics(job, select_sources(job, existing)).items()):
+        spec = table_spec(resolved)
+        view = View(view_name(spec.table), (topic,), spec, resolved.spec.event_time is not None)
+        before = found.get(spec.table)
+        if before is not None and before.spec != spec:
+            raise JobFileInvalid(
+                f"the topics {before.topics[0]} and {topic} fill {spec.table} in different ways, "
+                "so that SQL cannot read them as one",
+                hint="give one of them a table of its own",
+            )
+        topics = (*before.topics, topic) if before is not None else (topic,)
+        found[spec.table] = replace(view, topics=topics)
+    return tuple(found.values())
+
+
+def _plan(
+    job: Job, shared: Shared, rhythm: Rhythm, sql: tuple[Script, Insert, tuple[View, ...]]
+) -> QueryPlan:
+    script, insert, views = sql
+    item = next(each for each in job.tables if each.table == insert.table)
+    partitions = job.sql.state_partitions if job.sql is not None else 1
+    return QueryPlan(
+        script=script,
+        insert=insert,
+        views=views,
+        checkpoint=_checkpoint(job, shared, fed_slice(job.job, item)),
+        interval_ms=job.batch.interval_ms,
+        patience_s=rhythm.grace_s / 2,
+        settings=state_settings(partitions, job.spark.conf),
+        first_of=first_offset_of(job),
+    )
+
+
+def _checkpoint(job: Job, shared: Shared, name: SliceName) -> Checkpoint:
+    root = job.sql.checkpoints if job.sql is not None else None
+    if root is None:
+        path = names.checkpoint_directory(name)
+        return Checkpoint(shared.storage, path, f"{shared.lake.uri.rstrip('/')}/{path}")
+    path = names.join(name.job, name.slice)
+    uri = root.reveal().rstrip("/")
+    address = lake_address(uri, shared.lake.deadline_s, dict(lake_of(job).options))
+    return Checkpoint(address.open(shared.clock), path, f"{uri}/{path}")
+
+
+def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Table, plan: QueryPlan) -> QueryLoop:
+    name = fed_slice(job.job, item)
+    frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
+    spec = shared.registrar.checked(fed_spec(item, output_ddl(frame)))
+    storage, progress = shared.storage, shared.progress
+
+    def on_wait(why: str) -> None:
+        progress.trouble(name.slice, why)
+
+    context = LogContext(storage, shared.clock, unique, on_wait=on_wait)
+    register = shared.registrar.register
+    effects = EffectParts(job.job, storage, shared.clock, progress, register=register)
+    sink = QuerySink(
+        QuerySlice(shared.lake, name, spec, item.seal.remember_ms),
+        SinkParts(
+            storage,
+            LandingLog(context, name),
+            shared.clock,
+            progress,
+            registers=job.catalog.hive is not None,
+            effects=Effects(effects, name.slice),
+        ),
+    )
+
+    def keep_house() -> None:
+        """Archive, and delete what killed batches have left behind."""
+        archive_log(storage, name)
+        now_and_ttl = (shared.clock.now_ms(), rhythm.clean_ttl_ms)
+        fold = read_log(storage, name)
+        apply_cleaning(storage, plan_cleaning(storage, name, fold, [spec.table], now_and_ttl))
+
+    query = SqlQuery(plan, QueryParts(shared.spark, shared.kafka, shared.source, sink))
+    return QueryLoop(query, rhythm, keep_house)

@@ -1,0 +1,92 @@
+"""What an INSERT selects, as a streaming frame.
+
+What it is: `QueryPlan`, all that is known of a query before it starts, and its frame, in a session
+of its own.
+What it promises: what Spark refuses is refused here, in words, before anything is read. Sources are
+named, so that they may come, go and change places; a query that reads one twice goes by order.
+What it must not know: sinks.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from ashore.errors import QueryRefused
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.sources.base import FirstOffset
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import check_streaming, describe_sources
+from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.refusals import refuse
+from ashore.spark.sql.script import Insert, Script, select
+from ashore.spark.sql.settings import POSITIONAL, open_session
+from ashore.spark.sql.views import Opened, View, create_view
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """What a query is: its INSERT, the views of its job, where its state is."""
+
+    script: Script
+    insert: Insert
+    views: tuple[View, ...]
+    checkpoint: Checkpoint
+    interval_ms: int
+    patience_s: float  # how long a stop waits for the batch under way
+    settings: Mapping[str, str]
+    first_of: Callable[[str, bool], FirstOffset]
+
+    @property
+    def digest(self) -> str:
+        """Digest of what the query computes: the SQL, but its spaces, and the views under it."""
+        texts = [" ".join(text.split()) for text in (*self.script.views, self.insert.text)]
+        views = sorted((view.describe() for view in self.views), key=json.dumps)
+        return hashlib.sha256(json.dumps([texts, views]).encode()).hexdigest()
+
+
+def open_frame(
+    spark: SparkSession, kafka: KafkaAddress, plan: QueryPlan, name: SliceName, fold: Fold
+) -> DataFrame:
+    """Return what the INSERT selects, over views that begin where the log of its slice says.
+
+    Raises QueryRefused, JobFileInvalid.
+    """
+    frame = _open(spark, kafka, plan, Opened(name, fold, are_named=True))
+    if not frame.isStreaming:
+        raise QueryRefused(
+            f"the INSERT that fills {plan.insert.table} reads no topic",
+            hint=f"read one of {', '.join(view.name for view in plan.views)}",
+        )
+    names = [each.name for each in describe_sources(frame) if each.is_streaming]
+    if len(names) != len(set(names)):
+        frame = _open(spark, kafka, plan, Opened(name, fold, are_named=False))
+    try:
+        check_streaming(frame, "append")
+    except AnalysisException as error:
+        raise refuse(error, plan.insert.table) from error
+    return frame
+
+
+def _open(spark: SparkSession, kafka: KafkaAddress, plan: QueryPlan, opened: Opened) -> DataFrame:
+    settings = plan.settings if opened.are_named else {**plan.settings, **POSITIONAL}
+    session = open_session(spark, settings)
+    try:
+        for view in plan.views:
+            create_view(session, kafka, view, opened)
+        for text in plan.script.views:
+            session.sql(text)
+        return select(session, plan.insert)
+    except AnalysisException as error:
+        raise refuse(error, plan.insert.table) from error
+
+
+def output_ddl(frame: DataFrame) -> str:
+    """Return the columns of a frame as DDL."""
+    return ", ".join(
+        f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields
+    )

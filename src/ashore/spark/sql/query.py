@@ -1,0 +1,214 @@
+"""One INSERT as a query of Structured Streaming, from its start to its end.
+
+What it is: `SqlQuery`. `run` opens the sink, holds the checkpoint against the log, starts the query
+and waits for it; for each batch Spark calls back, and the sink says what becomes of the rows.
+What it promises: nothing is started where checkpoint and log do not belong together. An error of a
+batch is raised as it was, not as Spark tells it.
+What it must not know: when an error is worth another try.
+"""
+
+import functools
+import threading
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from ashore.errors import AshoreError, BatchFailed, StreamReplaced
+from ashore.landing.joins import check_streams, plan_join, require_streams
+from ashore.landing.query_sink import QuerySink, unfit
+from ashore.protocol.plan_query import CutAlike, QueryBatch, Refusal, Refuse, plan_start
+from ashore.protocol.positions import ShardKey
+from ashore.sources.base import Source, StreamInfo
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.sql.frames import QueryPlan, open_frame
+from ashore.spark.sql.progress import Reported, report
+from ashore.spark.sql.ranges import plan_ranges, source_of
+from ashore.spark.sql.refusals import explain_failure, refuse
+from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
+
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParts:
+    """What a query works with."""
+
+    spark: SparkSession
+    kafka: KafkaAddress
+    source: Source
+    sink: QuerySink
+
+
+class SqlQuery:
+    """One INSERT. `run` by one thread, `stop` by any."""
+
+    def __init__(self, plan: QueryPlan, parts: QueryParts) -> None:
+        self.plan = plan
+        self.parts = parts
+        self.name = parts.sink.plan.name
+        self._topics = sorted({topic for view in plan.views for topic in view.topics})
+        self._in_batch = threading.Lock()
+        self._is_stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._landed = 0
+
+    @property
+    def batches_landed(self) -> int:
+        """How many batches this process has landed."""
+        return self._landed
+
+    def run(self, *, until_drained: bool) -> None:
+        """Run until stopped; or until what was there has been read. Call it again after an error.
+
+        Raises CheckpointUnfit, QueryRefused, Fenced, LogError, StorageError, SourceError,
+        BatchFailed.
+        """
+        self._failure = None
+        sink = self.parts.sink
+        sink.open()
+        self._hold_against_log()
+        self._join()
+        parts = self.parts
+        frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
+        writer = (
+            frame.writeStream.queryName(str(self.name))
+            .option("checkpointLocation", self.plan.checkpoint.uri)
+            .outputMode("append")
+            .foreachBatch(self._run_batch)
+        )
+        interval = f"{self.plan.interval_ms} milliseconds"
+        writer = (
+            writer.trigger(availableNow=True)
+            if until_drained
+            else writer.trigger(processingTime=interval)
+        )
+        if self._is_stopping.is_set():
+            return
+        try:
+            query = writer.start()
+        except PySparkException as error:
+            raise refuse(error, self.plan.insert.table) from error
+        self._wait(query)
+
+    def stop(self) -> None:
+        """End `run`. The batch under way is waited for, as long as the plan says."""
+        self._is_stopping.set()
+
+    # ---- before the start
+
+    def _hold_against_log(self) -> None:
+        position = self.plan.checkpoint.read_position()
+        decision = plan_start(self.parts.sink.fold.query, position)
+        if isinstance(decision, Refuse):
+            raise unfit(self.name, decision)
+        if isinstance(decision, CutAlike):
+            text = (
+                f"the checkpoint {self.plan.checkpoint.uri} has finished batch "
+                f"{position.committed}, the table holds batch {decision.last}"
+            )
+            raise unfit(self.name, Refuse(Refusal.FORGOTTEN, text))
+
+    def _join(self) -> None:
+        """Take topic partitions up, before Spark looks at them."""
+        sink, source = self.parts.sink, self.parts.source
+        streams = source.describe_streams(self._topics)
+        require_streams(self._topics, streams)
+        check_streams(source_of(self.name), sink.fold, streams)
+        first_of = self.plan.first_of
+        join = plan_join(source, sink.fold, streams, first_of, source_of(self.name))
+        if join is not None:
+            sink.join(join.shards)
+
+    # ---- batches
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Run one batch. Called by Spark, in a thread of its own."""
+        with self._in_batch:
+            if self._is_stopping.is_set():
+                raise BatchFailed("the query is being stopped")
+            try:
+                self._land(frame, batch_id)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _land(self, frame: DataFrame, batch_id: int) -> None:
+        sink, checkpoint = self.parts.sink, self.plan.checkpoint
+        before, after = checkpoint.read_ends(batch_id - 1), checkpoint.read_ends(batch_id)
+        batch = QueryBatch(
+            query_id=checkpoint.read_query_id() or "",
+            batch_id=batch_id,
+            plan=self.plan.digest,
+            ranges=plan_ranges(self.name, sink.fold, before, after),
+        )
+        streams = self.parts.source.describe_streams(self._topics)
+        order = sink.begin(batch, lambda key: _identity(streams, key))
+        # Step 2. Write; or compute, for the state alone.
+        if order is None:
+            frame.mapInArrow(drop_rows, RESULT_DDL).collect()
+            return
+        task = functools.partial(land_rows, order.order)
+        rows = frame.mapInArrow(task, RESULT_DDL).collect()
+        results = [read_row(row.is_error, bytes(row.content)) for row in rows]
+        sink.land(order, results, self._check_identities)
+        self._landed += 1
+
+    def _check_identities(self) -> None:
+        """Raise StreamReplaced where a topic was created again while it was read."""
+        now = self.parts.source.describe_streams(self._topics)
+        for topic in self._topics:
+            known = self.parts.sink.fold.generation(source_of(self.name), topic)
+            if known is not None and (topic not in now or now[topic].stream_id != known[1]):
+                raise StreamReplaced(
+                    f"topic {topic} was replaced while it was read; nothing was prepared",
+                    hint="the state of the query is that of the old topic: fill another table",
+                    stream=topic,
+                )
+
+    # ---- until the end
+
+    def _wait(self, query: StreamingQuery) -> None:
+        """Wait for the end of the query, and tell of records that it has left out."""
+        reported = Reported()
+        try:
+            while not query.awaitTermination(POLL_S):
+                self._tell(query, reported)
+                self._idle()
+                if self._is_stopping.is_set():
+                    self._let_batch_end()
+                    query.stop()
+            self._tell(query, reported)
+        except PySparkException as error:
+            if self._is_stopping.is_set():
+                return
+            if isinstance(self._failure, AshoreError):
+                raise self._failure from error
+            raise explain_failure(str(self.name), error, self._failure) from error
+        except Py4JError as error:
+            raise BatchFailed(f"{self.name}: Spark does not answer: {error}") from error
+        finally:
+            query.stop()
+
+    def _let_batch_end(self) -> None:
+        """Wait for the batch under way. The next one finds that it is not wanted any more."""
+        if self._in_batch.acquire(timeout=self.plan.patience_s):
+            self._in_batch.release()
+
+    def _idle(self) -> None:
+        """Between batches: do what is owed, and look whether the log is still ours."""
+        if self._in_batch.acquire(blocking=False):
+            try:
+                self.parts.sink.idle()
+            finally:
+                self._in_batch.release()
+
+    def _tell(self, query: StreamingQuery, reported: Reported) -> None:
+        for message in report(query, reported):
+            self.parts.sink.parts.progress.trouble(self.name.slice, message)
+
+
+def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:
+    return streams[key.stream].stream_id

@@ -1,0 +1,83 @@
+"""What Spark says of a query, in words that help.
+
+What it is: errors of Spark before the start, and of a query that has failed, as errors of Ashore.
+What it promises: never a stack trace as the message; Spark's own text stays in `detail`.
+What it must not know: how often a query is tried.
+"""
+
+import re
+
+from pyspark.errors import PySparkException
+
+from ashore.errors import AshoreError, BadRecord, BatchFailed, OffsetsGone, QueryRefused
+from ashore.spark.internals import explain_refusal
+from ashore.spark.sql.views import BAD_RECORD
+
+DETAIL_LENGTH_MAX = 20_000
+_STATE = re.compile(
+    r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STREAMING_STATEFUL_OPERATOR_\w+"
+    r"|StateSchemaNotCompatible"
+)
+_SOURCES = re.compile(r"STREAMING_QUERY_EVOLUTION_ERROR[.\w]*|There are \[\d+\] sources in the")
+_GONE = re.compile(
+    r"KAFKA_DATA_LOSS[.\w]*|Some data may have been (?:lost|missed)|data.loss", re.IGNORECASE
+)
+
+
+def refuse(error: PySparkException, table: str) -> QueryRefused:
+    """Return why Spark does not run the INSERT into `table`."""
+    refusal = explain_refusal(error)
+    hint = refusal.hint or _name_hint(error) or "correct the SQL; it is Spark's"
+    return QueryRefused(
+        f"{table}: {refusal.sentence}",
+        hint=hint,
+        table=table,
+        detail=str(error)[:DETAIL_LENGTH_MAX],
+    )
+
+
+def _name_hint(error: PySparkException) -> str:
+    found = re.search(r"The table or view `(\w+)`\.`(\w+)` cannot be found", str(error))
+    return f"in SQL the table {found[1]}.{found[2]} is called {found[2]}" if found else ""
+
+
+def explain_failure(name: str, error: PySparkException, cause: BaseException | None) -> AshoreError:
+    """Return why a query that was running has ended. `cause`: what its batch has raised."""
+    text = f"{error}\n{cause or ''}"
+    detail = text[:DETAIL_LENGTH_MAX]
+    if BAD_RECORD in text:
+        place = re.search(re.escape(BAD_RECORD) + r"([\w./-]+)", text)
+        return BadRecord(
+            f"{name}: {place[1] if place else 'a record'} cannot be decoded",
+            hint="mend the record's schema, or write `on_invalid: drop` for its table",
+        )
+    if _STATE.search(text):
+        return QueryRefused(
+            f"{name}: the state in the checkpoint is that of other SQL",
+            hint="bring the SQL back that the query was started with, or fill another table",
+            detail=detail,
+        )
+    if _SOURCES.search(text):
+        return QueryRefused(
+            f"{name}: the checkpoint was written with other sources",
+            hint="bring the SQL back that the query was started with, or fill another table",
+            detail=detail,
+        )
+    if _GONE.search(text):
+        return OffsetsGone(
+            f"{name}: Kafka no longer has offsets that come next: {_last_cause(text)}",
+            hint="a query's state cannot leave them out: fill another table from what is there",
+            detail=detail,
+        )
+    return BatchFailed(
+        f"{name} failed in Spark: {_last_cause(text)}",
+        hint="nothing was prepared by the batch; it is run again",
+        detail=detail,
+    )
+
+
+def _last_cause(text: str) -> str:
+    """Return the innermost cause of a Spark error, in one line."""
+    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    lines = causes or [line for line in text.splitlines() if line.strip()] or ["unknown"]
+    return str(lines[-1] if causes else lines[0]).strip()[:500]

@@ -1,0 +1,130 @@
+"""Topics as views that SQL reads.
+
+What it is: a view for each table that has topics: decoded columns, event time and watermark, and
+the columns that say where a record came from.
+What it promises: the same decoding as where `select` or `where` land a topic. A record that cannot
+be decoded is in no view: it is counted, or stops the query, as the table's `on_invalid` says.
+What it must not know: what the SQL does with them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import TimestampType
+
+from ashore.config.tables import PROVENANCE_COLUMNS
+from ashore.errors import JobFileInvalid
+from ashore.landing.batch import TableSpec
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.reader import RECORD, decode_records
+from ashore.spark.sql.ranges import source_of
+
+EVENT_TIME = "event_time"
+BAD = "undecodable"  # the metric of a view: records that are in none
+BAD_RECORD = "a record cannot be decoded: "
+_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What SQL reads under one name."""
+
+    name: str
+    topics: tuple[str, ...]
+    spec: TableSpec
+    has_watermark: bool
+
+    def describe(self) -> list[object]:
+        """Return what its rows depend on, for the digest of a query."""
+        spec = self.spec
+        watermark_ms = spec.late.after_ms if self.has_watermark else None
+        decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
+        times = [spec.event_column, spec.event_unit, watermark_ms]
+        return [self.name, list(self.topics), decoding, times, spec.on_invalid]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where the sources of one query begin, and what they are called."""
+
+    name: SliceName
+    fold: Fold
+    are_named: bool  # a source that stands in a plan twice cannot have a name
+
+
+def create_view(session: SparkSession, kafka: KafkaAddress, view: View, opened: Opened) -> None:
+    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
+    records = _read(session, kafka, view, opened).select(*RECORD)
+    rows = decode_records(records, view.spec)
+    is_bad = F.col("decoded").isNull()
+    rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
+    if view.spec.on_invalid == "fail":
+        place = F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
+        refused = F.raise_error(F.concat(F.lit(BAD_RECORD), place))
+        rows = rows.where(F.when(is_bad, refused.cast("boolean")).otherwise(F.col("keep")))
+    else:
+        rows = rows.where(~is_bad & F.col("keep"))
+    columns = [F.col("decoded.*")]
+    if view.spec.provenance:
+        pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
+        columns += [F.col(own).alias(shown) for own, shown in pairs]
+    time = F.col("timestamp").alias("_ashore_timestamp")
+    _with_event_time(rows.select(*columns, time), view).createOrReplaceTempView(view.name)
+
+
+def _with_event_time(rows: DataFrame, view: View) -> DataFrame:
+    """Add the event time, and its watermark, where the table says which column it is."""
+    column, kinds = view.spec.event_column, dict(rows.dtypes)
+    if column is not None and isinstance(rows.schema[column].dataType, TimestampType):
+        name = column
+    else:
+        name = EVENT_TIME
+        if name in kinds:
+            raise JobFileInvalid(
+                f"table {view.spec.table} has a column {name}, which SQL has of its own",
+                hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
+            )
+        time = F.col("_ashore_timestamp") if column is None else _to_time(view.spec, F.col(column))
+        rows = rows.withColumn(name, time)
+    if view.has_watermark:
+        rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
+    return rows.drop("_ashore_timestamp")
+
+
+def _to_time(spec: TableSpec, column: Column) -> Column:
+    return F.timestamp_micros(F.floor(column * F.lit(_MICROS[spec.event_unit])).cast("bigint"))
+
+
+def _read(session: SparkSession, kafka: KafkaAddress, view: View, opened: Opened) -> DataFrame:
+    reader = session.readStream
+    if opened.are_named:
+        reader = reader.name(view.name)
+    return (
+        reader.format("kafka")
+        .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
+        .options(
+            **{
+                "kafka.bootstrap.servers": kafka.bootstrap_servers,
+                "kafka.isolation.level": "read_committed",
+            },
+            failOnDataLoss="true",
+            includeHeaders="false",
+            subscribe=",".join(view.topics),
+            startingOffsets=json.dumps(_firsts(view, opened)),
+        )
+        .load()
+    )
+
+
+def _firsts(view: View, opened: Opened) -> Mapping[str, Mapping[str, int]]:
+    """Return where reading begins: what the log says, so that a policy is resolved once only."""
+    firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
+    for key, state in opened.fold.current().items():
+        if key.source == source_of(opened.name) and key.stream in firsts:
+            firsts[key.stream][key.shard] = state.first
+    return firsts
