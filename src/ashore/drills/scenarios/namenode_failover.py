@@ -16,12 +16,13 @@ from ashore.drills.scenarios.outages import count_owed
 from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
 
+# A NameNode that was killed starts again while the active one is cut off; the next switch needs it.
 ORDER = (
     Out.SWITCH,
     Out.NAMENODE_KILLED,
-    Out.NAMENODE_FROZEN,
-    Out.SWITCH,
     Out.NAMENODE_CUT_OFF,
+    Out.SWITCH,
+    Out.NAMENODE_FROZEN,
     Out.NAMENODES,
 )
 # One in each round, the longest waits first: whoever gives little time plays these.

@@ -20,8 +20,11 @@ from ashore.services.hive import Hive
 
 CLOCK = SystemClock()
 AWAKE_S = 1.0
-Mend = Callable[[], object]
+Spare = Callable[[], object]  # brings back what nobody waits for
+Mend = Callable[[], Spare | None]
 Break = Callable[[], Mend]
+# What strikes clients on their way to NameNodes, whether there is a second one or not.
+WITHOUT_SPARE = {Out.NAMENODE_CUT_OFF, Out.NAMENODES}
 
 
 class RealOutages:
@@ -30,22 +33,29 @@ class RealOutages:
     def __init__(self, breaks: dict[Out, Break], recorder: Recorder) -> None:
         self._breaks = breaks
         self._recorder = recorder
-        self._threads: list[threading.Thread] = []
+        self._threads: list[tuple[threading.Thread, threading.Event]] = []
         self._failures: list[Exception] = []
         self._ending = threading.Event()
 
     def begin(self, outage: Outage) -> None:
-        """Break it, once what was broken before is back. Raises ServiceError."""
+        """Break it, once what was broken before is back, and its spare if needed.
+
+        Raises ServiceError.
+        """
         if outage.out not in self._breaks:
             fail(f"no server of this site can be broken so: {outage.out}")
-        self.wait()
+        for _, is_mended in self._threads:
+            is_mended.wait()
+        if outage.out not in WITHOUT_SPARE:
+            self.wait()
         self.mend_later(outage.kind, outage.seconds, self._breaks[outage.out]())
 
     def mend_later(self, what: str, after_s: float, mend: Mend) -> None:
         """Let `mend` bring back what has been broken, so much later."""
         self._ending.clear()
-        thread = threading.Thread(target=self._mend, args=(what, after_s, mend))
-        self._threads.append(thread)
+        is_mended = threading.Event()
+        thread = threading.Thread(target=self._mend, args=(what, after_s, mend, is_mended))
+        self._threads.append((thread, is_mended))
         thread.start()
 
     def end(self) -> None:
@@ -56,18 +66,22 @@ class RealOutages:
     def wait(self) -> None:
         """Wait until everything is back. Raises what kept it from coming back."""
         while self._threads:
-            self._threads.pop().join()
+            self._threads.pop()[0].join()
         if self._failures:
             raise self._failures.pop(0)
 
-    def _mend(self, what: str, after_s: float, mend: Mend) -> None:
+    def _mend(self, what: str, after_s: float, mend: Mend, is_mended: threading.Event) -> None:
         self._ending.wait(None if after_s == math.inf else after_s)
         try:
-            mend()
+            bring_spare = mend()
+            self._recorder.note("mended", f"over: {what}")
+            is_mended.set()
+            if bring_spare:
+                bring_spare()
         except Exception as error:  # noqa: BLE001 - a thread's last line: `wait` raises it
             self._failures.append(error)
-        else:
-            self._recorder.note("mended", f"over: {what}")
+        finally:
+            is_mended.set()
 
 
 def storage_breaks(hdfs: Hdfs) -> dict[Out, Break]:
@@ -142,18 +156,18 @@ def _active(hdfs: Hdfs) -> int:
     return active
 
 
-def _replace(hdfs: Hdfs, killed: int) -> None:
+def _replace(hdfs: Hdfs, killed: int) -> Spare:
     hdfs.switch(1 - killed)
-    hdfs.start_namenode(killed)
+    return lambda: hdfs.start_namenode(killed)
 
 
-def _replace_frozen(hdfs: Hdfs, frozen: int) -> None:
+def _replace_frozen(hdfs: Hdfs, frozen: int) -> Spare:
     """Go on with the other one; the first is woken, believes to be active, and is then killed."""
     hdfs.switch(1 - frozen)
     hdfs.thaw_namenode(frozen)
     CLOCK.sleep(AWAKE_S)
     hdfs.kill_namenode(frozen)
-    hdfs.start_namenode(frozen)
+    return lambda: hdfs.start_namenode(frozen)
 
 
 def _stop_datanodes(hdfs: Hdfs, nodes: Sequence[int]) -> Mend:
