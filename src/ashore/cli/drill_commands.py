@@ -57,19 +57,21 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     """Play drills and say whether anything was lost or doubled."""
     drills = _find(names)
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
-    with told(as_json=as_json, debug=debug), _ending_as_by_ctrl_c():
-        verdicts = []
-        for each in drills:
-            order = Order(each, seed, _length(each, minutes, is_long=long))
-            verdict, report = _run(order, directory, quiet=as_json)
-            verdicts.append(verdict)
-            if not as_json:
-                drill_view.show_verdict(verdict, report)
+    verdicts: list[Verdict] = []
+    try:
+        with told(as_json=as_json, debug=debug), _ending_as_by_ctrl_c():
+            for each in drills:
+                order = Order(each, seed, _length(each, minutes, is_long=long))
+                verdict, report = _run(order, directory, quiet=as_json)
+                verdicts.append(verdict)
+                if not as_json:
+                    drill_view.show_verdict(verdict, report)
+    finally:  # who ends it after hours wants to see what there is
+        if not as_json and len(verdicts) > 1:
+            drill_view.show_summary(verdicts)
     if as_json:
         found = [verdict.to_dict() for verdict in verdicts]
         print_json(found[0] if len(found) == 1 else {"drills": found})
-    elif len(verdicts) > 1:
-        drill_view.show_summary(verdicts)
     # Wrong is worse than not proved.
     codes = {verdict.exit_code for verdict in verdicts}
     raise typer.Exit(next((code for code in (5, 6) if code in codes), 0))

@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner
 
+from ashore.cli import drill_commands
 from ashore.cli.app import app
-from ashore.drills import Figures, Length, Planned, Timeline, Verdict
+from ashore.drills import Figures, Length, Order, Planned, Timeline, Verdict
 from ashore.drills.drill import Mark, Sample
 from ashore.drills.page import render_page, render_timeline
 from ashore.drills.report import logged, make_run_directory, write_report
@@ -116,6 +117,30 @@ def test_a_drill_by_the_command_line(tmp_path: Path) -> None:
     assert first["figures"] == second["figures"]
     assert first["timeline"] == second["timeline"]  # in memory a seed replays all of it
     assert len(list(tmp_path.glob("poison-records-*/page.html"))) == 2
+
+
+@pytest.mark.parametrize("is_ended_early", [False, True])
+def test_several_drills_end_with_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ended_early: bool
+) -> None:
+    names = ["clock-jump", "poison-records"] + ["upgrade"] * is_ended_early
+    run_drill, played = drill_commands.run_drill, []
+
+    def ending(order: Order, *others: object) -> Verdict:
+        played.append(order.drill.name)
+        if len(played) == 3:
+            raise KeyboardInterrupt
+        return run_drill(order, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(drill_commands, "run_drill", ending)
+    command = ["drill", "run", *names, "--seed", "4", "--directory", str(tmp_path)]
+    answer = CliRunner().invoke(app, command)
+    assert (answer.exit_code == 0) is not is_ended_early
+    last = [line.split() for line in answer.stdout.splitlines() if line.strip()][-2:]
+    assert [(line[0], line[-1]) for line in last] == [
+        ("clock-jump", "green"),
+        ("poison-records", "green"),
+    ]
 
 
 def test_the_list_of_drills() -> None:
