@@ -10,6 +10,7 @@ import pytest
 from ashore.base.clock import Clock
 from ashore.drills.faults.full import _FullWriter
 from ashore.drills.faults.late_delete import LateDeletes
+from ashore.drills.sites import site
 from ashore.drills.sites.site import NAME
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AnswerUnknown, BatchFailed, CatalogError, PathMissing, StorageError
@@ -19,7 +20,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.registrar import Registrar
 from ashore.landing.slice_loop import SliceLoop
-from ashore.protocol import names
+from ashore.protocol import entries, names
 from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
@@ -223,6 +224,25 @@ def forget_what_is_owed(patch: Patch) -> None:
     patch.setattr(Registrar, "register", forgetful)
 
 
+def leave_dirty_files(patch: Patch) -> None:
+    patch.setattr(site, "clean_job", lambda *_arguments: 0)
+
+
+def write_a_format_that_is_new(patch: Patch) -> None:
+    """This release writes entries that only it can read; it reads those of the one before too."""
+
+    class Both(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            return int(self) == other or other == 1
+
+        def __ne__(self, other: object) -> bool:
+            return not self == other
+
+    patch.setattr(entries, "FORMAT_VERSION", Both(2))
+
+
 # What only one drill is for.
 OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
@@ -237,6 +257,8 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "take silence for a move": ("namenode-failover", take_silence_for_a_move),
     "take half a file for a file": ("storage-nodes-down", take_half_a_file_for_a_file),
     "take half a file where there is no room": ("space-quota", take_half_a_file_for_a_file),
+    "leave dirty files": ("upgrade", leave_dirty_files),
+    "write a format that is new": ("upgrade", write_a_format_that_is_new),
     "forget what is owed": ("metastore-outage", forget_what_is_owed),
 }
 

@@ -1,12 +1,15 @@
 """A release was rolled out over jobs that had died under the old one, in the midst of their work.
 
 The release before was killed in the midst of its moves; from an earlier death in-progress files lie
-about. This release finishes what was prepared. Then it is killed itself, wherever it is, and what
-it had not prepared is rolled back: by nobody, for nobody sees it, until the janitor comes.
+about. This release finishes what was prepared. Then it is killed itself, wherever it is, and is
+rolled back: what it had not prepared lies about as well, seen by nobody until the janitor comes,
+and what it has written into the log the release before can read.
 
-While there is no release before this one, a lake that was written down plays its part.
+While there is no release before this one, a lake that was written down plays its part, and who
+reads it after the rollback is this release.
 """
 
+import json
 import random
 
 from ashore.control.jobs import plan_recover
@@ -32,37 +35,51 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 def play(stage: Stage) -> None:
     """Take an old lake over in each round, die there, go on."""
+    dirty_files = 0
     for planned in stage.schedule:
         lake = load_old_lake(FORMATS[planned.round % len(FORMATS)])
         site = stage.memory_site(OPTIONS)
         lake.put(site)
         stage.recorder.fault("kill", "the release before, in the midst of its moves")
-        half_moved, dirty = _count_left(site)
-        stage.require_proof(half_moved > 0, "the release before had moved everything, or nothing")
-        stage.require_proof(dirty > 0, "the release before has left no dirty file")
+        is_half_moved, dirty = _find_left(site)
+        stage.require_proof(is_half_moved, "the release before had moved everything, or nothing")
+        stage.require_proof(len(dirty) > 0, "the release before has left no dirty file")
         site.produce(stage.length.records)
         site.live(Kill(Moment(planned.place, planned.number)))
+        dirty_files += len(_find_left(site)[1] - dirty)
+        _require_readable(stage, site, lake)
         stage.drain(site)
         site.keep_house()
         site.produce(stage.length.records)
         stage.drain(site)
         _require_tidy(stage, site, lake)
         stage.settle(site, f"killed at {planned.place} {planned.number}")
+    stage.require_proof(dirty_files > 0, "this release has left no dirty file")
+    stage.notes.append(
+        f"{dirty_files} dirty files of this release lay about when it was rolled back"
+    )
 
 
-def _count_left(site: MemorySite) -> tuple[int, int]:
-    """Return how many prepared files of a half-moved batch wait, and how many are of no batch."""
+def _require_readable(stage: Stage, site: MemorySite, lake: OldLake) -> None:
+    """A release that may be rolled back writes what the one before can read."""
+    paths = [found.path for found in site.machine.list(names.log_directory(NAME))]
+    found = sorted({json.loads(site.machine.read(path))["format_version"] for path in paths})
+    is_known = found[-1] <= lake.format_version
+    stage.require(is_known, f"the release before cannot read formats {found}")
+
+
+def _find_left(site: MemorySite) -> tuple[bool, set[str]]:
+    """Return whether a batch is half moved, and the staged files that are of no batch."""
     with site.opened() as opened:
         moves = [step.place for step in plan_recover(opened) if isinstance(step, MoveFile)]
     waiting = {place.pending for place in moves if site.machine.stat(place.pending) is not None}
-    is_half = 0 < len(waiting) < len(moves)
-    return len(waiting) if is_half else 0, len(set(_staged(site)) - waiting)
+    return 0 < len(waiting) < len(moves), set(_staged(site)) - waiting
 
 
 def _require_tidy(stage: Stage, site: MemorySite, lake: OldLake) -> None:
-    """Nothing that the release before had staged is left, and what was final is as it was."""
-    left = sorted(set(_staged(site)) & lake.files.keys())
-    stage.require(not left, f"dirty files of the release before were not cleaned up: {left}")
+    """Nothing that was staged is left, by neither release, and what was final is as it was."""
+    left = sorted(_staged(site))
+    stage.require(not left, f"dirty files were not cleaned up: {left}")
     for path, content in lake.files.items():
         if names.is_visible(path):
             is_same = site.machine.read(path) == content.encode()

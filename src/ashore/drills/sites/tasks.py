@@ -13,13 +13,13 @@ import pyarrow as pa
 from ashore.base.unique import Entropy
 from ashore.errors import BatchFailed, StorageError, SyncFailed
 from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.shares import plan_shares
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import Storage
 from ashore.testing import fetched_batch
-from ashore.testing.runner import divide
 
 
 class TaskRunner:
@@ -35,7 +35,7 @@ class TaskRunner:
         try:
             return [
                 write_task(order, self._storage, number, self._fetch(ranges), self._entropy)
-                for number, ranges in enumerate(divide(plan))
+                for number, ranges in enumerate(plan_shares(plan, dict(order.tables)))
             ]
         except SyncFailed:
             raise
