@@ -1,13 +1,17 @@
 """Each refusal of Spark's streaming: its real error in our words, and that the advice runs."""
 
+import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.streams import make_views
 
+from ashore.errors import QueryRefused
 from ashore.spark.internals import check_streaming, explain_refusal
 from ashore.spark.internals.refusals import RULES, Refusal
 
@@ -268,9 +272,98 @@ def test_other_errors_keep_the_words_of_spark(views: SparkSession, query: str, w
     assert not re.search(r"^\[|SQLSTATE|\n", found.sentence)
 
 
-def test_the_start_of_a_query_refuses_the_same(views: SparkSession, tmp_path: object) -> None:
+def test_the_start_of_a_query_refuses_the_same(views: SparkSession, tmp_path: Path) -> None:
     """What is explained is what a query's own start raises, not only what the check says."""
     writer = views.sql("SELECT * FROM clicks ORDER BY ts").writeStream.format("noop")
     with pytest.raises(PySparkException) as caught:
         writer.option("checkpointLocation", str(tmp_path)).start()
     assert "cannot be sorted" in explain_refusal(caught.value).sentence
+
+
+# --- what Spark lets through ---------------------------------------------------------------------
+
+
+def test_an_aggregate_that_is_never_final_is_refused(views: SparkSession) -> None:
+    """Spark looks at the first aggregate alone, and fails the first batch for another one."""
+    query = f"SELECT country, n FROM {MINUTES} UNION ALL SELECT country, count(*) FROM clicks "
+    with pytest.raises(QueryRefused, match="none ever is") as caught:
+        check_streaming(views.sql(query + "GROUP BY country"), "append")
+    assert "`aggregate by country`" in caught.value.message
+    check_streaming(views.sql(query + "GROUP BY country, window(ts, '1 hour')"), "append")
+
+
+LIVES = "(SELECT id, ts, timestamp_millis(id) AS expires FROM clicks) a"
+EARLY, SILENT, FINE = "while they can still match", "never would", ""
+
+
+@pytest.mark.parametrize(
+    ("join", "bound", "words"),
+    [
+        ("{a} JOIN views b", "b.seen BETWEEN a.ts AND a.expires", EARLY),
+        ("views b JOIN {a}", "b.seen BETWEEN a.ts AND a.expires", EARLY),
+        ("{a} LEFT JOIN views b", "b.seen < a.expires AND b.seen > a.ts", EARLY),
+        ("{a} LEFT SEMI JOIN views b", "b.seen BETWEEN a.ts AND a.expires", EARLY),
+        ("{a} LEFT JOIN views b", "b.seen <= a.expires", SILENT),
+        (
+            "{a} FULL JOIN views b",
+            "b.seen BETWEEN a.expires - INTERVAL 1 DAY AND a.expires",
+            SILENT,
+        ),
+        ("{a} JOIN views b", "b.seen <= a.expires", FINE),
+        ("{a} JOIN views b", "b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR", FINE),
+        ("{a} LEFT JOIN views b", "b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR", FINE),
+        ("{a} RIGHT JOIN views b", "b.seen >= a.ts", FINE),
+        ("{a} LEFT JOIN views b", "b.seen = a.ts", FINE),
+        (
+            "{a} FULL JOIN views b",
+            "b.seen BETWEEN a.ts AND a.expires AND b.seen <= a.ts + INTERVAL 1 HOUR",
+            FINE,
+        ),
+    ],
+)
+def test_a_join_that_would_lose_rows_is_refused(
+    views: SparkSession, join: str, bound: str, words: str
+) -> None:
+    frame = views.sql(f"SELECT a.id FROM {join.format(a=LIVES)} ON a.id = b.id AND {bound}")
+    if words == FINE:
+        check_streaming(frame, "append")
+        return
+    with pytest.raises(QueryRefused, match=words) as caught:
+        check_streaming(frame, "append")
+    assert words == SILENT or "clicks.ts" in caught.value.message
+
+
+def test_spark_really_loses_rows_of_such_a_join(spark: SparkSession, tmp_path: Path) -> None:
+    """Once this test fails, Spark has mended it: then the refusal can go."""
+    seconds = [("auctions", 0, 1_000), ("auctions", 500, 501), ("auctions", 501, 502)]
+    seconds += [("bids", 0, 0), ("bids", 500, 0), ("bids", 600, 0)]
+    for number, (folder, at, until) in enumerate(seconds):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        record = f'{{"id": {at if at == 500 else 1}, "at": {at}, "until": {until}}}'
+        (place / f"{number}.json").write_text(record, "utf-8")
+        os.utime(place / f"{number}.json", (number, number))  # the order in which they are read
+    query = (
+        "SELECT a.id, b.ts FROM {0} a JOIN {1} b ON a.id = b.id "
+        "WHERE b.ts BETWEEN a.ts AND a.expires"
+    )
+
+    def views_of(read: Callable[[str], DataFrame]) -> DataFrame:
+        for folder in ("auctions", "bids"):
+            times = ("id", "timestamp_seconds(at) AS ts", "timestamp_seconds(until) AS expires")
+            frame = read(str(tmp_path / folder)).selectExpr(*times).withWatermark("ts", "1 second")
+            frame.createOrReplaceTempView(folder)
+        return spark.sql(query.format("auctions", "bids"))
+
+    schema = "id BIGINT, at BIGINT, until BIGINT"
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    found: list[Row] = []
+    started = views_of(stream.json).writeStream.foreachBatch(
+        lambda frame, _: found.extend(frame.collect())
+    )
+    started.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    right = views_of(spark.read.schema(schema).json).collect()
+    assert len(right) > len(set(found))
+    assert set(found) < set(right)

@@ -8,13 +8,13 @@ started, and no checkpoint is touched.
 What it must not know: jobs and their files.
 """
 
+from ashore.spark.internals.checks import check_streaming
 from ashore.spark.internals.operators import (
     OperatorKind,
     StateColumn,
     StatefulOperator,
     describe_operators,
 )
-from ashore.spark.internals.planning import check_streaming
 from ashore.spark.internals.refusals import Refusal, explain_refusal
 from ashore.spark.internals.sources import PlanSource, describe_sources
 from ashore.spark.internals.version import require_known_spark

@@ -154,6 +154,18 @@ WATERMARK_PREDICATES = Method(
 LEFT_PREDICATE = Method(JOIN_PREDICATES, "left", OPTION)
 RIGHT_PREDICATE = Method(JOIN_PREDICATES, "right", OPTION)
 
+JOIN_CONDITIONS = f"{JOIN}.StreamingSymmetricHashJoinHelper$JoinConditionSplitPredicates"
+JOIN_CONDITION = Method(f"{JOIN}.StreamingSymmetricHashJoinExec", "condition", JOIN_CONDITIONS)
+FULL_CONDITION = Method(JOIN_CONDITIONS, "full", OPTION)
+COLUMNS = f"{CATALYST}.expressions.AttributeSet"
+COLUMN_SET = Static(COLUMNS, "apply", COLUMNS, (ATTRIBUTE,))
+STATE_WATERMARK = Static(
+    f"{CATALYST}.analysis.StreamingJoinHelper",
+    "getStateValueWatermark",
+    OPTION,
+    (COLUMNS, COLUMNS, OPTION, OPTION),
+)
+
 BASE_AGGREGATES = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateExpressions", SEQ)
 AGGREGATE_FUNCTION = Method(
     f"{CATALYST}.expressions.aggregate.AggregateExpression",
@@ -191,6 +203,7 @@ ROOT_PATHS = Method(f"{EXECUTION}.datasources.FileIndex", "rootPaths", SEQ)
 SEQ_SIZE = Method(SEQ, "size", "int")
 SEQ_GET = Method(SEQ, "apply", OBJECT, ("int",))
 IS_DEFINED = Method(OPTION, "isDefined", "boolean")
+SOME = Static("scala.Some", "<init>", "scala.Some", (OBJECT,))
 OPTION_GET = Method(OPTION, "get", OBJECT)
 CLASS_OF = Method(OBJECT, "getClass", "java.lang.Class")
 CLASS_NAME = Method("java.lang.Class", "getName", STRING)

@@ -7,24 +7,22 @@ not known is refused, never left out.
 What it must not know: checkpoints.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from ashore.errors import SparkUnknown, check
 from ashore.spark.internals import jvm
+from ashore.spark.internals.columns import parse_columns, type_of, watermarked
+from ashore.spark.internals.joins import JOIN, is_bounded, join_type
 from ashore.spark.internals.lineage import Lineage, learn_lineage
 from ashore.spark.internals.planning import PlannedNode, plan_streaming
 from ashore.spark.internals.sources import find_columns
 from ashore.spark.internals.trees import Node, parse_tree
 
 KEYS_SHOWN_MAX = 6
-WATERMARK = "spark.watermarkDelayMs"  # of the metadata of a column
 
 
 class OperatorKind(StrEnum):
@@ -81,7 +79,11 @@ def describe_operators(frame: DataFrame) -> list[StatefulOperator]:
     Raises SparkUnknown, and AnalysisException where Spark cannot plan the frame.
     """
     plan = plan_streaming(frame)
-    lineage = learn_lineage(plan.node, find_columns(frame))
+    return describe_planned(plan, learn_lineage(plan.node, find_columns(frame)))
+
+
+def describe_planned(plan: PlannedNode, lineage: Lineage) -> list[StatefulOperator]:
+    """Return the stateful operators of a plan, by id. Raises SparkUnknown."""
     return sorted(
         (_describe(planned, lineage) for planned in _stateful(plan)),
         key=lambda operator: operator.operator_id,
@@ -144,18 +146,16 @@ def _grouped(planned: PlannedNode, by: Sequence[Node], lineage: Lineage) -> _Fou
         name = f"distinct {_shown(keys)}"
         return _Found(OperatorKind.DISTINCT, name, keys, _has_watermark(planned, by))
     name = f"aggregate by {_shown(keys)}" if keys else "aggregate all rows"
-    is_bounded = not keys or _has_watermark(planned, by)
-    return _Found(OperatorKind.AGGREGATE, name, keys, is_bounded, columns)
+    return _Found(
+        OperatorKind.AGGREGATE, name, keys, not keys or _has_watermark(planned, by), columns
+    )
 
 
 def _has_watermark(planned: PlannedNode, keys: Sequence[Node]) -> bool:
     """Return whether one of the keys is event time: then the watermark passes it."""
     numbers = {each.number_of("exprId") for each in keys}
-    return any(
-        parse_tree(jvm.TO_JSON(column)).number_of("exprId") in numbers
-        for column in jvm.items(jvm.PLAN_OUTPUT(planned.children[0].java))
-        if jvm.HAS_METADATA(jvm.COLUMN_METADATA(column), WATERMARK)
-    )
+    columns = watermarked(planned.children[0].java)
+    return any(parse_tree(jvm.TO_JSON(each)).number_of("exprId") in numbers for each in columns)
 
 
 def _buffers(planned: PlannedNode, lineage: Lineage) -> tuple[StateColumn, ...]:
@@ -165,10 +165,10 @@ def _buffers(planned: PlannedNode, lineage: Lineage) -> tuple[StateColumn, ...]:
     columns: list[StateColumn] = []
     for node, java in zip(below.node.nodes("aggregateExpressions"), functions, strict=True):
         text = lineage.describe(node)
-        buffers = _columns(jvm.AGGREGATE_BUFFERS(jvm.AGGREGATE_FUNCTION(java)))
+        buffers = parse_columns(jvm.AGGREGATE_BUFFERS(jvm.AGGREGATE_FUNCTION(java)))
         for each in buffers:
             name = text if len(buffers) == 1 else f"{text}.{each.text('name')}"
-            columns.append(StateColumn(name, _type_of(each)))
+            columns.append(StateColumn(name, type_of(each)))
     return tuple(columns)
 
 
@@ -209,26 +209,14 @@ def _join(planned: PlannedNode, lineage: Lineage) -> _Found:
     left = _texts(planned.node.nodes("leftKeys"), qualified)
     right = _texts(planned.node.nodes("rightKeys"), qualified)
     keys = tuple(f"{one} = {other}" for one, other in zip(left, right, strict=True))
-    join_type = _join_type(planned.node)
+    how = join_type(planned.node)
     columns = tuple(
-        StateColumn(f"{side}.{lineage.describe(column)}", _type_of(column))
+        StateColumn(f"{side}.{lineage.describe(column)}", type_of(column))
         for side, child in zip(("left", "right"), planned.children, strict=True)
-        for column in _columns(jvm.PLAN_OUTPUT(child.java))
+        for column in parse_columns(jvm.PLAN_OUTPUT(child.java))
     )
-    name = f"{join_type}join on {_shown(keys, ' and ')}"
-    predicates = jvm.WATERMARK_PREDICATES(planned.java)
-    is_bounded = all(
-        jvm.IS_DEFINED(side(predicates)) for side in (jvm.LEFT_PREDICATE, jvm.RIGHT_PREDICATE)
-    )
-    return _Found(OperatorKind.JOIN, name, keys, is_bounded, columns)
-
-
-def _join_type(node: Node) -> str:
-    """Return `left outer `; nothing for an inner join."""
-    value = node.fields.get("joinType")
-    name = str(value.get("object", "")) if isinstance(value, dict) else ""
-    words = re.findall(r"[A-Z][a-z]+", name.rpartition(".")[2])
-    return "" if words == ["Inner"] else "".join(f"{word.lower()} " for word in words)
+    name = f"{'' if how == 'inner' else how + ' '}join on {_shown(keys, ' and ')}"
+    return _Found(OperatorKind.JOIN, name, keys, is_bounded(planned), columns)
 
 
 def _limit(planned: PlannedNode, _lineage: Lineage) -> _Found:
@@ -250,7 +238,7 @@ DESCRIBED: dict[str, Callable[[PlannedNode, Lineage], _Found]] = {
     "StreamingDeduplicateExec": _deduplicate,
     "StreamingDeduplicateWithinWatermarkExec": _deduplicate_within,
     "StreamingGlobalLimitExec": _limit,
-    "StreamingSymmetricHashJoinExec": _join,
+    JOIN: _join,
     "TransformWithStateExec": _custom,
     "TransformWithStateInPySparkExec": _custom,
 }
@@ -264,15 +252,3 @@ def _shown(keys: Sequence[str], between: str = ", ") -> str:
     shown = between.join(keys[:KEYS_SHOWN_MAX])
     more = len(keys) - KEYS_SHOWN_MAX
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _columns(attributes: JavaObject) -> list[Node]:
-    """Return a Scala sequence of attributes as values."""
-    return [parse_tree(jvm.TO_JSON(each)) for each in jvm.items(attributes)]
-
-
-def _type_of(column: Node) -> str:
-    """Return the type of a column as SQL writes it."""
-    written = {"name": "column", "type": column.fields["dataType"], "nullable": True}
-    struct = StructType.fromJson({"fields": [{**written, "metadata": {}}]})
-    return str(struct.fields[0].dataType.simpleString())

@@ -1,9 +1,7 @@
-"""Plans of streaming frames, made and checked without starting a query.
+"""Plans of streaming frames, made without starting a query.
 
-What it is: Spark's own planner of micro-batches and Spark's own check, called as a query's start
-and its batches call them.
-What it promises: no query runs, no source is read, nothing is written. What passes here may still
-be refused by a source or a sink at the start.
+What it is: Spark's own planner of micro-batches, called as a query's batches call it.
+What it promises: no query runs, no source is read, nothing is written.
 What it must not know: what operators are called.
 """
 
@@ -35,13 +33,6 @@ class OutputMode(StrEnum):
     COMPLETE = "complete"
 
 
-MODES = {
-    OutputMode.APPEND: jvm.APPEND,
-    OutputMode.UPDATE: jvm.UPDATE,
-    OutputMode.COMPLETE: jvm.COMPLETE,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
     """A node of a physical plan: what Spark writes of it, and the object itself."""
@@ -49,18 +40,6 @@ class PlannedNode:
     node: Node
     java: JavaObject
     children: tuple["PlannedNode", ...]
-
-
-def check_streaming(frame: DataFrame, mode: str) -> None:
-    """Let Spark refuse what it cannot run as a stream, as the start of a query and batches do.
-
-    Raises AnalysisException, for `explain_refusal`; SparkUnknown.
-    """
-    spark = frame.sparkSession
-    require_known_spark(spark)
-    java_mode = MODES[OutputMode(mode)](spark)
-    jvm.CHECK_FOR_STREAMING(spark, jvm.analyzed_plan(frame), java_mode)
-    plan_streaming(frame)  # some shapes pass the check, and the planner refuses them
 
 
 def plan_streaming(frame: DataFrame) -> PlannedNode:
