@@ -1,83 +1,215 @@
 """SQL over topics, into tables: the rows are those of one run over the whole input."""
 
-import json
-from collections import Counter
-from pathlib import Path
+import shutil
 
-from tests.spark.site import Site
+import pytest
+from tests.spark.site import At, Site
+from tests.spark.sql_jobs import (
+    PER_MINUTE,
+    PER_MINUTE_TABLE,
+    START_MS,
+    checkpoint,
+    clicks,
+    encode,
+    forget_commit,
+    last_commit,
+    per_minute,
+    read_only,
+    read_per_minute,
+    run,
+    sql_job,
+)
 
-START_MS = 1_795_003_200_000  # the start of a minute
-MINUTE_MS = 60_000
-SECONDS = {"event_time": {"column": "ts"}, "late": {"after": "10s"}}
+from ashore.control.jobs import open_job
+from ashore.control.status import read_status
+from ashore.errors import BadRecord, CheckpointUnfit, QueryRefused
 
-
-def click(number: int, country: str, at_ms: int) -> bytes:
-    return json.dumps({"id": number, "country": country, "ts": at_ms}).encode()
-
-
-def source_table(topic: str, name: str = "clicks", **changes: object) -> dict[str, object]:
-    """A topic that only SQL reads."""
-    table = {
-        "topic": topic,
-        "table": f"ods.{name}",
-        "land": False,
-        "on_invalid": "drop",
-        "schema": "id BIGINT, country STRING, ts BIGINT",
-        **SECONDS,
-    }
-    return {**table, **changes}
-
-
-def sql_job(site: Site, sql: str, *tables: dict[str, object], **sections: object) -> Path:
-    written = {"text": sql, "state_partitions": 2}
-    return site.job_file(*tables, sql=written, batch={"interval": "500ms"}, **sections)
+SLICE = "ods__per_minute"
 
 
-def run(site: Site, job_file: Path) -> None:
-    """Run the job until all that is there has been read, as `--available-now` does."""
-    writer = site.writer(job_file)
-    writer.assembly.run(until_drained=True).run()
+def test_windows_are_counted_once_over_restarts_and_replays(site: Site) -> None:
+    topic = site.topic(2)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
+    path = checkpoint(site, SLICE)
+    for start in (0, 120, 240):
+        part = encode(clicks(start, 120))
+        site.produce(topic, part[::2], 0)
+        site.produce(topic, part[1::2], 1)
+        run(site, job_file)
+        expected = per_minute(
+            clicks(0, start + 120), watermark_ms=START_MS + (start + 119) * 1000 - 10_000
+        )
+        assert read_per_minute(site) == expected
+
+        forget_commit(path, last_commit(path))  # as if killed before Spark was told
+        run(site, job_file)
+        assert read_per_minute(site) == expected
+    verdict = site.prove(job_file)
+    assert any("fed by SQL" in note for note in verdict.notes)
+    with open_job(job_file) as opened:
+        (query,) = [each for each in read_status(opened).slices if each.slice == SLICE]
+        assert query.lag == 0
+        assert query.query is not None
+        assert query.query.batch_id == last_commit(path)
 
 
-def rows(site: Site, table: str) -> list[tuple]:
-    return sorted(tuple(row) for row in site.read(table).collect())
+def test_a_checkpoint_that_is_not_the_tables_is_refused(site: Site) -> None:
+    topic = site.topic(1)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
+    path = checkpoint(site, SLICE)
+    site.produce(topic, encode(clicks(0, 200)))
+    run(site, job_file)
+    before, kept = read_per_minute(site), site.directory / "kept"
+    shutil.copytree(path, kept)
+
+    shutil.rmtree(path)
+    with pytest.raises(CheckpointUnfit) as refused:
+        run(site, job_file)
+    assert refused.value.fields["why"] == "empty_checkpoint"
+
+    site.produce(topic, encode(clicks(200, 200)))
+    shutil.copytree(kept, path, dirs_exist_ok=True)
+    run(site, job_file)
+    shutil.rmtree(path)
+    shutil.copytree(kept, path)
+    with pytest.raises(CheckpointUnfit) as refused:
+        run(site, job_file)
+    assert refused.value.fields["why"] == "forgotten"
+    assert read_per_minute(site).items() >= before.items()
+    site.prove(job_file)
 
 
-PER_MINUTE = """
-    INSERT INTO ods.per_minute
-    SELECT window.start AS minute, country, count(*) AS clicks, sum(id) AS ids
-    FROM clicks GROUP BY window(event_time, '1 minute'), country;
+SHAPES = """
+    CREATE TEMPORARY VIEW german AS SELECT * FROM clicks WHERE country = 'DE';
+    -- one row for each id, however often it came; the comment holds a ;
+    INSERT INTO ods.firsts
+        SELECT id, max(country) AS country FROM clicks GROUP BY id, window(event_time, '1 second');
+    INSERT INTO ods.pairs
+        SELECT a.id, b.id AS other FROM german a JOIN orders b
+        ON a.id = b.id AND b.event_time BETWEEN a.event_time AND a.event_time + INTERVAL 5 SECONDS;
+    INSERT INTO ods.unmatched
+        SELECT a.id, b.id AS other FROM clicks a LEFT JOIN orders b
+        ON a.id = b.id AND b.event_time BETWEEN a.event_time AND a.event_time + INTERVAL 5 SECONDS;
+    INSERT INTO ods.both SELECT id, 'a;b' AS kind FROM clicks WHERE id < 3
+        UNION ALL SELECT id, 'order' FROM orders;
+    INSERT INTO ods.twice SELECT a.id, a.kafka_offset, b.kafka_offset AS other
+        FROM clicks a JOIN clicks b ON a.id = b.id AND a.event_time = b.event_time;
 """
 
 
-def test_windows_are_counted_once(site: Site) -> None:
-    topic = site.topic(2)
-    clicks = [
-        (number, "DE" if number % 3 else "CN", START_MS + number * 1000) for number in range(300)
-    ]
+def test_joins_unions_and_deduplication(site: Site) -> None:
+    clicked, ordered = site.topic(1, "clicks"), site.topic(1, "orders")
+    fed = [{"table": f"ods.{name}"} for name in ("firsts", "pairs", "unmatched", "both", "twice")]
     job_file = sql_job(
-        site,
-        PER_MINUTE,
-        source_table(topic),
-        {"table": "ods.per_minute", "event_time": {"column": "minute"}, "partition_by": ["date"]},
+        site, SHAPES, read_only(clicked), read_only(ordered, "orders"), *fed, clean={"every": "1s"}
     )
-    for part in (clicks[:100], clicks[100:220], clicks[220:]):
-        site.produce(topic, [click(*each) for each in part if each[0] % 2], 0)
-        site.produce(topic, [click(*each) for each in part if not each[0] % 2], 1)
+    for start in (0, 50):
+        part = clicks(start, 50)
+        site.produce(clicked, [*encode(part), b"{broken", *encode(part[:1])])
+        late = [(number, country, at_ms + 2000) for number, country, at_ms in part[::10]]
+        site.produce(ordered, encode(late))
         run(site, job_file)
+    # Beyond the watermark: what came before is final.
+    site.produce(clicked, encode(clicks(10_000, 1)))
+    site.produce(ordered, encode(clicks(10_001, 1)))
+    told = At("never", lambda: None)
+    run(site, job_file, told)
 
-    expected = Counter()
-    for _number, country, at_ms in clicks:
-        expected[at_ms // MINUTE_MS, country] += 1
-    found = (
-        site.read("ods.per_minute").selectExpr("unix_millis(minute)", "country", "clicks").collect()
+    ids = list(range(100))
+    read = site.read
+    firsts = read("ods.firsts").collect()
+    assert sorted(row.id for row in firsts) == ids
+    ten = [number for number in ids if number % 10 == 0]
+    pairs = sorted(tuple(row) for row in read("ods.pairs").collect())
+    # The first id of each part was clicked twice, and CN's are not of the view.
+    german = [number for number in ten if number % 3]
+    assert pairs == sorted(
+        (number, number) for number in [*german, *(n for n in (50,) if n in german)]
     )
-    # The watermark is ten seconds behind the last record: the last minute is not over.
-    over = {
-        key: count
-        for key, count in expected.items()
-        if (key[0] + 1) * MINUTE_MS <= clicks[-1][2] - 10_000
-    }
-    assert {(row[0] // MINUTE_MS, row[1]): row[2] for row in found} == over
-    assert len(found) == len(over)
+    unmatched = [row.id for row in read("ods.unmatched").collect() if row.other is None]
+    assert sorted(unmatched) == [number for number in ids if number not in ten]
+    both = sorted(tuple(row) for row in read("ods.both").collect())
+    expected = [(0, "a;b"), (0, "a;b"), (1, "a;b"), (2, "a;b"), (10_001, "order")]
+    assert both == sorted([*expected, *((number, "order") for number in ten)])
+    twice = [row.id for row in read("ods.twice").collect()]
+    assert sorted(twice) == sorted([*ids, 10_000, *[0, 0, 0], *[50, 50, 50]])
+    assert all("cannot be decoded" not in trouble for trouble in told.troubles)
     site.prove(job_file)
+
+
+def test_bad_records_are_told_of_or_stop_the_query(site: Site) -> None:
+    topic = site.topic(1)
+    sql = "INSERT INTO ods.big SELECT id FROM clicks;"
+    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"})
+    site.produce(topic, [b"{broken", *encode(clicks(0, 3)), None])
+    told = At("never", lambda: None)
+    run(site, job_file, told)
+    assert [row.id for row in site.read("ods.big").orderBy("id").collect()] == [0, 1, 2]
+    assert "batch 0: 2 records of clicks cannot be decoded" in told.troubles
+
+    strict = sql_job(
+        site, sql, read_only(topic, on_invalid="fail"), {"table": "ods.strict"}, job="strict"
+    )
+    strict.write_text(strict.read_text().replace("ods.big", "ods.strict"))
+    with pytest.raises(BadRecord, match=f"{topic}/0/0 cannot be decoded"):
+        run(site, strict)
+
+
+REFUSED = [
+    ("SELECT country, count(*) AS n FROM clicks GROUP BY country", "event time"),
+    ("SELECT id FROM clicks ORDER BY id", "cannot be sorted"),
+    ("SELECT nope FROM clicks", "nope"),
+    ("SELECT id FROM ods.clicks", "ods"),
+    ("SELECT 1 AS id", "reads no topic"),
+    ("SELECT id, id FROM clicks", "id"),
+]
+
+
+def test_what_spark_refuses_is_told_in_words(site: Site) -> None:
+    topic = site.topic(1)
+    for number, (select, words) in enumerate(REFUSED):
+        sql = f"INSERT INTO ods.big {select};"
+        job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"}, job=f"job{number}")
+        with pytest.raises(QueryRefused, match=words) as refused:
+            run(site, job_file)
+        assert refused.value.hint
+        assert "\n" not in refused.value.message
+
+
+STATEMENTS = [
+    ("INSERT INTO ods.big SELEC id FROM clicks;", "line 1"),
+    ("SELECT id FROM clicks;", "neither a view nor"),
+    ("INSERT OVERWRITE ods.big SELECT id FROM clicks;", "overwrites"),
+    ("INSERT INTO ods.bigger SELECT id FROM clicks;", "no table ods.bigger"),
+    ("CREATE TEMPORARY VIEW v AS SELECT id FROM clicks;", "no INSERT fills ods.big"),
+    (2 * "INSERT INTO ods.big SELECT id FROM clicks;", "two statements"),
+    ("WITH w AS (SELECT id FROM clicks) INSERT INTO ods.big SELECT * FROM w;", "before its"),
+    ("INSERT INTO ods.big (id) SELECT id FROM clicks;", "columns of a table"),
+]
+
+
+def test_statements_that_are_none_of_a_job(site: Site) -> None:
+    topic = site.topic(1)
+    for number, (sql, words) in enumerate(STATEMENTS):
+        job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"}, job=f"job{number}")
+        with pytest.raises(QueryRefused, match=words):
+            run(site, job_file)
+
+
+def test_a_topic_lands_and_is_read_by_sql_from_a_file(site: Site) -> None:
+    topic = site.topic(1)
+    landed = read_only(topic, land=True, on_invalid="dead_letter", partition_by=[])
+    del landed["late"]
+    (site.directory / "big.sql").write_text(
+        "INSERT INTO ods.big SELECT id FROM clicks WHERE id > 4"
+    )
+    job_file = sql_job(site, "", landed, {"table": "ods.big"}, sql={"file": "big.sql"})
+    site.produce(topic, [*encode(clicks(0, 10)), b"{broken"])
+
+    run(site, job_file)
+
+    assert site.read("ods.clicks").count() == 10
+    assert site.read("ods.clicks__dead").count() == 1
+    assert sorted(row.id for row in site.read("ods.big").collect()) == [5, 6, 7, 8, 9]
+    verdict = site.prove(job_file)
+    assert {table.table: table.tally.landed for table in verdict.tables}["ods.big"] == 5

@@ -33,10 +33,14 @@ def show(status: JobStatus) -> None:
 def _show_slice(each: SliceStatus) -> None:
     rate = "" if each.records_per_s is None else f", {each.records_per_s:,.0f} records/s"
     lag = "not known" if each.lag is None else f"{each.lag:,}"
-    out.print(
-        f"\nslice {each.slice}, epoch {each.epoch}: {each.fetched:,} fetched, "
-        f"{each.landed:,} landed, {each.dead:,} dead, lag {lag}{rate}"
-    )
+    head = f"\nslice {each.slice}, epoch {each.epoch}:"
+    if each.query is None:
+        out.print(
+            f"{head} {each.fetched:,} fetched, {each.landed:,} landed, {each.dead:,} dead, "
+            f"lag {lag}{rate}"
+        )
+    else:
+        out.print(f"{head} query {each.query.query_id}, batch {each.query.batch_id:,}, lag {lag}")
     out.print(f"last entry {_entry(each.last)}; unclosed {_entry(each.unclosed)}")
     if each.counters:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)

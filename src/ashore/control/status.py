@@ -96,6 +96,14 @@ class OwedStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """The query whose rows a slice takes."""
+
+    query_id: str  # Spark's
+    batch_id: int  # the last batch that is in the table
+
+
+@dataclass(frozen=True, slots=True)
 class SliceStatus:
     """One slice."""
 
@@ -113,6 +121,7 @@ class SliceStatus:
     tables: tuple[TableStatus, ...]
     owed: tuple[str, ...]  # effects that are still to be done
     owed_by_action: tuple[OwedStatus, ...]
+    query: QueryStatus | None  # None: the slice lands topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,18 +209,22 @@ _UNREACHABLE = SourceState({}, {}, (), "it did not answer before")
 
 
 def _ask(source: Source, fold: Fold) -> SourceState:
-    keys = [key for key in fold.current() if key.source == source.name]
+    keys = [key for key in fold.current() if _is_of(key, source)]
     try:
         streams = source.describe_streams(sorted({key.stream for key in keys}))
-        shards = [
-            StreamShard(key.stream, key.shard) for key in keys if _is_there(fold, key, streams)
-        ]
+        there = [key for key in keys if _is_there(fold, key, streams)]
+        shards = sorted({StreamShard(key.stream, key.shard) for key in there})
         if not shards:
             return SourceState(streams, {}, (), None)
         offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
     except SourceError as error:
         return SourceState({}, {}, (), error.message)
     return SourceState(streams, offsets, held_up, None)
+
+
+def _is_of(key: ShardKey, source: Source) -> bool:
+    """Tell whether a shard is read from the source: by a query, under a name of its own."""
+    return key.source.partition(":")[0] == source.name
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:
@@ -293,6 +306,7 @@ def _slice_status(
         tables=_tables(fold),
         owed=tuple(sorted(fold.owed)),
         owed_by_action=_owed(fold, entries.now_ms),
+        query=QueryStatus(fold.query.query_id, fold.query.batch_id) if fold.query else None,
     )
 
 

@@ -207,6 +207,8 @@ class Judge:
         in_flight = self._ledger.is_in_flight(file)
         size = file.file.size_bytes
         self._add(file.table, files=1, files_in_flight=int(in_flight), size_bytes=size)
+        if not file.file.spans:  # of a query: no range of records tells of its rows
+            self._add(file.table, landed=file.file.rows)
 
     def _add(self, table: str, **counts: int) -> None:
         before = self._tallies[table]

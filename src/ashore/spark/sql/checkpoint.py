@@ -6,7 +6,7 @@ What it promises: reads only. A file that is not as Spark 4 writes it is named.
 What it must not know: state.
 
     metadata             {"id": "<query id>"}
-    offsets/<batch>      v1 or v2, settings, then for each source its offsets; v2: `name:` before
+    offsets/<batch>      v1, settings, then for each source, in the plan's order, its offsets
     commits/<batch>      the batch is done
 """
 
@@ -21,7 +21,7 @@ from ashore.storage.base import Storage
 
 _HINT = "restore the checkpoint; was it written by another release of Spark?"
 
-Ends = Mapping[str, Mapping[str, Mapping[str, int]]]  # source, topic, topic partition, offset
+Ends = Mapping[int, Mapping[str, Mapping[str, int]]]  # source, topic, topic partition, offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,13 @@ class Checkpoint:
 def parse_offsets(text: str) -> Ends:
     """Return the offsets in a file of `offsets`. Raises ValueError, AttributeError, TypeError."""
     version, _settings, *lines = text.splitlines()
-    if version not in {"v1", "v2"}:
+    if version != "v1":
         raise ValueError(f"version {version} is not known")
-    ends = {}
-    for index, line in enumerate(lines):
-        name, _, offsets = line.partition(":") if version == "v2" else (str(index), "", line)
-        if offsets == "-":
-            continue
-        ends[name] = {
+    return {
+        index: {
             topic: {shard: int(offset) for shard, offset in shards.items()}
-            for topic, shards in json.loads(offsets).items()
+            for topic, shards in json.loads(line).items()
         }
-    return ends
+        for index, line in enumerate(lines)
+        if line != "-"
+    }

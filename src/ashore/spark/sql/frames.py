@@ -2,8 +2,7 @@
 
 What it is: `QueryPlan`, all that is known of a query before it starts, and its frame, in a session
 of its own.
-What it promises: what Spark refuses is refused here, in words, before anything is read. Sources are
-named, so that they may come, go and change places; a query that reads one twice goes by order.
+What it promises: what Spark refuses is refused here, in words, before anything is read.
 What it must not know: sinks.
 """
 
@@ -20,12 +19,12 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import check_streaming, describe_sources
+from ashore.spark.internals import check_streaming
 from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.refusals import refuse
 from ashore.spark.sql.script import Insert, Script, select
-from ashore.spark.sql.settings import POSITIONAL, open_session
-from ashore.spark.sql.views import Opened, View, create_view
+from ashore.spark.sql.settings import open_session
+from ashore.spark.sql.views import View, create_view, first_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +55,22 @@ def open_frame(
 
     Raises QueryRefused, JobFileInvalid.
     """
-    frame = _open(spark, kafka, plan, Opened(name, fold, are_named=True))
-    if not frame.isStreaming:
-        raise QueryRefused(
-            f"the INSERT that fills {plan.insert.table} reads no topic",
-            hint=f"read one of {', '.join(view.name for view in plan.views)}",
-        )
-    names = [each.name for each in describe_sources(frame) if each.is_streaming]
-    if len(names) != len(set(names)):
-        frame = _open(spark, kafka, plan, Opened(name, fold, are_named=False))
+    session = open_session(spark, plan.settings)
     try:
+        for view in plan.views:
+            create_view(session, kafka, view, first_offsets(view, name, fold))
+        for text in plan.script.views:
+            session.sql(text)
+        frame = select(session, plan.insert)
+        if not frame.isStreaming:
+            raise QueryRefused(
+                f"the INSERT that fills {plan.insert.table} reads no topic",
+                hint=f"read one of {', '.join(view.name for view in plan.views)}",
+            )
         check_streaming(frame, "append")
     except AnalysisException as error:
         raise refuse(error, plan.insert.table) from error
     return frame
-
-
-def _open(spark: SparkSession, kafka: KafkaAddress, plan: QueryPlan, opened: Opened) -> DataFrame:
-    settings = plan.settings if opened.are_named else {**plan.settings, **POSITIONAL}
-    session = open_session(spark, settings)
-    try:
-        for view in plan.views:
-            create_view(session, kafka, view, opened)
-        for text in plan.script.views:
-            session.sql(text)
-        return select(session, plan.insert)
-    except AnalysisException as error:
-        raise refuse(error, plan.insert.table) from error
 
 
 def output_ddl(frame: DataFrame) -> str:

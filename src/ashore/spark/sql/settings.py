@@ -17,13 +17,6 @@ STATE = {
     ),
     f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STREAMING}stateStore.checkpointFormatVersion": "1",
-    f"{_STREAMING}queryEvolution.enableSourceEvolution": "true",
-    f"{_STREAMING}offsetLog.formatVersion": "2",
-}
-# For a query that reads a source twice: sources go by their places in the plan.
-POSITIONAL = {
-    f"{_STREAMING}queryEvolution.enableSourceEvolution": "false",
-    f"{_STREAMING}offsetLog.formatVersion": "1",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
 

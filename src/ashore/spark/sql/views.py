@@ -48,18 +48,14 @@ class View:
         return [self.name, list(self.topics), decoding, times, spec.on_invalid]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Where the sources of one query begin, and what they are called."""
-
-    name: SliceName
-    fold: Fold
-    are_named: bool  # a source that stands in a plan twice cannot have a name
+FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading begins
 
 
-def create_view(session: SparkSession, kafka: KafkaAddress, view: View, opened: Opened) -> None:
+def create_view(
+    session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
+) -> None:
     """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
-    records = _read(session, kafka, view, opened).select(*RECORD)
+    records = _read(session, kafka, view, firsts).select(*RECORD)
     rows = decode_records(records, view.spec)
     is_bad = F.col("decoded").isNull()
     rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
@@ -100,12 +96,11 @@ def _to_time(spec: TableSpec, column: Column) -> Column:
     return F.timestamp_micros(F.floor(column * F.lit(_MICROS[spec.event_unit])).cast("bigint"))
 
 
-def _read(session: SparkSession, kafka: KafkaAddress, view: View, opened: Opened) -> DataFrame:
-    reader = session.readStream
-    if opened.are_named:
-        reader = reader.name(view.name)
+def _read(
+    session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
+) -> DataFrame:
     return (
-        reader.format("kafka")
+        session.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
         .options(
             **{
@@ -115,16 +110,16 @@ def _read(session: SparkSession, kafka: KafkaAddress, view: View, opened: Opened
             failOnDataLoss="true",
             includeHeaders="false",
             subscribe=",".join(view.topics),
-            startingOffsets=json.dumps(_firsts(view, opened)),
+            startingOffsets=json.dumps(firsts),
         )
         .load()
     )
 
 
-def _firsts(view: View, opened: Opened) -> Mapping[str, Mapping[str, int]]:
-    """Return where reading begins: what the log says, so that a policy is resolved once only."""
+def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
+    """Return where the log says that reading begins: a policy is resolved once only."""
     firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
-    for key, state in opened.fold.current().items():
-        if key.source == source_of(opened.name) and key.stream in firsts:
+    for key, state in fold.current().items():
+        if key.source == source_of(name) and key.stream in firsts:
             firsts[key.stream][key.shard] = state.first
     return firsts
