@@ -13,7 +13,7 @@ from tests.crash import sealed_job
 from tests.crash.harness import find_failures, report
 from tests.crash.sealed_job import Document, SealedWorld
 
-from ashore.landing import job_loop, slice_loop
+from ashore.landing import entry_writer, job_loop
 from ashore.landing.effects import Effects, success_content
 from ashore.landing.sealer import Sealer
 from ashore.protocol import names
@@ -122,7 +122,7 @@ def take_failures_for_done(patch: pytest.MonkeyPatch) -> None:
 
 def forget_what_is_owed(patch: pytest.MonkeyPatch) -> None:
     """Do what the entry just finished owes, and nothing that was put off."""
-    patch.setattr(slice_loop, "find_due", lambda _known, closing: closing.owed)
+    patch.setattr(entry_writer, "find_due", lambda _known, closing: closing.owed)
 
 
 def tell_before_the_entry(patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def close_before_the_effects(patch: pytest.MonkeyPatch) -> None:
     def hasty(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
         return replace(settle(known, closing, tried), owed=(), failed=())
 
-    patch.setattr(slice_loop, "settle", hasty)
+    patch.setattr(entry_writer, "settle", hasty)
 
 
 MISSING = "not registered|not the seals|not every|the catalog has"
