@@ -10,18 +10,19 @@ What it must not know: formats, lateness, the log.
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord, BatchFailed, StorageError, check
 from ashore.landing.batch import BatchOrder, TableSpec, TaskResult
+from ashore.landing.shares import plan_shares
 from ashore.protocol import names
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.positions import ShardKey, ShardRange
 from ashore.sources.base import Record, Source, StreamShard
 from ashore.storage.base import Storage
 
@@ -64,7 +65,7 @@ class RecordedRunner:
         try:
             return [
                 self._run_task(_Task(order, number, self._entropy), ranges)
-                for number, ranges in enumerate(divide(plan))
+                for number, ranges in enumerate(plan_shares(plan, dict(order.tables)))
             ]
         except StorageError as error:
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
@@ -97,16 +98,6 @@ class RecordedRunner:
             writer.close()
         finally:
             writer.abandon()
-
-
-def divide(plan: BatchPlan) -> Iterator[list[ShardRange]]:
-    """Yield the ranges of each task: large ranges in pieces, small ones whole and together."""
-    for each in plan.large:
-        for start in range(each.offsets.start, each.offsets.end, plan.piece_records):
-            end = min(start + plan.piece_records, each.offsets.end)
-            yield [ShardRange(each.key, OffsetRange(start, end))]
-    for number in range(plan.shared_tasks):
-        yield list(plan.small[number :: plan.shared_tasks])
 
 
 @dataclass(slots=True)
