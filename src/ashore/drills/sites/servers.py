@@ -5,9 +5,10 @@ What it promises: at the end everything that was started is stopped.
 What it must not know: scenarios.
 """
 
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -80,7 +81,10 @@ class Servers:
         return self._java_options
 
     def _write_archive(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK):
+            return
         directory = self._scratch("classes")
         written = path.with_suffix(f".{unique()}")  # another drill may do the same at this moment
         place = Place(directory, self.kafka(), java_options=write_options(written))
