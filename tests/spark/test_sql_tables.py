@@ -67,15 +67,31 @@ def test_a_checkpoint_that_is_not_the_tables_is_refused(site: Site) -> None:
         run(site, job_file)
     assert refused.value.fields["why"] == "empty_checkpoint"
 
-    site.produce(topic, encode(clicks(200, 200)))
-    shutil.copytree(kept, path, dirs_exist_ok=True)
-    run(site, job_file)
+    assert read_per_minute(site) == before
+
+
+def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
+    """Batches that the table holds run again, cut as they were: the state is what it was."""
+    topic = site.topic(2)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
+    path, kept = checkpoint(site, SLICE), site.directory / "kept"
+    for number in range(4):
+        site.produce(topic, encode(clicks(number * 90, 90)), number % 2)
+        run(site, job_file)
+        if number == 0:
+            shutil.copytree(path, kept)
+    behind = last_commit(path) - last_commit(kept)
+    assert behind >= 3
     shutil.rmtree(path)
     shutil.copytree(kept, path)
-    with pytest.raises(CheckpointUnfit) as refused:
-        run(site, job_file)
-    assert refused.value.fields["why"] == "forgotten"
-    assert read_per_minute(site).items() >= before.items()
+
+    site.produce(topic, encode(clicks(360, 90)), 0)
+    told = At("never", lambda: None)
+    run(site, job_file, told)
+
+    assert any("run again, for the state alone" in trouble for trouble in told.troubles)
+    watermark_ms = START_MS + 449_000 - 10_000
+    assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     site.prove(job_file)
 
 

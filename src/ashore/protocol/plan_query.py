@@ -105,8 +105,17 @@ def plan_start(
         text = f"the checkpoint is at batch {newest}, the log ends with batch {known.batch_id}"
         return Refuse(Refusal.GAP, text)
     # Spark goes on from the last batch whose offsets it has; those before it must be finished.
-    if known.batch_id <= checkpoint.planned <= checkpoint.committed + 1:
+    if checkpoint.planned > checkpoint.committed + 1:
+        text = (
+            f"the checkpoint has planned batch {checkpoint.planned} and finished "
+            f"{checkpoint.committed}: the batches between would be left out"
+        )
+        return Refuse(Refusal.GAP, text)
+    if checkpoint.planned >= known.batch_id:
         return Start()
+    if checkpoint.committed == NO_BATCH:
+        text = f"the checkpoint has finished no batch, the log holds batch {known.batch_id}"
+        return Refuse(Refusal.FORGOTTEN, text)
     return CutAlike(checkpoint.committed + 1, known.batch_id)
 
 

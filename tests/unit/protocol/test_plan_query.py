@@ -126,8 +126,6 @@ KNOWN = QueryState("q", 5, "l5", "l4")
         (KNOWN, ("q", 4, 4), CutAlike(5, 5)),
         (KNOWN, ("q", 4, 3), CutAlike(4, 5)),
         (KNOWN, ("q", 0, 0), CutAlike(1, 5)),
-        (KNOWN, ("q", -1, -1), CutAlike(0, 5)),
-        (KNOWN, ("q", 5, 2), CutAlike(3, 5)),  # Spark would go on from 5 and leave out 3 and 4
     ],
 )
 def test_starts(known: QueryState | None, position: tuple, expected: object):
@@ -143,6 +141,9 @@ def test_starts(known: QueryState | None, position: tuple, expected: object):
         (KNOWN, ("other", 0, -1), Refusal.OTHER_QUERY),
         (KNOWN, ("q", 6, 6), Refusal.GAP),
         (KNOWN, ("q", 7, 5), Refusal.GAP),
+        (KNOWN, ("q", 5, 2), Refusal.GAP),  # Spark would go on from 5 and leave out 3 and 4
+        (KNOWN, ("q", -1, -1), Refusal.FORGOTTEN),
+        (KNOWN, ("q", 0, -1), Refusal.FORGOTTEN),
     ],
 )
 def test_refused_starts(known: QueryState | None, position: tuple, expected: Refusal):

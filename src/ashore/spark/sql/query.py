@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.errors import AshoreError, BatchFailed, StreamReplaced
 from ashore.landing.joins import check_streams, plan_join, require_streams
 from ashore.landing.query_sink import QuerySink, unfit
-from ashore.protocol.plan_query import CutAlike, QueryBatch, Refusal, Refuse, plan_start
+from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.sql.catch_up import read_past, write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
@@ -53,6 +54,7 @@ class SqlQuery:
         self._in_batch = threading.Lock()
         self._is_stopping = threading.Event()
         self._failure: BaseException | None = None
+        self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
 
     @property
@@ -66,25 +68,33 @@ class SqlQuery:
         Raises CheckpointUnfit, QueryRefused, Fenced, LogError, StorageError, SourceError,
         BatchFailed.
         """
-        self._failure = None
-        sink = self.parts.sink
+        sink, parts = self.parts.sink, self.parts
         sink.open()
-        self._hold_against_log()
+        behind = self._hold_against_log()
         self._join()
-        parts = self.parts
         frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
-        writer = (
+        self._past = {}
+        if behind is not None:
+            self._catch_up(frame, behind)
+        interval = f"{self.plan.interval_ms} milliseconds"
+        writer = self._writer(frame)
+        self._start(
+            writer.trigger(availableNow=True)
+            if until_drained
+            else writer.trigger(processingTime=interval)
+        )
+
+    def _writer(self, frame: DataFrame) -> DataStreamWriter:
+        return (
             frame.writeStream.queryName(str(self.name))
             .option("checkpointLocation", self.plan.checkpoint.uri)
             .outputMode("append")
             .foreachBatch(self._run_batch)
         )
-        interval = f"{self.plan.interval_ms} milliseconds"
-        writer = (
-            writer.trigger(availableNow=True)
-            if until_drained
-            else writer.trigger(processingTime=interval)
-        )
+
+    def _start(self, writer: DataStreamWriter) -> None:
+        """Start the query and wait for its end."""
+        self._failure = None
         if self._is_stopping.is_set():
             return
         try:
@@ -99,17 +109,26 @@ class SqlQuery:
 
     # ---- before the start
 
-    def _hold_against_log(self) -> None:
+    def _hold_against_log(self) -> CutAlike | None:
+        """Return the batches that the checkpoint is behind its table. Raises CheckpointUnfit."""
         position = self.plan.checkpoint.read_position()
         decision = plan_start(self.parts.sink.fold.query, position)
         if isinstance(decision, Refuse):
             raise unfit(self.name, decision)
-        if isinstance(decision, CutAlike):
-            text = (
-                f"the checkpoint {self.plan.checkpoint.uri} has finished batch "
-                f"{position.committed}, the table holds batch {decision.last}"
-            )
-            raise unfit(self.name, Refuse(Refusal.FORGOTTEN, text))
+        return decision if isinstance(decision, CutAlike) else None
+
+    def _catch_up(self, frame: DataFrame, behind: CutAlike) -> None:
+        """Run batches again that the table holds, one by one, each cut as it was."""
+        checkpoint, sink = self.plan.checkpoint, self.parts.sink
+        self._say(f"batches {behind.first} to {behind.last} run again, for the state alone")
+        past = read_past(sink.parts.storage, self.name, behind.first - 1)
+        self._past = {number: each.lineage for number, each in past.items()}
+        for number in range(behind.first, behind.last + 1):
+            if checkpoint.read_position().planned < number:
+                write_offsets(checkpoint, self.name, past[number])
+            self._start(self._writer(frame).trigger(once=True))
+            if checkpoint.read_position().committed < number and not self._is_stopping.is_set():
+                raise BatchFailed(f"{self.name}: batch {number} did not run again")
 
     def _join(self) -> None:
         """Take topic partitions up, before Spark looks at them."""
@@ -145,7 +164,7 @@ class SqlQuery:
             ranges=plan_ranges(self.name, sink.fold, before, after),
         )
         streams = self.parts.source.describe_streams(self._topics)
-        order = sink.begin(batch, lambda key: _identity(streams, key))
+        order = sink.begin(batch, lambda key: _identity(streams, key), self._past)
         # Step 2. Write; or compute, for the state alone.
         if order is None:
             frame.mapInArrow(drop_rows, RESULT_DDL).collect()
@@ -207,7 +226,10 @@ class SqlQuery:
 
     def _tell(self, query: StreamingQuery, reported: Reported) -> None:
         for message in report(query, reported):
-            self.parts.sink.parts.progress.trouble(self.name.slice, message)
+            self._say(message)
+
+    def _say(self, message: str) -> None:
+        self.parts.sink.parts.progress.trouble(self.name.slice, message)
 
 
 def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:
