@@ -1,18 +1,21 @@
 """Write docs/reference from the code: what `make docs` runs.
 
-What it is: one page each for the job file, the command line, errors, events and counters.
+What it is: one page each for the job file, the command line, errors, events, counters and Nexmark.
 What it promises: the same text for the same code; `--check` writes nothing and fails when a page
 is not what the code says. An event, a counter or an error that nobody explained stops it.
 What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
 """
 
 import ast
+import importlib.util
 import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from ashore import errors
 from ashore.config import render_reference
@@ -349,7 +352,57 @@ def render_counters() -> str:
     )
 
 
+# --- Nexmark -----------------------------------------------------------------------------------
+
+NEXMARK_HEAD = """\
+[Nexmark](../../examples/nexmark/README.md) asks 23 queries about an auction house. Spark's
+streaming runs some as they are written, some in other words, and refuses the rest. A test runs
+each over real Kafka and compares it with a run over the whole input; another asks Spark for each
+refusal.
+
+- *Table*: its job fills a table ([`nexmark.sql`](../../examples/nexmark/nexmark.sql)).
+- *Updates*: its rows change later, which is for a sink that takes updates by key; tables are
+  appended to ([`updates.sql`](../../examples/nexmark/updates.sql)).
+- *Grows*: its state is never cleaned, as no watermark passes what it is kept by.
+
+The benchmark's own words, where they are others, are in
+[`as_written.sql`](../../examples/nexmark/as_written.sql).
+"""
+
+
+def render_nexmark() -> str:
+    """Return what becomes of each query of Nexmark."""
+    path = ROOT / "examples" / "nexmark" / "queries.py"
+    spec = importlib.util.spec_from_file_location("nexmark_queries", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} cannot be read")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    by_number = defaultdict(list)
+    for query in module.load_queries():
+        by_number[query.number].append(query)
+    rows = [_nexmark_row(module, queries) for _, queries in sorted(by_number.items())]
+    titles = ("Query", "As it is written", "Runs as", "How it is rewritten")
+    return "\n".join(["# Nexmark\n", NEXMARK_HEAD, _table(titles, rows)])
+
+
+def _nexmark_row(module: ModuleType, queries: list[Any]) -> str:
+    """Return one row: a query as it is written, where that is another text, and as it runs."""
+    written = next((each for each in queries if each.file == module.AS_WRITTEN), None)
+    runs = next((each for each in queries if each.file != module.AS_WRITTEN), None)
+    if written is None:
+        verdict = "runs"
+    else:
+        verdict = f"refused: {written.refused}" if written.refused else "runs, and grows"
+    if runs is None:
+        return f"| {queries[0].name}: {queries[0].title} | {verdict} | | |"
+    kind = "table" if runs.file == module.TABLES else "updates"
+    grows = ", grows" if runs.grows else ""
+    return f"| {runs.name}: {runs.title} | {verdict} | {kind}{grows} | {runs.rewritten} |"
+
+
 PAGES = {
+    "nexmark.md": render_nexmark,
     "job-file.md": render_reference,
     "command-line.md": render_command_line,
     "errors.md": render_errors,
