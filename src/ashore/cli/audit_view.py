@@ -95,9 +95,11 @@ def events(report: Report) -> Iterator[Mapping[str, object]]:
 def _line(finding: Finding) -> str:
     problem = finding.problem
     where = f"{problem.place}: " if problem.place else ""
-    seen = datetime.fromtimestamp(finding.first_seen_ms / 1000, UTC).isoformat("T", "seconds")
-    state = "cleared" if finding.cleared_ms is not None else "since"
-    return f"{problem.kind} {where}{problem.text} ({state} {seen})"
+    state, at_ms = "since", finding.first_seen_ms
+    if finding.cleared_ms is not None:
+        state, at_ms = "cleared", finding.cleared_ms
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat("T", "seconds")
+    return f"{problem.kind} {where}{problem.text} ({state} {at})"
 
 
 def _gauge(report: Report) -> str:

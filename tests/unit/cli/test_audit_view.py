@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,13 @@ def test_lines_come_when_something_changes(capsys: pytest.CaptureFixture[str]):
     assert audit_view.show_all(reports(), as_json=False) == 5
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in lines] == ["unaccounted", "lost", "unaccounted"]
+
+
+def test_a_finding_that_is_cleared_says_when(capsys: pytest.CaptureFixture[str]):
+    audit_view.show_all(
+        iter([report(4, cleared=(replace(LOST, cleared_ms=5_000),))]), as_json=False
+    )
+    assert "(cleared 1970-01-01T00:00:05+00:00)" in capsys.readouterr().err
 
 
 def test_json_lines_raise_a_finding_once(capsys: pytest.CaptureFixture[str]):
