@@ -37,6 +37,7 @@ EVENTS = {
     "offsets are still to be read, 0 where the batch took all there was; `hanging`, how many calls "
     "to the lake this process has given up and not heard of since.",
     "trouble": "Something failed and the job goes on; or a slice stopped, and `error` follows.",
+    "validated": "`validate` is done: what the job's queries would be.",
     "relanded": "`recover --reland` is done: rows and lost files that were read again.",
     "error": "The last event of a job that failed: the error as in [errors](errors.md), and the "
     "exit code.",

@@ -23,6 +23,7 @@ from tests.spark.sql_jobs import (
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
 from ashore.errors import BadRecord, CheckpointUnfit, QueryRefused
+from ashore.spark.sql.validate import describe_queries
 
 SLICE = "ods__per_minute"
 
@@ -210,6 +211,25 @@ def test_statements_that_are_none_of_a_job(site: Site) -> None:
         job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"}, job=f"job{number}")
         with pytest.raises(QueryRefused, match=words):
             run(site, job_file)
+
+
+def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
+    """Without a topic, a checkpoint or a row."""
+    sql = PER_MINUTE + "INSERT INTO ods.big SELECT id FROM clicks WHERE id > 4;"
+    job_file = sql_job(site, sql, read_only("nowhere"), PER_MINUTE_TABLE, {"table": "ods.big"})
+    assembly = site.writer(job_file).assembly
+
+    counted, big = describe_queries(assembly.job, assembly.shared, 0.0)
+
+    assert (counted["table"], counted["slice"]) == ("ods.per_minute", SLICE)
+    assert counted["checkpoint"] == f"file://{checkpoint(site, SLICE)}"
+    assert [each["reads"] for each in counted["sources"]] == ["nowhere"]
+    (operator,) = counted["operators"]
+    assert operator["name"] == "aggregate by window 1 minute, country"
+    assert (operator["state_partitions"], operator["is_bounded"]) == (2, True)
+    assert [each["name"] for each in operator["state_columns"]] == ["count(*)", "sum(id)"]
+    assert (big["operators"], big["columns"]) == ([], "`id` bigint")
+    assert list(site.lake.iterdir()) == []
 
 
 def test_a_topic_lands_and_is_read_by_sql_from_a_file(site: Site) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from ashore import __version__
 from ashore.base.units import format_size
-from ashore.cli import demo_view, output, run_view, status_view, verify_view
+from ashore.cli import demo_view, output, run_view, status_view, validate_view, verify_view
 from ashore.cli.audit_command import audit
 from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
@@ -80,6 +80,16 @@ def run(
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
         launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
         raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
+
+
+@app.command()
+def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
+    with told(as_json=as_json, debug=debug):
+        with jobs.open_job(job_file):
+            pass  # what the job file alone can tell is told before a JVM starts
+        launch = JobLaunch("validate", job_file, debug=debug)
+        raise typer.Exit(validate_view.show_validate(launch, as_json=as_json))
 
 
 @app.command()

@@ -22,12 +22,13 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
-from ashore.landing.job import load_job_file
+from ashore.landing.job import lake_of, load_job_file
 from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.spark.assembly import Assembly, assembled
 from ashore.spark.events import EventWriter, watch_parent
 from ashore.spark.job_run import JobRun
-from ashore.spark.session import start_session
+from ashore.spark.session import hadoop_settings, start_session
+from ashore.spark.sql.validate import describe_queries
 
 
 class JobProcess:
@@ -57,6 +58,12 @@ class JobProcess:
             rows = reland(assembly.plan, parts, lost) if lost else 0
             self.events.send("relanded", rows=rows, files=len(lost.files) if lost else 0)
 
+    def validate(self) -> None:
+        """Plan the job's queries and send what they would be. Nothing is read or written."""
+        with self._assembled() as assembly:
+            queries = describe_queries(self.job, assembly.shared, patience_s=0.0)
+            self.events.send("validated", queries=queries)
+
     def stop(self) -> None:
         """Stop in order; the second time as well."""
         self._is_stopped = True
@@ -69,7 +76,9 @@ class JobProcess:
         job = self.job
         self.events.send("starting", job=job.job, lake=str(job.lake))
         clock = self._clock()
-        spark = start_session(job.job, job.spark.master, job.spark.conf, self._jars)
+        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
+        conf = {**hadoop_settings(lake_of(job)), **job.spark.conf} if job.sql else job.spark.conf
+        spark = start_session(job.job, job.spark.master, conf, self._jars)
         try:
             with assembled(job, spark, self.events, clock) as assembly:
                 yield assembly
@@ -92,7 +101,7 @@ class JobProcess:
 def main(arguments: list[str] | None = None) -> int:
     """Run the job process and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m ashore.spark.main")
-    parser.add_argument("command", choices=["run", "reland"])
+    parser.add_argument("command", choices=["run", "reland", "validate"])
     parser.add_argument("job_file")
     parser.add_argument("--available-now", action="store_true")
     parser.add_argument("--jar", action="append", default=[], type=Path)
@@ -104,10 +113,13 @@ def main(arguments: list[str] | None = None) -> int:
         job = load_job_file(options.job_file)
         process = JobProcess(job, options.jar)
         _listen(process)
-        if options.command == "reland":
-            process.reland()
-        else:
-            process.run(until_drained=options.available_now)
+        match options.command:
+            case "reland":
+                process.reland()
+            case "validate":
+                process.validate()
+            case _:
+                process.run(until_drained=options.available_now)
     except AshoreError as error:
         if options.debug:
             traceback.print_exc()

@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid
+from ashore.storage.open import LakeAddress
 
 # 65,536 values suit decoding; the bound in bytes keeps a batch of large values in a binary column.
 OURS = {
@@ -36,6 +37,11 @@ DEFAULTS = {
 }
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
+    """Return what Spark's own client needs to know to reach the lake's HDFS."""
+    return {f"spark.hadoop.{name}": value for name, value in lake.options if "." in name}
 
 
 def start_session(

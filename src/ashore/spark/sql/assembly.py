@@ -65,20 +65,40 @@ def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
 
     Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
     """
+    plans = plan_queries(job, shared, rhythm.grace_s / 2)
+    loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
+    tables = [item.table for item, _ in plans]
+    claim_tables(shared.storage, tables, job.job, shared.clock.now_ms())
+    shared.registrar.ensure([each.query.parts.sink.plan.spec for each in loops])
+    return loops
+
+
+def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Table, QueryPlan]]:
+    """Return the tables that SQL feeds, each with its query.
+
+    Raises QueryRefused, JobFileInvalid, SourceError.
+    """
     if job.sql is None:
         return []
     script = parse_script(shared.spark, read_sql(job))
     fed = {item.table: item for item in job.tables if item.topic is None}
-    inserts = _match(script, fed)
     views = read_views(job, shared.source)
-    plans = [
-        (fed[table], _plan(job, shared, rhythm, (script, insert, views)))
-        for table, insert in inserts.items()
+    return [
+        (
+            fed[table],
+            QueryPlan(
+                script=script,
+                insert=insert,
+                views=views,
+                checkpoint=_checkpoint(job, shared, fed_slice(job.job, fed[table])),
+                interval_ms=job.batch.interval_ms,
+                patience_s=patience_s,
+                settings=state_settings(job.sql.state_partitions, job.spark.conf),
+                first_of=first_offset_of(job),
+            ),
+        )
+        for table, insert in _match(script, fed).items()
     ]
-    loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
-    claim_tables(shared.storage, fed, job.job, shared.clock.now_ms())
-    shared.registrar.ensure([each.query.parts.sink.plan.spec for each in loops])
-    return loops
 
 
 def read_sql(job: Job) -> str:
@@ -140,24 +160,6 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
         topics = (*before.topics, topic) if before is not None else (topic,)
         found[spec.table] = replace(view, topics=topics)
     return tuple(found.values())
-
-
-def _plan(
-    job: Job, shared: Shared, rhythm: Rhythm, sql: tuple[Script, Insert, tuple[View, ...]]
-) -> QueryPlan:
-    script, insert, views = sql
-    item = next(each for each in job.tables if each.table == insert.table)
-    partitions = job.sql.state_partitions if job.sql is not None else 1
-    return QueryPlan(
-        script=script,
-        insert=insert,
-        views=views,
-        checkpoint=_checkpoint(job, shared, fed_slice(job.job, item)),
-        interval_ms=job.batch.interval_ms,
-        patience_s=rhythm.grace_s / 2,
-        settings=state_settings(partitions, job.spark.conf),
-        first_of=first_offset_of(job),
-    )
 
 
 def _checkpoint(job: Job, shared: Shared, name: SliceName) -> Checkpoint:
