@@ -1,5 +1,8 @@
 """Rows of a streaming query are in the table once, whatever call of the sink is struck."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
 import pytest
 from tests.crash import storage_calls
 from tests.crash.harness import (
@@ -16,6 +19,13 @@ from tests.crash.second_writer import WAKING, FrozenStorage
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.errors import CheckpointUnfit, Fenced
+from ashore.landing import committer, query_sink
+from ashore.landing.mover import Moved
+from ashore.protocol import fold as fold_module
+from ashore.protocol.entries import Prepare, Query
+from ashore.protocol.fold import Fold
+from ashore.protocol.plan_query import QueryBatch, ThrowRowsAway
+from ashore.protocol.query import QueryState
 from ashore.testing import StopProcess
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
@@ -63,6 +73,61 @@ def frozen_cases(waking: str) -> list[Case]:
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
     report(find_failures(iter(frozen_cases(waking))))
+
+
+# ---- mutants: each shortcut must be found out
+
+
+def write_replays_again(patch: pytest.MonkeyPatch) -> None:
+    """Take every batch for a new one, as a sink without a log would."""
+    plan = query_sink.plan_query_batch
+
+    def careless(fold: Fold, batch: QueryBatch, past: object = None) -> object:
+        decision = plan(fold, batch)
+        if isinstance(decision, ThrowRowsAway) and fold.query is not None:
+            moved = replace(fold.query, batch_id=batch.batch_id - 1)
+            ranges = {each.key: each.offsets.start for each in batch.ranges}
+            shards = {
+                key: replace(state, next=ranges.get(key, state.next))
+                for key, state in fold.shards.items()
+            }
+            return plan(replace(fold, query=moved, shards=shards), batch)
+        return decision
+
+    patch.setattr(query_sink, "plan_query_batch", careless)
+    patch.setattr(fold_module, "follow", follow_anything)
+    patch.setattr(fold_module, "_check_next", lambda state, _key, _offsets: state)
+
+
+def land_before_prepare(patch: pytest.MonkeyPatch) -> None:
+    """Call the batch done without an entry."""
+    patch.setattr(query_sink.QuerySink, "land", lambda *_arguments: 0)
+
+
+def close_without_moving(patch: pytest.MonkeyPatch) -> None:
+    """Close entries whose files nobody has moved."""
+    patch.setattr(committer, "move_files", lambda *_arguments: Moved(0, 0))
+
+
+def follow_anything(known: QueryState | None, body: Prepare) -> QueryState:
+    query = body.query or Query("", 0, "")
+    before = known.lineage if known else ""
+    return QueryState(query.query_id, query.batch_id, query.lineage, before)
+
+
+@pytest.mark.parametrize("mutate", [write_replays_again, land_before_prepare, close_without_moving])
+def test_a_mutant_of_the_sink_is_found_out(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strike = Strike("stops after", lambda n: [StopProcess(n, when="after")])
+    expected, calls = reference(query_world()), QUERY.number_calls()
+    mutate(monkeypatch)
+
+    def cases() -> Iterator[Case]:
+        for call in calls[0]:
+            yield f"call {call.number}", lambda call=call: QUERY.run_case(strike, 0, call, expected)
+
+    assert next(find_failures(cases()), None) is not None
 
 
 def finished() -> QueryWorld:

@@ -18,15 +18,12 @@ from ashore.config import Job, Table, match_topics, select_sources
 from ashore.config.sql_checks import view_name
 from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid, QueryRefused, check
-from ashore.landing.archive import archive_log
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
 from ashore.landing.fed import fed_slice, fed_spec
-from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.job import first_offset_of, lake_of, table_spec
 from ashore.landing.job_loop import Rhythm
 from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
@@ -197,12 +194,5 @@ def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Table, plan: QueryPlan
         ),
     )
 
-    def keep_house() -> None:
-        """Archive, and delete what killed batches have left behind."""
-        archive_log(storage, name)
-        now_and_ttl = (shared.clock.now_ms(), rhythm.clean_ttl_ms)
-        fold = read_log(storage, name)
-        apply_cleaning(storage, plan_cleaning(storage, name, fold, [spec.table], now_and_ttl))
-
     query = SqlQuery(plan, QueryParts(shared.spark, shared.kafka, shared.source, sink))
-    return QueryLoop(query, rhythm, keep_house)
+    return QueryLoop(query, rhythm)

@@ -9,6 +9,7 @@ What it must not know: when an error is worth another try.
 
 import functools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
@@ -56,19 +57,23 @@ class SqlQuery:
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
+        self._keep_house: Callable[[], None] = lambda: None
+        self._next_idle_s = 0.0
 
     @property
     def batches_landed(self) -> int:
         """How many batches this process has landed."""
         return self._landed
 
-    def run(self, *, until_drained: bool) -> None:
+    def run(self, keep_house: Callable[[], None], *, until_drained: bool) -> None:
         """Run until stopped; or until what was there has been read. Call it again after an error.
 
+        `keep_house` is called about every second, by this thread, while batches run.
         Raises CheckpointUnfit, QueryRefused, Fenced, LogError, StorageError, SourceError,
         BatchFailed.
         """
         sink, parts = self.parts.sink, self.parts
+        self._keep_house = keep_house
         sink.open()
         behind = self._hold_against_log()
         self._join()
@@ -195,6 +200,7 @@ class SqlQuery:
         try:
             while not query.awaitTermination(POLL_S):
                 self._tell(query, reported)
+                self._keep_house()
                 self._idle()
                 if self._is_stopping.is_set():
                     self._let_batch_end()
@@ -217,7 +223,11 @@ class SqlQuery:
             self._in_batch.release()
 
     def _idle(self) -> None:
-        """Between batches: do what is owed, and look whether the log is still ours."""
+        """Between batches, once an interval: do what is owed, and look whether the log is ours."""
+        clock = self.parts.sink.parts.clock
+        if clock.monotonic_s() < self._next_idle_s:
+            return
+        self._next_idle_s = clock.monotonic_s() + self.plan.interval_ms / 1000
         if self._in_batch.acquire(blocking=False):
             try:
                 self.parts.sink.idle()
