@@ -366,6 +366,9 @@ refusal.
   appended to ([`updates.sql`](../../examples/nexmark/updates.sql)).
 - *Grows*: its state is never cleaned, as no watermark passes what it is kept by.
 
+Spark accepts a join like that of q4 and q9, which is bounded by a column without a watermark
+(`b.date_time <= a.expires`), and loses rows of it; Ashore refuses it.
+
 The benchmark's own words, where they are others, are in
 [`as_written.sql`](../../examples/nexmark/as_written.sql).
 """

@@ -17,7 +17,9 @@ from tests.spark.site import Site
 from tests.spark.streams import topic_view
 
 from ashore.errors import QueryRefused
+from ashore.landing.job import load_job_file
 from ashore.spark.internals import check_streaming, describe_operators, explain_refusal
+from ashore.spark.sql.script import parse_script
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 EVENTS, STEP_MS = 2_000, 100  # three minutes of the auction house
@@ -93,10 +95,14 @@ def test_all_queries_are_there_once_as_they_are_and_once_rewritten() -> None:
     assert [each.name for each in written if not each.refused] == ["q7"]  # it runs, and grows
 
 
-def test_the_job_feeds_a_table_for_each_query_of_its_file() -> None:
-    fed = [item["table"] for item in JOB["tables"] if "topic" not in item]
-    named = [f"nexmark.{each.name}" for each in QUERIES if each.file == queries.TABLES]
-    assert fed == named
+def test_the_job_feeds_a_table_for_each_query_of_its_file(spark: SparkSession) -> None:
+    job = load_job_file(FOLDER / "nexmark.yaml")
+    fed = [item.table for item in job.tables if item.topic is None]
+    assert fed == [f"nexmark.{each.name}" for each in QUERIES if each.file == queries.TABLES]
+    script = parse_script(spark, (FOLDER / queries.TABLES).read_text("utf-8"))
+    assert fed == [each.table for each in script.inserts]
+    assert job.sql is not None
+    assert job.sql.file == queries.TABLES
 
 
 # --- events --------------------------------------------------------------------------------------

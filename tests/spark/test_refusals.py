@@ -1,5 +1,6 @@
 """Each refusal of Spark's streaming: its real error in our words, and that the advice runs."""
 
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from tests.spark.streams import make_views
 from ashore.errors import QueryRefused
 from ashore.spark.internals import check_streaming, explain_refusal
 from ashore.spark.internals.refusals import RULES, Refusal
+from ashore.spark.session import LOUD
 
 BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
 MINUTES = "(SELECT country, window(ts, '1 minute') AS w, count(*) AS n FROM clicks GROUP BY 1, 2)"
@@ -278,6 +280,15 @@ def test_the_start_of_a_query_refuses_the_same(views: SparkSession, tmp_path: Pa
     with pytest.raises(PySparkException) as caught:
         writer.option("checkpointLocation", str(tmp_path)).start()
     assert "cannot be sorted" in explain_refusal(caught.value).sentence
+
+
+def test_no_stack_trace_is_written_beside_the_sentence(
+    views: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    over = next(case for case in CASES if "OVER" in case.query)
+    refusal(views, over.query, over.mode)
+    assert "org.apache.spark" not in capfd.readouterr().err
+    assert not any(logging.getLogger(name).isEnabledFor(logging.ERROR) for name in LOUD)
 
 
 # --- what Spark lets through ---------------------------------------------------------------------

@@ -5,6 +5,7 @@ in the job file under `spark.conf`.
 What it must not know: batches.
 """
 
+import logging
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid
@@ -44,6 +46,10 @@ def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
     return {f"spark.hadoop.{name}": value for name, value in lake.options if "." in name}
 
 
+# PySpark writes each refusal of SQL to stderr as JSON with a stack trace; ours is a sentence.
+LOUD = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
 def start_session(
     name: str, master: str, conf: Mapping[str, str], jars: Sequence[Path]
 ) -> SparkSession:
@@ -66,6 +72,8 @@ def start_session(
     settings = {**DEFAULTS, **local, **conf, **OURS, "spark.jars": ",".join(all_jars)}
     for key, value in settings.items():
         builder = builder.config(key, value)
+    for logger in LOUD:
+        PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     on_interrupt = signal.getsignal(signal.SIGINT)
     session = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
