@@ -4,6 +4,7 @@ The larger settings are in tests/crash/test_model_settings.py.
 """
 
 import pytest
+from model import streaming_query
 from model.landing_log import LATE_CLEAN, MUTATIONS, explore
 
 FAST = {
@@ -30,4 +31,17 @@ def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     _, wrong, trace = explore(dict(MUTATIONS)[mutation], mutation)
     assert wrong is not None
     assert wrong.startswith(f"{invariant}: ")
+    assert trace
+
+
+def test_the_protocol_of_queries_holds():
+    states, wrong, trace = streaming_query.explore()
+    assert wrong is None, trace
+    assert states == 88_021  # fewer: something is no longer explored
+
+
+@pytest.mark.parametrize("mutation", streaming_query.MUTATIONS)
+def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
+    _, wrong, trace = streaming_query.explore(mutation)
+    assert wrong is not None
     assert trace

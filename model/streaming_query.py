@@ -1,0 +1,239 @@
+"""A model of a streaming query between its checkpoint and the landing log.
+
+What it promises: every interleaving within its bounds is visited; each mutation of the protocol has
+a counterexample, and none is shorter.
+What it must not know: files, tasks, Spark.
+
+Two processes run one query over one checkpoint, crash, stand still and wake at any step, while
+somebody may bring an older copy of the checkpoint back, or an empty one. What appends to the log
+and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails for a
+process that does not know the log's end.
+
+    python model/streaming_query.py           the protocol, then every mutation
+"""
+
+# A model is read beside its README; it prints what it finds, and its steps are one function.
+# ruff: noqa: C901, D101, D103, INP001, PLR0912, PLR0915, RUF005, RUF007, T201, UP045
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, Optional
+
+RECORDS = 3
+BATCHES_MAX = 3
+LIVES = 2
+
+Range = tuple[int, int]
+Lineage = tuple[Range, ...]  # the ranges of all batches up to one: what a hash chain stands for
+
+
+class Checkpoint(NamedTuple):
+    query: int
+    ends: tuple[int, ...] = ()  # where the planned batches end
+    done: int = 0  # how many of them are done
+    states: tuple[tuple[int, ...], ...] = ()  # after each batch: the records that went into it
+
+
+class Entry(NamedTuple):
+    kind: str  # open | prepare
+    epoch: int
+    query: int = 0
+    batch: int = -1
+    lineage: Lineage = ()
+    rows: Range = (0, 0)
+
+
+class Process(NamedTuple):
+    name: str
+    step: str = "off"
+    lives: int = LIVES
+    epoch: int = 0
+    known: int = 0  # entries of the log that it knows
+    batch: int = -1
+    query: int = 0
+    writes: bool = False
+
+
+class State(NamedTuple):
+    checkpoint: Checkpoint
+    copies: tuple[Checkpoint, ...]  # what may be brought back
+    log: tuple[Entry, ...]
+    processes: tuple[Process, ...]
+
+
+def start() -> State:
+    empty = Checkpoint(query=1)
+    return State(empty, (empty, Checkpoint(query=2)), (), (Process("W0"), Process("W1")))
+
+
+def prepares(log: tuple[Entry, ...]) -> list[Entry]:
+    return [entry for entry in log if entry.kind == "prepare"]
+
+
+def lineage_of(checkpoint: Checkpoint, batch: int) -> Lineage:
+    ends = (0, *checkpoint.ends[: batch + 1])
+    return tuple(zip(ends, ends[1:], strict=False))
+
+
+def decide(state: State, known: int, batch: int, mutation: str) -> Optional[bool]:
+    """Whether the rows of a planned batch are written; None: it is refused."""
+    landed, lineage = prepares(state.log[:known]), lineage_of(state.checkpoint, batch)
+    if mutation == "write every batch":
+        return True
+    if any(entry.query != state.checkpoint.query for entry in landed):
+        return True if mutation == "take any query" else None
+    if mutation == "go by the number alone":
+        return batch == len(landed) if batch <= len(landed) else None
+    if batch < len(landed):
+        return False if landed[batch].lineage == lineage else None
+    follows = batch == len(landed) and lineage[:-1] == (landed[-1].lineage if landed else ())
+    return True if follows else None
+
+
+def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
+    for index, process in enumerate(state.processes):
+
+        def with_process(changed: Process, index: int = index, **others: object) -> State:
+            processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
+            return state._replace(processes=processes, **others)
+
+        if process.step not in {"off", "dead"} and process.lives > 1:
+            crashed = Process(process.name, "off", process.lives - 1)
+            yield f"{process.name} crashes", with_process(crashed)
+        for told, changed, others in steps(state, process, mutation):
+            yield f"{process.name} {told}", with_process(changed, **others)
+    if state.copies and all(each.step == "off" for each in state.processes):
+        for copy in state.copies:
+            yield f"a copy is brought back: {copy}", state._replace(checkpoint=copy, copies=())
+
+
+def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, Process, dict]]:
+    checkpoint, log = state.checkpoint, state.log
+    batch = process.batch
+    match process.step:
+        case "off" if process.lives:
+            epoch = max((entry.epoch for entry in log), default=0) + 1
+            opened = process._replace(step="plan", epoch=epoch, known=len(log) + 1)
+            yield "opens", opened, {"log": (*log, Entry("open", epoch))}
+        case "plan":
+            if len(checkpoint.ends) > checkpoint.done:
+                yield "runs the planned batch", at(process, "decide", checkpoint.done), {}
+            elif len(checkpoint.ends) < BATCHES_MAX:
+                last = checkpoint.ends[-1] if checkpoint.ends else 0
+                for end in range(last + 1, RECORDS + 1):
+                    planned = checkpoint._replace(ends=(*checkpoint.ends, end))
+                    chosen = at(process, "decide", checkpoint.done)
+                    yield f"plans up to {end}", chosen, {"checkpoint": planned}
+        case "decide":
+            writes = decide(state, process.known, batch, mutation)
+            if writes is None or batch >= len(checkpoint.ends):
+                yield "refuses", process._replace(step="dead"), {}
+            else:
+                skips = mutation == "skip replays" and not writes
+                step = "done" if skips else "run"
+                chosen = process._replace(step=step, writes=writes, query=checkpoint.query)
+                yield "decides", chosen, {}
+        case "run" if batch < len(checkpoint.ends) and batch <= len(checkpoint.states):
+            begun = checkpoint.states[batch - 1] if batch else ()
+            first = checkpoint.ends[batch - 1] if batch else 0
+            seen = (*begun, *range(first, checkpoint.ends[batch]))
+            kept = checkpoint.states[batch + 1 :]
+            ran = checkpoint._replace(states=(*checkpoint.states[:batch], seen, *kept))
+            early = mutation == "tell Spark first"
+            step = "done" if early or not process.writes else "prepare"
+            yield "computes", process._replace(step=step), {"checkpoint": ran}
+        case "run":
+            yield "finds no state", process._replace(step="dead"), {}
+        case "prepare" if process.known == len(log) and batch < len(checkpoint.ends):
+            lineage = lineage_of(checkpoint, batch)
+            entry = Entry("prepare", process.epoch, process.query, batch, lineage, lineage[-1])
+            step = "plan" if mutation == "tell Spark first" else "done"
+            landed = process._replace(step=step, known=len(log) + 1)
+            yield "prepares", landed, {"log": (*log, entry)}
+        case "prepare":
+            yield "is fenced", process._replace(step="dead"), {}
+        case "done" if checkpoint.done == batch:
+            finished = checkpoint._replace(done=batch + 1)
+            waits = mutation == "tell Spark first" and process.writes
+            step = "prepare" if waits else "plan"
+            told = {"checkpoint": finished}
+            if state.copies and len(state.copies) < 3:
+                told["copies"] = (*state.copies, finished)
+            yield "tells Spark", process._replace(step=step), told
+        case "done":
+            yield "finds it done", process._replace(step="plan"), {}
+
+
+def at(process: Process, step: str, batch: int) -> Process:
+    return process._replace(step=step, batch=batch)
+
+
+def wrong_with(state: State) -> Optional[str]:
+    """What is broken: rows twice, a hole, or a state that is not that of the rows."""
+    rows = [record for entry in prepares(state.log) for record in range(*entry.rows)]
+    if len(set(rows)) < len(rows):
+        return f"rows twice: {rows}"
+    if rows != list(range(len(rows))):
+        return f"rows are missing: {rows}"
+    checkpoint = state.checkpoint
+    for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
+        if seen != tuple(range(checkpoint.ends[batch])):
+            return f"the state after batch {batch} has seen {seen}"
+    if checkpoint.done > len(checkpoint.states):
+        return f"batch {checkpoint.done - 1} is done and has no state"
+    is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
+    landed = prepares(state.log)
+    owns = not landed or landed[0].query == checkpoint.query
+    if is_idle and owns and checkpoint.done > len(landed):
+        return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
+    return None
+
+
+def explore(mutation: str = "") -> tuple[int, Optional[str], list[str]]:
+    """Visit every state; return how many, what is wrong in the first bad one, and the way to it."""
+    first = start()
+    came: dict[State, Optional[tuple[State, str]]] = {first: None}
+    waiting = deque([first])
+    while waiting:
+        state = waiting.popleft()
+        wrong = wrong_with(state)
+        if wrong:
+            return len(came), wrong, trace(came, state)
+        for told, after in moves(state, mutation):
+            if after not in came:
+                came[after] = (state, told)
+                waiting.append(after)
+    return len(came), None, []
+
+
+def trace(came: dict[State, Optional[tuple[State, str]]], state: State) -> list[str]:
+    told: list[str] = []
+    while (before := came[state]) is not None:
+        state, step = before
+        told.append(step)
+    return told[::-1]
+
+
+MUTATIONS = (
+    "write every batch",
+    "skip replays",
+    "tell Spark first",
+    "take any query",
+    "go by the number alone",
+)
+
+
+def main() -> int:
+    failed = False
+    for mutation in ("", *MUTATIONS):
+        states, wrong, told = explore(mutation)
+        print(f"{mutation or 'the protocol'}: {states} states: {wrong or 'holds'}")
+        for step in told:
+            print(f"    {step}")
+        failed |= bool(wrong) == (not mutation)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
