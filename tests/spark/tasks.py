@@ -57,21 +57,24 @@ def land_where_calls_hang(
     order: BatchOrder, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Land, on the first attempt in a worker in which too many calls hang."""
-    _hang_on_first_attempt(order.lake)
+    _hang_on_first_attempt(order.lake, "batch")
     yield from land(order, batches)
 
 
-def probe_where_calls_hang(lake: LakeAddress, path: str, content: bytes) -> str:
+def probe_where_calls_hang(
+    lake: LakeAddress, path: str, content: bytes, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Write the probe, on the first attempt in a worker in which too many calls hang."""
-    _hang_on_first_attempt(lake)
-    return write_probe(lake, path, content)
+    _hang_on_first_attempt(lake, "probe")
+    yield from write_probe(lake, path, content, batches)
 
 
-def _hang_on_first_attempt(lake: LakeAddress) -> None:
+def _hang_on_first_attempt(lake: LakeAddress, what: str) -> None:
     """Note this worker's process in the lake; on the first attempt, have many calls hang in it."""
     context = TaskContext.get()
     attempt = context.attemptNumber() if context else 0
-    Path(lake.uri.removeprefix("file://"), f"_worker-{attempt}-{os.getpid()}").touch()
+    note = f"_worker-{what}-{attempt}-{os.getpid()}-{os.getppid()}"
+    Path(lake.uri.removeprefix("file://"), note).touch()
     storage = DeadlineStorage(_Silent(), 0.001)
     for _ in range(HANGING_MAX if attempt == 0 else 0):
         with suppress(AnswerUnknown):

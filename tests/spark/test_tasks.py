@@ -77,8 +77,9 @@ def test_a_batch_that_failed_is_planned_again(site: Site, monkeypatch: pytest.Mo
     site.prove(job_file)
 
 
-def workers_of_attempt(site: Site, attempt: int) -> set[int]:
-    return {int(note.name.split("-")[2]) for note in site.lake.glob(f"_worker-{attempt}-*")}
+def workers_of_attempt(site: Site, what: str, attempt: int) -> set[int]:
+    """Return processes. A note says what was done, in which attempt, by whom, whose child."""
+    return {int(note.name.split("-")[3]) for note in site.lake.glob(f"_worker-{what}-{attempt}-*")}
 
 
 def is_running(pid: int) -> bool:
@@ -104,11 +105,13 @@ def test_a_worker_in_which_too_many_calls_hang_is_replaced(
 
     site.writer(job_file).drain()  # a probe and a batch, each tried again
 
-    hanging, fresh = workers_of_attempt(site, 0), workers_of_attempt(site, 1)
-    assert len(hanging) == 2
-    assert fresh
-    assert not fresh & hanging
-    wait_until_gone(hanging)
+    for what in ("probe", "batch"):
+        hanging, fresh = (workers_of_attempt(site, what, attempt) for attempt in (0, 1))
+        assert len(hanging) == len(fresh) == 1
+        assert not fresh & hanging
+        wait_until_gone(hanging)
+    parents = {note.name.split("-")[4] for note in site.lake.glob("_worker-*")}
+    assert len(parents) == 1, "the probe's worker is of the kind that the first batch needs"
     assert site.landed_ids() == site.committed_ids(topic)
     site.prove(job_file)
 

@@ -18,7 +18,7 @@ from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.reader import read_in_spark
-from ashore.spark.task import RESULT_DDL, land, read_row, read_shares, write_probe
+from ashore.spark.task import PROBE_DDL, RESULT_DDL, land, read_row, read_shares, write_probe
 from ashore.storage.open import LakeAddress
 
 
@@ -68,18 +68,14 @@ class SparkRunner:
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""
         self._join_group("probe")
-        lake = self._lake
+        write = functools.partial(write_probe, self._lake, path, content)
         try:
-            answers = (
-                self._spark.sparkContext.parallelize([path], 1)
-                .map(lambda each: write_probe(lake, each, content))
-                .collect()
-            )
+            (answer,) = self._spark.range(0, 1, 1, 1).mapInArrow(write, PROBE_DDL).collect()
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
-        if answers[0]:
+        if answer.message:
             raise StorageError(
-                f"an executor cannot write to the lake: {answers[0]}",
+                f"an executor cannot write to the lake: {answer.message}",
                 hint="check the lake's address and the rights of the executors' user",
             )
 

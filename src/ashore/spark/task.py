@@ -29,6 +29,7 @@ from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
+PROBE_DDL = "message STRING"
 _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
 
 
@@ -94,11 +95,20 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
     raise error if isinstance(error, AshoreError) else InvariantBroken(repr(error))
 
 
-def write_probe(lake: LakeAddress, path: str, content: bytes) -> str:
-    """Write one file as tasks do; return an empty string, or what went wrong.
+def write_probe(
+    lake: LakeAddress, path: str, content: bytes, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write one file as tasks do; yield an empty string, or what went wrong.
 
+    Runs as `land` does, so that the worker that it starts is there for the first batch.
     Raises CallsHang: PySpark replaces a worker whose task raises, and keeps any other.
     """
+    for _batch in batches:
+        pass
+    yield pa.record_batch([pa.array([_try_to_write(lake, path, content)])], ["message"])
+
+
+def _try_to_write(lake: LakeAddress, path: str, content: bytes) -> str:
     try:
         writer = lake.open().open_write(path)
         writer.write(content)
