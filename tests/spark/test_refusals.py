@@ -66,14 +66,14 @@ CASES = [
         "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY ts DESC) AS place "
         "FROM clicks) WHERE place = 1",
         "`ROW_NUMBER() OVER (...)` looks at the order of all rows",
-        "SELECT id, max_by(struct(country, amount), ts) FROM clicks GROUP BY id",
-        instead_mode="update",
+        "SELECT id, max_by(struct(country, amount), ts) FROM clicks "
+        "GROUP BY id, window(ts, '1 hour')",
     ),
     Case(
         "SELECT id, sum(amount) OVER (PARTITION BY id ORDER BY ts) FROM clicks",
         "`SUM() OVER (...)`",
-        "SELECT id, max_by(struct(ts, amount), amount, 10) FROM clicks GROUP BY id",
-        instead_mode="update",
+        "SELECT id, max_by(struct(ts, amount), amount, 10) FROM clicks "
+        "GROUP BY id, window(ts, '1 hour')",
     ),
     Case(
         "SELECT * FROM clicks ORDER BY ts",

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 
-WATERMARK_CLAUSE = "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
+WATERMARK = (
+    "give the source a watermark: `event_time` in its item of `tables`, or "
+    "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
+)
 BOUNDED_JOIN = (
     "give both sides a watermark and bound the join in time, as in "
     "`ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
@@ -50,8 +53,7 @@ RULES = (
         "aggregations without watermark",
         "rows of an aggregate are appended once they are final, and nothing says when: it is not "
         "grouped by event time that has a watermark",
-        f"give the source a watermark ({WATERMARK_CLAUSE}) and group by that column or by "
-        "`window(ts, '1 minute')`; or insert into a keyed topic, which takes updates",
+        f"group by `window(ts, '1 minute')`, and {WATERMARK}",
     ),
     Rule(
         MODE,
@@ -71,8 +73,8 @@ RULES = (
         r"not supported in (\w+)\(",
         "`{0}() OVER (...)` looks at the order of all rows of a partition, and a stream never has "
         "all of them",
-        "for the newest or the largest row of a key: `max_by(struct(...), ts)` with `GROUP BY`; "
-        "for the first one: deduplicate; for the best n: `max_by(..., price, n)`",
+        "for the newest or the largest row of a key: `max_by(struct(...), ts)` with "
+        "`GROUP BY id, window(ts, '1 hour')`; for the best n: `max_by(struct(...), price, n)`",
     ),
     Rule(
         CHECK,
@@ -153,7 +155,7 @@ RULES = (
         CHECK,
         "^dropDuplicatesWithinWatermark",
         "deduplication within the watermark needs one",
-        f"give the source a watermark: {WATERMARK_CLAUSE}",
+        WATERMARK,
     ),
     Rule(
         CHECK,
