@@ -170,6 +170,9 @@ GOLDEN = {
     "SELECT c.id FROM clicks c JOIN views v ON c.id = v.id AND c.country = lower(v.page)": [
         "join on clicks.id = views.id and clicks.country = lower(views.page)"
     ],
+    "SELECT c.id FROM clicks c JOIN views v ON c.ts + INTERVAL 90 SECONDS = v.seen": [
+        "join on clicks.ts + interval 1 minute 30 seconds = views.seen"
+    ],
     "SELECT a.id FROM clicks a JOIN clicks b ON a.id = b.id": ["join on clicks.id = clicks.id"],
     "SELECT c.id FROM clicks c JOIN views v ON c.id = v.id JOIN other o ON v.id = o.id": [
         "join on views.id = other.id",

@@ -11,9 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.spark.internals.trees import Node
-from ashore.spark.internals.windows import describe_constant_window, describe_window
+from ashore.spark.internals.windows import (
+    describe_constant_window,
+    describe_duration,
+    describe_window,
+)
 
 TEXT_LENGTH_MAX = 60
+DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 
 # They change how a value is held, not what it means.
 TRANSPARENT = {
@@ -205,12 +210,14 @@ def _expressions(field: object) -> Iterator[Node]:
 
 
 def _literal(node: Node) -> str:
-    value = node.fields.get("value")
+    value, kind = node.fields.get("value"), node.fields.get("dataType")
     if value is None:
         return "null"
     if window := describe_constant_window(node):
         return window
-    return f"'{value}'" if node.fields.get("dataType") == "string" else str(value)
+    if str(kind).startswith(DAY_TIME) and str(value).isdigit():
+        return f"interval {describe_duration(int(str(value)))}"
+    return f"'{value}'" if kind == "string" else str(value)
 
 
 def _field_name(node: Node) -> str:

@@ -76,8 +76,8 @@ def _number(node: Node) -> int | None:
 
 
 def describe_duration(length_us: int) -> str:
-    """Return `1 minute`, `1 hour 30 minutes`."""
-    return " ".join(_parts(length_us))
+    """Return `1 minute`, `1 hour 30 minutes`, `0 seconds`."""
+    return " ".join(_parts(length_us)) or "0 seconds"
 
 
 def _parts(rest_us: int) -> Iterable[str]:
