@@ -20,6 +20,7 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
+from ashore.control.audit import Auditor, Pace
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
 from ashore.errors import BadRecord, CheckpointUnfit, QueryRefused
@@ -213,6 +214,43 @@ def test_statements_that_are_none_of_a_job(site: Site) -> None:
             run(site, job_file)
 
 
+def test_a_stream_is_joined_with_a_file_and_its_sessions_are_counted(site: Site) -> None:
+    topic = site.topic(1)
+    names = site.directory / "names.json"
+    names.write_text('{"code": "DE", "name": "Germany"}\n{"code": "FR", "name": "France"}\n')
+    sql = f"""
+        CREATE TEMPORARY VIEW names USING json OPTIONS (path '{names}');
+        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
+        INSERT INTO ods.sessions SELECT session_window.start AS began, country, count(*) AS clicks
+            FROM clicks GROUP BY session_window(event_time, '5 seconds'), country;
+    """
+    fed = [{"table": "ods.named"}, {"table": "ods.sessions"}]
+    job_file = sql_job(site, sql, read_only(topic), *fed)
+    site.produce(topic, encode([*clicks(0, 3), *clicks(20, 2), *clicks(100, 1)]))
+
+    run(site, job_file)
+
+    named = {row.id: row.name for row in site.read("ods.named").collect()}
+    assert named == {0: None, 1: "Germany", 2: "Germany", 20: "Germany", 21: None, 100: "Germany"}
+    rows = site.read("ods.sessions").selectExpr("unix_millis(began)", "country", "clicks").collect()
+    assert sorted(((row[0] - START_MS) // 1000, row[1], row[2]) for row in rows) == [
+        *((0, "CN", 1), (1, "DE", 2), (20, "DE", 1), (21, "CN", 1))
+    ]
+    site.prove(job_file)
+
+
+def test_sql_that_does_not_fit_the_state_is_refused(site: Site) -> None:
+    topic = site.topic(1)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
+    site.produce(topic, encode(clicks(0, 200)))
+    run(site, job_file)
+    more = PER_MINUTE.replace("sum(id) AS ids", "sum(id) AS ids, max(id) AS most")
+    job_file = sql_job(site, more, read_only(topic), PER_MINUTE_TABLE)
+    site.produce(topic, encode(clicks(200, 100)))
+    with pytest.raises(QueryRefused, match="state in the checkpoint is that of other SQL"):
+        run(site, job_file)
+
+
 def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     """Without a topic, a checkpoint or a row."""
     sql = PER_MINUTE + "INSERT INTO ods.big SELECT id FROM clicks WHERE id > 4;"
@@ -247,5 +285,11 @@ def test_a_topic_lands_and_is_read_by_sql_from_a_file(site: Site) -> None:
     assert site.read("ods.clicks").count() == 10
     assert site.read("ods.clicks__dead").count() == 1
     assert sorted(row.id for row in site.read("ods.big").collect()) == [5, 6, 7, 8, 9]
+    with open_job(job_file) as opened:
+        auditor = Auditor(opened, Pace(1.0))
+        for _ in range(3):
+            audited = auditor.tick()
+            assert audited.findings == ()
+        assert (audited.gauge.lag, audited.gauge.unaccounted) == (0, 0)
     verdict = site.prove(job_file)
     assert {table.table: table.tally.landed for table in verdict.tables}["ods.big"] == 5

@@ -16,6 +16,7 @@ from pathlib import Path
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.control.slices import find_slices
 from ashore.errors import JobFileInvalid, SourceError
 from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
@@ -104,13 +105,19 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
 
 
 def plan_recover(opened: OpenJob) -> tuple[CommitStep, ...]:
-    """Return what `recover_dead` would do."""
-    return plan_help(opened.storage, opened.name)
+    """Return what `recover_dead` would do: for the slice of the topics, and for each query's."""
+    slices = find_slices(opened.storage, opened.job.job)
+    return tuple(step for name in slices for step in plan_help(opened.storage, name))
 
 
 def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
     """Finish a dead job's moves. Appends nothing."""
-    return help_dead(opened.storage, opened.name, opened.clock, steps)
+    wanted, moved = set(steps), Moved(0, 0)
+    for name in find_slices(opened.storage, opened.job.job):
+        own = [step for step in plan_help(opened.storage, name) if step in wanted]
+        done = help_dead(opened.storage, name, opened.clock, own)
+        moved = Moved(moved.moved + done.moved, moved.already_moved + done.already_moved)
+    return moved
 
 
 def watch_quiet(opened: OpenJob) -> None:

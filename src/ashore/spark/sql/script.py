@@ -63,6 +63,8 @@ def _take(statement: JavaObject, views: list[str], inserts: list[Insert]) -> Non
     match plan.getClass().getSimpleName():
         case "CreateViewCommand" if "temporary" in text.lower().split("view")[0]:
             views.append(text)
+        case "CreateTempViewUsing":  # a file or a table elsewhere: CREATE TEMPORARY VIEW ... USING
+            views.append(text)
         case "CreateViewCommand":
             raise QueryRefused(f"not a temporary view: {_short(text)}", hint=_ONLY)
         case "InsertIntoStatement":

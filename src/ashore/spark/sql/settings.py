@@ -10,19 +10,31 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from ashore.errors import JobFileInvalid
+
 _STREAMING = "spark.sql.streaming."
+FORMAT = f"{_STREAMING}stateStore.checkpointFormatVersion"
 STATE = {
     f"{_STREAMING}stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STREAMING}stateStore.checkpointFormatVersion": "1",
+    FORMAT: "1",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def state_settings(partitions: int, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a job's queries. What the job file sets itself stays."""
+    """Return the settings of a job's queries. What the job file sets itself stays.
+
+    Raises JobFileInvalid where it sets what Spark does not keep in a checkpoint.
+    """
+    if given.get(FORMAT, STATE[FORMAT]) != STATE[FORMAT]:
+        raise JobFileInvalid(
+            f"spark.conf sets {FORMAT}, which Ashore sets itself: with another one Spark could "
+            "not read a checkpoint that was begun",
+            hint="remove it from the job file",
+        )
     settings = {**STATE, PARTITIONS: str(partitions)}
     return {name: given.get(name, value) for name, value in settings.items()}
 

@@ -1,0 +1,46 @@
+"""`recover` helps every slice of a dead job: that of its topics, and those of its queries."""
+
+from tests.crash.harness import checksum_of
+from tests.unit.config.test_sql import SQL_JOB
+from tests.unit.config.texts import job
+
+from ashore.control.jobs import OpenJob, plan_recover, recover_dead
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Prepare, Query
+from ashore.protocol.files import BatchPlace, DataFile, Role, Target
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_commit import MoveFile
+from ashore.storage import MemoryStorage
+from ashore.testing import FakeClock, RecordedSource
+
+NAME = SliceName("clicks", "ods__big")
+CONTENT = b'{"id":1}\n'
+
+
+def prepare(storage: MemoryStorage, clock: FakeClock) -> str:
+    """Write a batch of the query up to its commit point; return its file's final path."""
+    log = LandingLog(LogContext(storage, clock, lambda: "0" * 16), NAME)
+    epoch = log.open().epoch
+    target = Target("ods.big", Role.MAIN, "", (), "id BIGINT", "jsonl")
+    file = DataFile(0, 0, "1" * 16, 1, len(CONTENT), checksum_of(CONTENT), (), None, None)
+    place = BatchPlace(NAME, epoch, 0).place(file, target)
+    writer = storage.open_write(place.pending)
+    writer.write(CONTENT)
+    writer.close()
+    log.append(Prepare(0, 0, (), (), (target,), (file,), (), Query("q", 0, "lineage")), None)
+    return place.final
+
+
+def test_what_a_killed_query_had_prepared_is_moved() -> None:
+    clock = FakeClock()
+    storage = MemoryStorage(clock)
+    final = prepare(storage, clock)
+    opened = OpenJob(job(SQL_JOB), storage, RecordedSource(clock=clock), clock)
+
+    steps = plan_recover(opened)
+    assert [step.place.final for step in steps if isinstance(step, MoveFile)] == [final]
+    assert recover_dead(opened, steps).moved == 1
+    assert storage.read(final) == CONTENT
+    assert recover_dead(opened, steps).already_moved == 1
+    assert read_log(storage, NAME).unclosed is not None  # the next writer closes it
