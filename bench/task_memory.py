@@ -24,11 +24,10 @@ from bench.table import Row
 from bench.tasks import make_order, ranges_of
 
 TIMES = 16
-COUNTS = {"small": 262_144, "large": 32_768}  # about 32 MB of values
-ROUNDS = 2
+COUNTS = {"small": 524_288, "large": 65_536}  # 64 MB of values: a task's buffers are full
+ROUNDS = 3
 AT_MOST = 1.2
-# As start_session sets it for executors.
-ENVIRONMENT = {"MIMALLOC_PURGE_DELAY": "1000"}
+EXECUTOR_ENV = "spark.executorEnv."
 
 
 def fill(servers: str, shape_name: str, count: int) -> None:
@@ -43,6 +42,14 @@ def fill(servers: str, shape_name: str, count: int) -> None:
             held = []
     sender.send(shape_name, 0, held)
     sender.finish()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of an executor's Python worker."""
+    from ashore.spark.session import DEFAULTS  # noqa: PLC0415 - not in a task
+
+    ours = {name: value for name, value in DEFAULTS.items() if name.startswith(EXECUTOR_ENV)}
+    return {**os.environ, **{name.removeprefix(EXECUTOR_ENV): ours[name] for name in ours}}
 
 
 def ddl_of(shape_name: str) -> str:
@@ -79,7 +86,7 @@ def measure(servers: str, topic: str, count: int, folder: Path) -> int:
                 lake,
             ],
             stdout=subprocess.PIPE,
-            env={**os.environ, **ENVIRONMENT},
+            env=environment(),
             check=True,
         )
     found: dict[str, int] = json.loads(said.stdout)

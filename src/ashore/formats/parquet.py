@@ -81,10 +81,7 @@ class ParquetEncoder:
     def _write_group(self) -> None:
         if not self._held:
             return
-        # Many small pieces are slow to encode, one large one is not. The pieces go before encoding.
-        table = pa.concat_tables(self._held)
-        self._held.clear()
-        table = table.combine_chunks()
+        table = _combine(self._held)
         groups = max(1, self._held_bytes // GROUP_BYTES)
         if table.num_rows:
             writer = self._opened(table)
@@ -105,6 +102,21 @@ class ParquetEncoder:
                 store_schema=False,
             )
         return self._writer
+
+
+def _combine(pieces: list[pa.Table]) -> pa.Table:
+    """Return one table in one piece: many small ones are slow to encode. Empties `pieces`.
+
+    A column at a time, so that only one of them is in memory twice.
+    """
+    whole = pa.concat_tables(pieces)
+    pieces.clear()
+    schema, columns = whole.schema, whole.columns
+    del whole
+    for index, column in enumerate(columns):
+        columns[index] = column.combine_chunks()
+        del column
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def choose_dictionary_columns(table: pa.Table) -> list[str]:

@@ -42,9 +42,10 @@ class KafkaAddress:
             held.append(batch)
             records += batch.num_rows
             size_bytes += batch.column("value").nbytes + batch.column("key").nbytes
+            del batch
             if records >= BATCH_RECORDS or size_bytes >= BATCH_BYTES:
                 yield _join(held)
-                held, records, size_bytes = [], 0, 0
+                records = size_bytes = 0
         if held:
             yield _join(held)
 
@@ -55,8 +56,9 @@ def _is_constant(column: pa.Array) -> bool:
 
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch, in which the records of a partition are together."""
+    """Return one batch, in which the records of a partition are together. Empties `batches`."""
     joined = pa.concat_batches(batches)
+    batches.clear()  # before anybody works on what they became
     if all(_is_constant(joined.column(name)) for name in ("partition", "topic")):
         return joined
     by_shard = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]

@@ -36,6 +36,8 @@ DEFAULTS = {
     # One heap for Arrow, Python and the Kafka client: a worker is 50 MB smaller, and no slower.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+    # Large buffers go back when they are let go of, so that a batch's size does not show.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(8 << 20),
 }
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
