@@ -6,9 +6,12 @@ strikes at one call of one of them; then a third process finishes, and the table
 `Scenario` does the same with other lives, on other storages.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from tests.crash.harness import (
     CLICKS,
@@ -35,12 +38,15 @@ from ashore.testing import (
     FailBefore,
     FakeClock,
     Fault,
+    FaultyStorage,
     Hang,
     LateEffect,
     ProcessStopped,
     RecordedSource,
     StopProcess,
 )
+
+T = TypeVar("T")
 
 FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
 Case = tuple[str, Callable[[], None]]
@@ -109,13 +115,40 @@ class Life:
         return ended
 
 
+class PromptDeadline(DeadlineStorage):
+    """Gives a call up when it hangs, and never because the machine is slow."""
+
+    def __init__(self, faulty: FaultyStorage) -> None:
+        super().__init__(faulty, deadline_s=30)
+        self._here = threading.local()
+        faulty.on_hang = lambda: self._here.working.put("hangs")
+
+    def call(
+        self, what: str, function: Callable[[], T], late: Callable[[T | None], None] | None = None
+    ) -> T:
+        self._here.waiting = news = SimpleQueue[str]()
+
+        def watched() -> T:
+            self._here.working = news
+            try:
+                return function()
+            finally:
+                news.put("ended")
+
+        return super().call(what, watched, late)
+
+    def _wait(self, answers: "SimpleQueue[Any]") -> Any:
+        if self._here.waiting.get() == "hangs":
+            raise Empty
+        return super()._wait(answers)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """The lives of a job, each call of which a fault may strike."""
 
     new_world: Callable[[], World]
     lives: tuple[Life, ...]
-    deadline_s: float  # of the calls in a case where one hangs
 
     def number_calls(self) -> list[list[Call]]:
         """Return the calls of each life without a fault."""
@@ -156,7 +189,7 @@ class Scenario:
     def _start(self, world: World, faults: list[Fault], strike: Strike) -> Process:
         if not strike.hangs:
             return world.start(faults)
-        return world.start(faults, wrap=lambda faulty: DeadlineStorage(faulty, self.deadline_s))
+        return world.start(faults, wrap=PromptDeadline)
 
 
 def small_world(storage: Storage, clock: FakeClock) -> World:
@@ -181,8 +214,8 @@ def keeper_world() -> World:
     return small_world(MemoryStorage(clock), clock)
 
 
-KEEPER = Scenario(keeper_world, KEEPER_LIVES, deadline_s=0.05)
-TWO_LIVES = Scenario(memory_world, (Life((FIRST_LIFE_ENDS,)), Life()), deadline_s=0.05)
+KEEPER = Scenario(keeper_world, KEEPER_LIVES)
+TWO_LIVES = Scenario(memory_world, (Life((FIRST_LIFE_ENDS,)), Life()))
 
 
 def number_calls() -> list[list[Call]]:

@@ -29,7 +29,7 @@ from ashore.protocol.query import QueryState
 from ashore.testing import StopProcess
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
-QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()), deadline_s=0.1)
+QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()))
 
 
 def test_the_query_makes_every_kind_of_call_in_both_lives() -> None:

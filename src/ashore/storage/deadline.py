@@ -116,7 +116,7 @@ class DeadlineStorage:
         answers: SimpleQueue[_Outcome[T]] = SimpleQueue()
         worker.run(lambda: answers.put(_Outcome.of(function)))
         try:
-            outcome = answers.get(timeout=self._deadline_s)
+            outcome = self._wait(answers)
         except Empty:
             with self._lock:
                 self._abandoned += 1
@@ -128,6 +128,10 @@ class DeadlineStorage:
             raise AnswerUnknown(message, hint="it may still be applied; look before trying again")  # noqa: B904  # the queue being empty is no cause
         _idle.append(worker)
         return outcome.get()
+
+    def _wait(self, answers: "SimpleQueue[_Outcome[T]]") -> "_Outcome[T]":
+        """Return what comes within the deadline. Raises Empty."""
+        return answers.get(timeout=self._deadline_s)
 
     def _settle(
         self, answers: "SimpleQueue[_Outcome[T]]", late: Callable[[T | None], None] | None

@@ -241,6 +241,7 @@ class FaultyStorage:
         self._schedule: Schedule[Fault] = Schedule(faults)
         self._on_power_cut = on_power_cut
         self._hangs_released = threading.Event()
+        self.on_hang: Callable[[], None] | None = None  # called in the thread that hangs, before
 
     @property
     def calls(self) -> list[Call]:
@@ -336,6 +337,8 @@ class FaultyStorage:
                 self.pending.add(fault, late)
                 raise AnswerUnknown(f"injected: {call} is applied late", path=call.path)
             case Hang():
+                if self.on_hang is not None and not self._hangs_released.is_set():
+                    self.on_hang()
                 self._hangs_released.wait()
             case StopProcess(when="before") | PowerCut(when="before"):
                 raise self._stop(call, fault)
