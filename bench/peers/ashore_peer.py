@@ -18,7 +18,7 @@ from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
 from ashore.services.jars import jar_paths
 from ashore.spark.assembly import assembled
-from ashore.spark.session import start_session
+from ashore.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import CORES, Order, hear, land_all, tell
 from bench.peers.settings import ASHORE_BATCH
 
@@ -81,7 +81,7 @@ def stream(spark: SparkSession, order: Order) -> None:
 def main() -> None:
     """Run one measurement."""
     order = Order.of_text(sys.argv[1])
-    spark = start_session("peers", f"local[{CORES}]", {}, jar_paths("spark-kafka"))
+    spark = start_session("peers", f"local[{CORES}]", LIGHT_JVM, jar_paths("spark-kafka"))
     try:
         if order.streams:
             stream(spark, order)

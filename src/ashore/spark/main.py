@@ -27,7 +27,7 @@ from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.spark.assembly import Assembly, assembled
 from ashore.spark.events import EventWriter, watch_parent
 from ashore.spark.job_run import JobRun
-from ashore.spark.session import hadoop_settings, start_session
+from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
 from ashore.spark.sql.validate import describe_queries
 
 
@@ -76,9 +76,7 @@ class JobProcess:
         job = self.job
         self.events.send("starting", job=job.job, lake=str(job.lake))
         clock = self._clock()
-        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
-        conf = {**hadoop_settings(lake_of(job)), **job.spark.conf} if job.sql else job.spark.conf
-        spark = start_session(job.job, job.spark.master, conf, self._jars)
+        spark = start_session(job.job, job.spark.master, conf_of(job), self._jars)
         try:
             with assembled(job, spark, self.events, clock) as assembly:
                 yield assembly
@@ -96,6 +94,15 @@ class JobProcess:
         except ValueError as error:
             hint = f"unset {CLOCK_VARIABLE}: it is for drills and benchmarks"
             raise AshoreError(f"{CLOCK_VARIABLE}: {error}", hint=hint) from error
+
+
+def conf_of(job: Job) -> dict[str, str]:
+    """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
+    if job.sql is not None:
+        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
+        return {**hadoop_settings(lake_of(job)), **job.spark.conf}
+    has_records = any(item.select or item.where for item in job.tables)
+    return {**({} if has_records else LIGHT_JVM), **job.spark.conf}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -37,7 +37,13 @@ DEFAULTS = {
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     # Large buffers go back when they are let go of, so that a batch's size does not show.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(8 << 20),
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(20 << 20),
+}
+# For a JVM that plans and starts tasks, and sees no record: the compiler for code that runs long,
+# and the collector with threads of its own, cost more than they bring, at the start above all.
+LIGHT_JVM = {
+    f"spark.{process}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    for process in ("driver", "executor")
 }
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
