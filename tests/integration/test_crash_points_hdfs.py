@@ -43,7 +43,6 @@ STRIKES = (
     "hangs, when the process has ended",
 )
 DAY_MS = 86_400_000
-DEADLINE_S = 5.0  # a close takes a quarter of a second, and many close at once
 CASES_AT_ONCE = 24  # they wait most of the time
 
 
@@ -65,7 +64,7 @@ def scenario(hdfs: Hdfs) -> Scenario:
         # Ahead of the cluster's clock, so that what lies there is old enough to be cleaned.
         return small_world(storage, FakeClock(SystemClock().now_ms() + DAY_MS, 0.0))
 
-    return Scenario(new_world, KEEPER_LIVES, DEADLINE_S)
+    return Scenario(new_world, KEEPER_LIVES)
 
 
 @pytest.fixture(scope="module")
