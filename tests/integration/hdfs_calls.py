@@ -57,7 +57,7 @@ class Calls:
 
     def check(self) -> None:
         """What was done is there and whole; what is unclear is whole or absent."""
-        assert self.broken == []
+        assert self.broken == [], self.broken
         for path, data in self._landed:
             assert self.storage.read(path) == data, path
         for path, data in self._unclear:
@@ -125,7 +125,8 @@ class Calls:
                 at_source, at_target = self.storage.stat(source), self.storage.stat(target)
                 if at_source is None and at_target is None:
                     self.broken.append(f"{source} is lost")
-                if at_source is not None and at_target is not None:
+                # What hung is applied late, perhaps between two looks: the source is asked again.
+                if at_target is not None and self.storage.stat(source) is not None:
                     self.broken.append(f"{source} is at both ends")
                 if at_target is not None:
                     break

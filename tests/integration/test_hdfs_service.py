@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hdfs_native import Client
+from tests.hdfs_tools import mend
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
@@ -71,14 +72,6 @@ def whole(hdfs: Hdfs) -> Iterator[Hdfs]:
     mend(hdfs)
     yield hdfs
     mend(hdfs)
-
-
-def mend(hdfs: Hdfs) -> None:
-    for index, namenode in enumerate(hdfs.processes[2:4]):
-        hdfs.restore(index)
-        if namenode.is_frozen():
-            hdfs.thaw_namenode(index)
-    hdfs.start()
 
 
 def test_files_are_written_and_read_and_seen_in_the_audit_log(whole: Hdfs):

@@ -118,7 +118,7 @@ class Hdfs:
         return {"uri": self.uri, "conf_dir": str(self.conf_dir)}
 
     def start(self) -> None:
-        """Start what is not running, see to it that a NameNode is active, wait until it serves.
+        """Start what is not running, see to it that a NameNode is active, wait until all can serve.
 
         The first start formats. Raises ServiceError if a port is taken or a process does not come
         up. If interrupted: everything is stopped.
@@ -451,18 +451,23 @@ class Hdfs:
                 self.progress(f"hdfs: NameNode {index} does not step down: {error.message}")
 
     def _wait_until_serving(self) -> None:
-        """Wait until a NameNode is active, out of safe mode, and knows of all DataNodes."""
+        """Wait until a NameNode is active, and each that answers is ready to serve.
+
+        Ready: out of safe mode, with all DataNodes. A standby too: it has to stand in at any time.
+        """
         deadline = CLOCK.monotonic_s() + self.options.start_deadline_s
         while True:
-            active = self.active()
-            state = None if active is None else self.state(active)
-            if state and not state.is_safe_mode and state.live_datanodes >= len(self._datanodes):
+            states = [self.state(index) for index in range(len(self._namenodes))]
+            answering = [state for state in states if state is not None]
+            is_active = any(state.role is Role.ACTIVE for state in answering)
+            if is_active and all(self._is_ready(state) for state in answering):
                 return
             if CLOCK.monotonic_s() > deadline:
-                raise ServiceError(
-                    f"hdfs does not serve: active {active}, {state}", hint=f"see {self.directory}"
-                )
+                raise ServiceError(f"hdfs does not serve: {states}", hint=f"see {self.directory}")
             CLOCK.sleep(POLL_S)
+
+    def _is_ready(self, state: NameNodeState) -> bool:
+        return not state.is_safe_mode and state.live_datanodes >= len(self._datanodes)
 
     def _is_reachable(self, index: int) -> bool:
         """Tell whether the NameNode answers and the proxy has seen that."""
