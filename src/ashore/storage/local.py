@@ -118,11 +118,11 @@ class LocalStorage:
             self._system.unlink(self._resolve(path))
 
     def sync(self, directories: Sequence[str]) -> None:
-        """See Storage. Syncs each directory and all above it to the root, each once."""
+        """See Storage. Also syncs what is above a directory whose name may not be durable yet."""
         paths = {self._resolve(directory) for directory in directories}
         for path in sorted(paths):
             self._sync_directory(path, missing=PathMissing)
-        self._sync_ancestors(paths)
+        self._anchor(paths)
 
     def describe(self) -> str:
         """See Storage."""
@@ -214,6 +214,7 @@ class LocalStorage:
             self._system.unlink(source)
 
     def _make_directories(self, directory: str) -> None:
+        self._anchored.discard(directory)  # one of this name may have been deleted
         try:
             self._system.make_directory(directory)
         except FileExistsError:
@@ -222,30 +223,35 @@ class LocalStorage:
             self._make_directories(posixpath.dirname(directory))
             with suppress(FileExistsError):  # another process was faster
                 self._system.make_directory(directory)
-        self._anchored.discard(directory)
 
     def _sync_names(self, directory: str) -> None:
-        """Make the names in one directory durable, and its own, which is seldom new."""
+        """Make the names in one directory durable, and its own."""
         self._sync_directory(directory)
-        if directory not in self._anchored:
-            self._sync_ancestors({directory})
-            if len(self._anchored) >= _ANCHORED_MAX:
-                self._anchored.clear()
-            self._anchored.add(directory)
+        self._anchor({directory})
 
-    def _sync_ancestors(self, directories: set[str]) -> None:
-        """Sync what is above `directories`, up to the root, each once."""
-        ancestors: set[str] = set()
-        for directory in directories:
-            above = directory
-            while above != self._root:
-                above = posixpath.dirname(above)
-                ancestors.add(above)
-        for ancestor in sorted(ancestors - directories, reverse=True):
-            self._sync_directory(ancestor)
-        if self._root not in self._anchored:
+    def _anchor(self, synced: set[str]) -> None:
+        """Make the names of directories durable that were just synced, and of all above them.
+
+        Seldom is one of them new, so that seldom anything is left to sync.
+        """
+        new = {each for directory in synced for each in self._not_anchored_from(directory)}
+        parents = {posixpath.dirname(each) for each in new - {self._root}}
+        for parent in sorted(parents - synced, reverse=True):
+            self._sync_directory(parent)
+        if self._root in new:
             self._sync_above_root()
-            self._anchored.add(self._root)
+        if len(self._anchored) >= _ANCHORED_MAX:
+            self._anchored.clear()
+        else:
+            self._anchored |= new
+
+    def _not_anchored_from(self, directory: str) -> Iterator[str]:
+        """Yield a directory and those above it up to the root, until one is known as durable."""
+        while directory not in self._anchored:
+            yield directory
+            if directory == self._root:
+                return
+            directory = posixpath.dirname(directory)
 
     def _sync_above_root(self) -> None:
         """Make the name of the root durable, once a process: it may be new."""

@@ -102,13 +102,19 @@ def open_storage(
         raise _invalid(uri, "has no scheme", f"write it as {_FILE}{wanted}")
     if scheme == "file":
         root = _parse_local_root(uri, rest)
-        return RetryingStorage(DeadlineStorage(LocalStorage(root), deadline_s), clock)
+        return RetryingStorage(DeadlineStorage(_open_local(root), deadline_s), clock)
     if scheme == "hdfs":
         authority, root = _parse_hdfs_root(uri, rest)
         storage = _open_hdfs(load_conf(authority, options), root, deadline_s)
         backoff = Backoff(max_s=_FAILOVER_POLL_S, within_s=deadline_s)
         return RetryingStorage(storage, clock, backoff=backoff)
     raise _invalid(uri, f"has the scheme {scheme}", f"use {_FILE}/... or {_HDFS}...")
+
+
+@functools.lru_cache(maxsize=16)
+def _open_local(root: str) -> LocalStorage:
+    """Return the one storage of a process there: it knows which names are durable already."""
+    return LocalStorage(root)
 
 
 def _open_hdfs(conf: HdfsConf, root: str, deadline_s: float) -> FailoverStorage:

@@ -196,6 +196,19 @@ def test_a_directory_made_again_is_made_durable_again(tmp_path: Path) -> None:
     assert system.synced == [f"{tmp_path}/log", str(tmp_path)]
 
 
+def test_what_is_durable_is_not_synced_again(tmp_path: Path) -> None:
+    system = SyncRecorder()
+    storage = LocalStorage(str(tmp_path), system)
+    for batch in (1, 2):
+        storage.open_write(f"table/staging/{batch}/file").close()
+        system.synced.clear()
+        storage.sync([f"table/staging/{batch}"])
+    assert system.synced == [f"{tmp_path}/table/staging/2", f"{tmp_path}/table/staging"]
+    system.synced.clear()
+    storage.sync(["table/staging/2", "table"])
+    assert system.synced == [f"{tmp_path}/table", f"{tmp_path}/table/staging/2"]
+
+
 def test_one_name_seen_through_a_symbolic_link_is_not_halfway(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path))
     storage.create("real/a", b"content")

@@ -115,6 +115,19 @@ def test_create_survives_in_directories_of_a_process_that_was_killed(can_rename:
             assert storage.read("log/2") == CONTENT
 
 
+def test_later_syncs_survive_in_new_directories_of_known_ones(can_rename: bool) -> None:
+    disk = staged_disk(can_rename=can_rename).restarted()
+    storage = storage_on(disk)
+    storage.sync(["staging"])
+    for batch in (1, 2):
+        writer = storage.open_write(f"staging/{batch}/file")
+        writer.write(CONTENT)
+        writer.close()
+        storage.sync([f"staging/{batch}"])
+    for after in cuts(disk):
+        assert [after.read(f"staging/{batch}/file") for batch in (1, 2)] == [CONTENT, CONTENT]
+
+
 def test_later_creates_survive_without_looking_upwards() -> None:
     disk = new_disk(can_rename=True)
     storage = storage_on(disk)
