@@ -11,10 +11,10 @@ import time
 import traceback
 from pathlib import Path
 
-from bench.peers.compare import describe_commit, describe_machine
+from bench.machine import describe_commit, describe_machine
 from bench.table import Answers, Origin, render_answers, render_page
 
-HELPERS = {"__main__", "table", "tasks"}
+HELPERS = {"__main__", "machine", "processes", "table", "tasks"}
 PAGE = Path(__file__).parent / "results" / "bench.md"
 
 

@@ -5,11 +5,10 @@ What it promises: the same rows make the same text; a figure that misses its aim
 What it must not know: how anything was measured.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.peers.report import render_table
-from bench.peers.results import Machine
+from bench.machine import Machine
 
 HEADER = ("Benchmark", "question", "figure", "aim")
 
@@ -57,6 +56,14 @@ class Origin:
     began: str
     machine: Machine
     load_before: float  # others were at work if it is not low
+
+
+def render_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, align: str = "--:"
+) -> str:
+    """Return a Markdown table; all columns but the first are numbers, unless `align` differs."""
+    lines = [header, ["---", *[align] * (len(header) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def render_answers(answers: Sequence[Answers]) -> str:

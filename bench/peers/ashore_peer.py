@@ -19,8 +19,9 @@ from ashore.landing.job import load_job_file
 from ashore.services.jars import jar_paths
 from ashore.spark.assembly import assembled
 from ashore.spark.session import LIGHT_JVM, start_session
-from bench.peers.peer import CORES, Order, hear, land_all, tell
+from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import ASHORE_BATCH
+from bench.processes import hear, tell
 
 
 class Loud(Quiet):

@@ -7,29 +7,25 @@ What it must not know: peers.
 """
 
 import os
-import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
-from ashore.services.java import find_java
 from ashore.services.kafka import Kafka, KafkaOptions
+from bench.machine import describe_commit, describe_machine
 from bench.peers.flink_peer import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix
 from bench.peers.peer import CORES, Order
-from bench.peers.results import Calls, Fresh, Machine, Results, Run
+from bench.peers.results import Calls, Fresh, Results, Run
 from bench.peers.run import PEERS, run_bounded
 from bench.peers.settings import CHECKPOINT_INTERVAL_S
 from bench.peers.streaming import run_streaming
 from bench.peers.workload import LARGE, SMALL, Shape, fill_topic
 
-ROOT = Path(__file__).parent.parent.parent
 PARTS = ("small", "large", "calls", "stream")
 CALLS_RATE = 1_000  # records a second: calls go by batch and file, not by record
 RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
@@ -162,42 +158,6 @@ def rotated(peers: Sequence[str], repeat: int) -> list[str]:
     """Return the peers, each repeat beginning with another."""
     first = repeat % len(peers)
     return [*peers[first:], *peers[:first]]
-
-
-def describe_machine() -> Machine:
-    """Return what the machine is, without its name."""
-    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    cpus = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    models = [line.partition(":")[2].strip() for line in cpus if line.startswith("model name")]
-    return Machine(
-        cpu=models[0] if models else platform.machine(),
-        cores=len(os.sched_getaffinity(0)),
-        memory_gib=round(memory_bytes / (1 << 30), 1),
-        kernel=platform.release(),
-        versions={
-            "Python": platform.python_version(),
-            "Spark": version("pyspark"),
-            "Flink": "2.3.0",
-            "pyarrow": version("pyarrow"),
-            "Java": java_version(),
-        },
-    )
-
-
-def java_version() -> str:
-    """Return the version of the Java on the path."""
-    said = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True)
-    return said.stderr.split('"')[1]
-
-
-def describe_commit() -> str:
-    """Return the commit, with `+` if files differ from it."""
-    git = ["git", "-C", str(ROOT)]
-    head = subprocess.run(
-        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
-    )
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "bench"], check=False)
-    return (head.stdout.strip() or "unknown") + ("+" if changed.returncode else "")
 
 
 def compare(scale: Scale) -> Results:

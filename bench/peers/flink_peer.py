@@ -19,8 +19,9 @@ from py4j.protocol import Py4JError
 
 from ashore.services.jars import Progress, cache_directory, ensure_jars, parse_jar
 from ashore.services.java import find_java, find_pyspark_home
-from bench.peers.peer import CORES, Order, hear, land_all, tell
+from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import FLINK_CONF, FLINK_SINK, FLINK_SOURCE, JVM_HEAP
+from bench.processes import hear, tell
 
 HERE = Path(__file__).parent
 WHEEL = HERE.parent.parent / ".venv" / "bench"  # where `make bench-peers` installs Flink's jars

@@ -1,97 +1,17 @@
-"""What a peer's processes use and write: seen from outside, the same way for all.
+"""What a peer writes: seen from outside, the same way for all.
 
-What it is: CPU time and memory from /proc, files by listing, storage calls by strace.
-What it promises: CPU time of processes that have ended meanwhile is counted if their parent waited
-for them. Memory is the sum of resident sets, sampled; pages that processes share count for each.
+What it is: files by listing, storage calls by strace.
+What it promises: only what readers of the table see counts as stored.
 What it must not know: which peer it is.
 """
 
-import os
 import re
 import shutil
-import threading
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
 
 import pyarrow.parquet as pq
-
-SAMPLE_EVERY_S = 0.1
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What processes used between two moments."""
-
-    cpu_s: float
-    rss_peak_bytes: int
-
-
-class Seen(NamedTuple):
-    """What the kernel says of one process."""
-
-    cpu_s: float  # with that of children it has waited for
-    rss_bytes: int
-
-
-class Meter:
-    """A context manager that measures all processes of a session but the excluded ones."""
-
-    def __init__(self, session: int, excluded: Collection[int]) -> None:
-        self._session = session
-        self._excluded = frozenset(excluded)
-        self._ended = threading.Event()
-        self._rss_peak_bytes = 0
-        self._cpu_before_s = self._cpu_after_s = 0.0
-        self._sampler = threading.Thread(target=self._sample, name="meter", daemon=True)
-
-    @property
-    def usage(self) -> Usage:
-        """What was used inside the block."""
-        return Usage(self._cpu_after_s - self._cpu_before_s, self._rss_peak_bytes)
-
-    def __enter__(self) -> Self:
-        self._cpu_before_s = sum(each.cpu_s for each in self._look())
-        self._sampler.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._cpu_after_s = sum(each.cpu_s for each in self._look())
-        self._ended.set()
-        self._sampler.join()
-
-    def _look(self) -> list[Seen]:
-        seen = read_session(self._session)
-        return [each for pid, each in seen.items() if pid not in self._excluded]
-
-    def _sample(self) -> None:
-        while True:
-            now_bytes = sum(each.rss_bytes for each in self._look())
-            self._rss_peak_bytes = max(self._rss_peak_bytes, now_bytes)
-            if self._ended.wait(SAMPLE_EVERY_S):
-                return
-
-
-def read_session(session: int) -> dict[int, Seen]:
-    """Return the processes of a session, by their ids."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            text = (entry / "stat").read_text("utf-8", "replace")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        # The second field is the name in parentheses, which may hold anything.
-        fields = text.rpartition(")")[2].split()
-        if int(fields[3]) == session:
-            cpu_s = sum(map(int, fields[11:15])) * TICK_S
-            found[int(entry.name)] = Seen(cpu_s, int(fields[21]) * PAGE_BYTES)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

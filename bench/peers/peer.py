@@ -7,7 +7,6 @@ What it must not know: Spark, Flink, Ashore.
 """
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.peers.workload import SHAPES, Shape
+from bench.processes import hear, tell
 
 CORES = 2
 
@@ -49,17 +49,6 @@ class Order:
         """Return the order in an argument."""
         fields = json.loads(text)
         return cls(**{**fields, "topics": tuple(fields["topics"])})
-
-
-def tell(event: str, **fields: object) -> None:
-    """Tell the parent."""
-    print(json.dumps({"event": event, **fields}), flush=True)
-
-
-def hear() -> None:
-    """Wait until the parent answers. Ends the process if it is gone."""
-    if not sys.stdin.readline():
-        sys.exit(1)
 
 
 def land_all(order: Order, land: Callable[[str], object], excluded: list[int]) -> None:

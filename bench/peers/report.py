@@ -5,13 +5,14 @@ What it promises: the same results make the same text.
 What it must not know: how it was measured.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from bench.peers.peer import CORES
 from bench.peers.results import Results, Run
 from bench.peers.settings import SETTINGS
+from bench.table import render_table
 
 TITLES = {
     "ashore": "Ashore",
@@ -62,14 +63,6 @@ def summaries(results: Results, shape: str) -> list[Summary]:
         if runs:
             found.append(summarize(peer, runs))
     return found
-
-
-def render_table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, align: str = "--:"
-) -> str:
-    """Return a Markdown table; all columns but the first are numbers, unless `align` differs."""
-    lines = [header, ["---", *[align] * (len(header) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def render_shape(results: Results, shape: str) -> str:

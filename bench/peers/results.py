@@ -11,18 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from bench.machine import Machine
+
 FORMAT_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where it was measured."""
-
-    cpu: str
-    cores: int
-    memory_gib: float
-    kernel: str
-    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from ashore.sources.producer import create_topics
 from bench.peers.measure import is_visible
 from bench.peers.peer import Order
-from bench.peers.run import PeerFailed, PeerProcess, table_path
+from bench.peers.run import PeerProcess, table_path
 from bench.peers.workload import PARTITIONS, produce_steadily
+from bench.processes import ChildFailed
 
 LOOK_EVERY_S = 0.02
 ARRIVAL_DEADLINE_S = 60.0
@@ -98,7 +99,7 @@ def run_streaming(order: Order, rate: int, seconds: float, prefix: Sequence[str]
         process.wait()
     found = _summarize(watcher.seen_ms, began_ms)
     if found.records != count:
-        raise PeerFailed(f"{order.peer} landed {found.records:,} records of {count:,}")
+        raise ChildFailed(f"{order.peer} landed {found.records:,} records of {count:,}")
     return found
 
 
@@ -110,7 +111,7 @@ def _wait_for_rows(watcher: Watcher, count: int) -> None:
             if path not in rows:
                 rows[path] = pq.read_metadata(path).num_rows
         if time.monotonic() > deadline_s:
-            raise PeerFailed(f"{sum(rows.values()):,} of {count:,} rows are readable")
+            raise ChildFailed(f"{sum(rows.values()):,} of {count:,} rows are readable")
         time.sleep(LOOK_EVERY_S)
 
 

@@ -11,16 +11,18 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 import pytest
+from bench.machine import Machine
 from bench.peers import readme
 from bench.peers.compare import rotated
-from bench.peers.measure import Meter, Stored, count_calls, list_table
+from bench.peers.measure import Stored, count_calls, list_table
 from bench.peers.peer import Order
 from bench.peers.report import TITLES, render_page, render_shape
-from bench.peers.results import Calls, Fresh, Machine, Results, Run
-from bench.peers.run import PEERS, PeerFailed, PeerProcess
+from bench.peers.results import Calls, Fresh, Results, Run
+from bench.peers.run import PEERS, PeerProcess
 from bench.peers.settings import SETTINGS
 from bench.peers.streaming import list_committed, list_final
 from bench.peers.workload import SHAPES, make_records
+from bench.processes import ChildFailed, Meter
 
 from ashore.formats import parse_ddl
 from ashore.formats.ddl import Atom
@@ -163,7 +165,7 @@ def test_calls_are_counted_by_kind_below_one_directory(tmp_path: Path):
 
 def test_a_peer_that_fails_is_named_with_what_it_said_and_leaves_nothing(tmp_path: Path):
     order = Order("nobody", "small", "127.0.0.1:1", ("t",), str(tmp_path / "run"), 1.0)
-    with PeerProcess(order) as process, pytest.raises(PeerFailed, match="nobody_peer") as caught:
+    with PeerProcess(order) as process, pytest.raises(ChildFailed, match="nobody_peer") as caught:
         process.expect("ready")
     assert "No module named" in str(caught.value)
     with pytest.raises(ProcessLookupError):

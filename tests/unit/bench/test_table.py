@@ -5,7 +5,7 @@ import pkgutil
 import bench
 import pytest
 from bench import __main__ as command
-from bench.peers.results import Machine
+from bench.machine import Machine
 from bench.table import Answers, Origin, Row, render_answers, render_page
 
 VERSIONS = {"Python": "3.11", "Spark": "4.2.0", "pyarrow": "25", "Java": "21", "Flink": "2.3.0"}
