@@ -4,10 +4,12 @@ What it promises: every interleaving within its bounds is visited; each mutation
 a counterexample, and none is shorter.
 What it must not know: files, tasks, Spark.
 
-Two processes run one query over one checkpoint, crash, stand still and wake at any step, while
-somebody may bring an older copy of the checkpoint back, or an empty one. What appends to the log
-and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails for a
-process that does not know the log's end.
+Two processes run one query. Each takes a root of its own for its checkpoint: a copy of the newest
+whole one, or that one itself where its owner has left it in order and nobody came between. They
+crash, stop, stand still and wake at any step, while somebody may bring an older copy of the
+checkpoint back, or an empty one. What appends to the log and who is fenced is the subject of
+`landing_log.py`: here an append is one step, and it fails for a process that does not know the
+log's end.
 
     python model/streaming_query.py           the protocol, then every mutation
 """
@@ -35,6 +37,12 @@ class Checkpoint(NamedTuple):
     states: tuple[tuple[int, ...], ...] = ()  # after each batch: the records that went into it
 
 
+class Root(NamedTuple):
+    epoch: int  # of the process that made it; a root is listed once it is whole
+    checkpoint: Checkpoint
+    left_by: int = 0  # the last epoch that has left it in order
+
+
 class Entry(NamedTuple):
     kind: str  # open | prepare
     epoch: int
@@ -53,10 +61,13 @@ class Process(NamedTuple):
     batch: int = -1
     query: int = 0
     writes: bool = False
+    root: int = 0  # the epoch of its root
+    source: int = 0  # the root that it copies
+    part: Checkpoint = Checkpoint(query=0)  # what it has copied so far
 
 
 class State(NamedTuple):
-    checkpoint: Checkpoint
+    roots: tuple[Root, ...]  # by epoch
     copies: tuple[Checkpoint, ...]  # what may be brought back
     log: tuple[Entry, ...]
     processes: tuple[Process, ...]
@@ -64,7 +75,18 @@ class State(NamedTuple):
 
 def start() -> State:
     empty = Checkpoint(query=1)
-    return State(empty, (empty, Checkpoint(query=2)), (), (Process("W0"), Process("W1")))
+    copies = (empty, Checkpoint(query=2))
+    return State((Root(0, empty),), copies, (), (Process("W0"), Process("W1")))
+
+
+def root_of(state: State, epoch: int) -> Root:
+    return next(root for root in state.roots if root.epoch == epoch)
+
+
+def with_root(state: State, epoch: int, **changed: object) -> tuple[Root, ...]:
+    return tuple(
+        root._replace(**changed) if root.epoch == epoch else root for root in state.roots
+    )
 
 
 def prepares(log: tuple[Entry, ...]) -> list[Entry]:
@@ -76,12 +98,13 @@ def lineage_of(checkpoint: Checkpoint, batch: int) -> Lineage:
     return tuple(zip(ends, ends[1:], strict=False))
 
 
-def decide(state: State, known: int, batch: int, mutation: str) -> Optional[bool]:
+def decide(state: State, process: Process, mutation: str) -> Optional[bool]:
     """Whether the rows of a planned batch are written; None: it is refused."""
-    landed, lineage = prepares(state.log[:known]), lineage_of(state.checkpoint, batch)
+    batch, checkpoint = process.batch, root_of(state, process.root).checkpoint
+    landed, lineage = prepares(state.log[: process.known]), lineage_of(checkpoint, batch)
     if mutation == "write every batch":
         return True
-    if any(entry.query != state.checkpoint.query for entry in landed):
+    if any(entry.query != checkpoint.query for entry in landed):
         return True if mutation == "take any query" else None
     if mutation == "go by the number alone":
         return batch == len(landed) if batch <= len(landed) else None
@@ -104,18 +127,56 @@ def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
         for told, changed, others in steps(state, process, mutation):
             yield f"{process.name} {told}", with_process(changed, **others)
     if state.copies and all(each.step == "off" for each in state.processes):
+        newest = state.roots[-1].epoch
         for copy in state.copies:
-            yield f"a copy is brought back: {copy}", state._replace(checkpoint=copy, copies=())
+            restored = with_root(state, newest, checkpoint=copy)
+            yield f"a copy is brought back: {copy}", state._replace(roots=restored, copies=())
 
 
 def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, Process, dict]]:
-    checkpoint, log = state.checkpoint, state.log
-    batch = process.batch
+    log, batch = state.log, process.batch
     match process.step:
         case "off" if process.lives:
             epoch = max((entry.epoch for entry in log), default=0) + 1
-            opened = process._replace(step="plan", epoch=epoch, known=len(log) + 1)
+            opened = process._replace(step="look", epoch=epoch, known=len(log) + 1)
             yield "opens", opened, {"log": (*log, Entry("open", epoch))}
+            return
+        case "look":
+            newest = state.roots[-1]
+            is_left = newest.left_by == process.epoch - 1
+            if mutation == "take a root that was left once":
+                is_left = newest.left_by > 0
+            if is_left or mutation == "one root for all":
+                yield "takes the root", process._replace(step="plan", root=newest.epoch), {}
+                return
+            part = newest.checkpoint._replace(states=())
+            if mutation == "copy the state first":
+                part = Checkpoint(newest.checkpoint.query, states=newest.checkpoint.states)
+            looked = process._replace(step="copy", source=newest.epoch, part=part)
+            yield "copies what is planned and done", looked, {}
+            return
+        case "copy":
+            source = root_of(state, process.source).checkpoint
+            if mutation == "copy the state first":
+                copied = source._replace(states=process.part.states)
+            else:
+                copied = process.part._replace(states=source.states[: process.part.done])
+            roots = sorted((*state.roots, Root(process.epoch, copied)))
+            whole = process._replace(step="plan", root=process.epoch, part=Checkpoint(query=0))
+            yield "copies the state", whole, {"roots": tuple(roots)}
+            return
+        case "off" | "dead":
+            return
+    checkpoint = root_of(state, process.root).checkpoint
+    if mutation == "one root for all" and process.epoch < max(entry.epoch for entry in log):
+        # Its files are not those that it knows: to a process that woke up they are litter.
+        fewer = checkpoint._replace(states=checkpoint.states[:-1])
+        yield "tidies up", process, {"roots": with_root(state, process.root, checkpoint=fewer)}
+
+    def keep(changed: Checkpoint) -> dict:
+        return {"roots": with_root(state, process.root, checkpoint=changed)}
+
+    match process.step:
         case "plan":
             if len(checkpoint.ends) > checkpoint.done:
                 yield "runs the planned batch", at(process, "decide", checkpoint.done), {}
@@ -124,9 +185,13 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
                 for end in range(last + 1, RECORDS + 1):
                     planned = checkpoint._replace(ends=(*checkpoint.ends, end))
                     chosen = at(process, "decide", checkpoint.done)
-                    yield f"plans up to {end}", chosen, {"checkpoint": planned}
+                    yield f"plans up to {end}", chosen, keep(planned)
+            if process.lives > 1:
+                stopped = Process(process.name, "off", process.lives - 1)
+                left = with_root(state, process.root, left_by=process.epoch)
+                yield "stops in order", stopped, {"roots": left}
         case "decide":
-            writes = decide(state, process.known, batch, mutation)
+            writes = decide(state, process, mutation)
             if writes is None or batch >= len(checkpoint.ends):
                 yield "refuses", process._replace(step="dead"), {}
             else:
@@ -142,7 +207,7 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             ran = checkpoint._replace(states=(*checkpoint.states[:batch], seen, *kept))
             early = mutation == "tell Spark first"
             step = "done" if early or not process.writes else "prepare"
-            yield "computes", process._replace(step=step), {"checkpoint": ran}
+            yield "computes", process._replace(step=step), keep(ran)
         case "run":
             yield "finds no state", process._replace(step="dead"), {}
         case "prepare" if process.known == len(log) and batch < len(checkpoint.ends):
@@ -157,7 +222,7 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             finished = checkpoint._replace(done=batch + 1)
             waits = mutation == "tell Spark first" and process.writes
             step = "prepare" if waits else "plan"
-            told = {"checkpoint": finished}
+            told = keep(finished)
             if state.copies and len(state.copies) < 3:
                 told["copies"] = (*state.copies, finished)
             yield "tells Spark", process._replace(step=step), told
@@ -176,17 +241,18 @@ def wrong_with(state: State) -> Optional[str]:
         return f"rows twice: {rows}"
     if rows != list(range(len(rows))):
         return f"rows are missing: {rows}"
-    checkpoint = state.checkpoint
-    for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
-        if seen != tuple(range(checkpoint.ends[batch])):
-            return f"the state after batch {batch} has seen {seen}"
-    if checkpoint.done > len(checkpoint.states):
-        return f"batch {checkpoint.done - 1} is done and has no state"
-    is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
     landed = prepares(state.log)
-    owns = not landed or landed[0].query == checkpoint.query
-    if is_idle and owns and checkpoint.done > len(landed):
-        return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
+    is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
+    for root in state.roots:
+        checkpoint = root.checkpoint
+        for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
+            if seen != tuple(range(checkpoint.ends[batch])):
+                return f"the state after batch {batch} has seen {seen}"
+        if checkpoint.done > len(checkpoint.states):
+            return f"batch {checkpoint.done - 1} is done and has no state"
+        owns = not landed or landed[0].query == checkpoint.query
+        if is_idle and owns and checkpoint.done > len(landed):
+            return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
     return None
 
 
@@ -221,6 +287,9 @@ MUTATIONS = (
     "tell Spark first",
     "take any query",
     "go by the number alone",
+    "one root for all",
+    "take a root that was left once",
+    "copy the state first",
 )
 
 

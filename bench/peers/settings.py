@@ -33,7 +33,7 @@ _FLINK_PARQUET = "Apache Flink documentation: Parquet Format"
 _ASHORE_JOB = "Ashore: docs/reference/job-file.md"
 
 JVM_HEAP = "2g"  # of Spark and of Flink; Ashore's own default is 1g
-ZSTD_LEVEL = "1"  # Arrow's, which Ashore writes with; parquet-java's own is 3, which is slower
+ZSTD_LEVEL = "3"
 POLL_RECORDS = "10000"  # the client's own is 500
 CHECKPOINT_INTERVAL_S = 10
 

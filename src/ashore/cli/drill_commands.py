@@ -92,6 +92,8 @@ def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict,
     home = make_run_directory(order.drill.name, SystemClock().now_ms(), directory)
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"
     with logged(home), Servers(home) as servers, drill_view.shown(title, quiet=quiet) as view:
+        if order.length.is_real:
+            servers.start(order.drill.needs)
         verdict = run_drill(order, view.take, servers.site)
     return verdict, write_report(verdict, home)
 

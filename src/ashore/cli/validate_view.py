@@ -46,7 +46,12 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
 
 
 def _show(query: Mapping[str, object]) -> None:
-    out.print(f"\n{escape(str(query['table']))} is fed by slice {query['slice']}")
+    if "topic" in query:
+        out.print(f"\ntopic {escape(str(query['topic']))} is written by slice {query['slice']}")
+        out.print(f"mode        {query['mode']}{_key(query)}")
+    else:
+        out.print(f"\n{escape(str(query['table']))} is fed by slice {query['slice']}")
+    out.print(f"guarantee   {query['guarantee']}")
     out.print(f"columns     {escape(str(query['columns']))}")
     out.print(f"checkpoint  {escape(str(query['checkpoint']))}")
     print_table(
@@ -62,6 +67,11 @@ def _show(query: Mapping[str, object]) -> None:
         out.print("no state")
         return
     print_table("", OPERATORS, [_operator(each) for each in operators])
+
+
+def _key(query: Mapping[str, object]) -> str:
+    key = query["key"]
+    return escape(f", key {', '.join(map(str, key))}") if isinstance(key, list) and key else ""
 
 
 def _operator(each: Mapping[str, object]) -> list[str]:

@@ -25,12 +25,17 @@ SchemaCheck = Callable[[str], Sequence[str] | None]
 """Looks at DDL: raises ValueError (with `position`, the character, if it knows), else may return
 the names of the top-level columns, so that keys that name columns are checked too."""
 
-_TEXT_MAPPINGS: tuple[Key, ...] = (("source", "kafka", "options"), ("spark", "conf"))
+_TEXT_MAPPINGS: tuple[Key, ...] = (
+    ("source", "kafka", "options"),
+    ("sql", "producer"),
+    ("spark", "conf"),
+)
 _VARIABLES_AT: tuple[Key, ...] = (
     ("lake",),
     ("source", "kafka", "options"),
     ("catalog", "hive", "uri"),
     ("sql", "checkpoints"),
+    ("sql", "producer"),
     ("spark", "conf"),  # handed on as it is: Spark has variables of its own
 )
 
@@ -75,8 +80,9 @@ def parse_job(
     job: Job | None = None
     if isinstance(document.data, dict) and document.data:
         job, broken = _validated(document.data, variables)
-        findings += broken
-        findings += find_unsupported(_replaced(document.data, variables))
+        unsupported = find_unsupported(_replaced(document.data, variables))
+        told = {each.key for each in unsupported}  # which tell more than that a key is not known
+        findings += [each for each in broken if each.key not in told] + unsupported
         findings += _stray_variables(document.data, ())
         findings += _together(document, check_schema)
     elif not findings:

@@ -24,12 +24,13 @@ from ashore.config.naming import (
     Servers,
     Start,
     StartMap,
+    TopicText,
     topic_matches,
     topic_pattern,
 )
-from ashore.config.options import KafkaOptions
+from ashore.config.options import KafkaOptions, ProducerOptions
 from ashore.config.section import Key, Section, line_of
-from ashore.config.tables import Table
+from ashore.config.tables import Table, no_repeats
 from ashore.config.values import (
     SOME,
     DurationMs,
@@ -222,14 +223,43 @@ def _one_text(sql: "Sql") -> "Sql":
     return sql
 
 
+def _topic_name(text: str) -> str:
+    if topic_pattern(text) is not None:
+        raise Refused("rows go into one topic", "write its name, without the slashes")
+    return text
+
+
+class FedTopic(Section):
+    """One item of `sql.topics`: a topic that an INSERT writes, each row a record."""
+
+    topic: Annotated[TopicText, AfterValidator(_topic_name), Shown("topic name")] = Field(
+        description="The topic, which must exist: `INSERT INTO name SELECT ...`, in backticks "
+        "where the name has a `-`.",
+        examples=["totals"],
+    )
+    mode: Literal["append", "upsert"] = Field(
+        default="append",
+        description="`append`: each row of the result is a record, once it is final. `upsert`: "
+        "each row is the newest of its key, and is sent as often as it changes; for topics with "
+        "`cleanup.policy=compact`. No record says that a key is gone.",
+    )
+    key: Annotated[tuple[NonEmpty, ...], AfterValidator(no_repeats)] = Field(
+        default=(),
+        description="The columns that make the record's key, which `upsert` needs: one is "
+        "written as text, several as a JSON object. The value holds all columns.",
+        examples=["[country]"],
+    )
+
+
 class Sql(Section):
     """Streaming SQL over the job's topics. Text in the job file is a `sql` with that `text`."""
 
     text: NonEmpty | None = Field(
         default=None,
         description="Statements, each ended by `;`: `CREATE TEMPORARY VIEW name AS SELECT ...`, "
-        "and `INSERT INTO table SELECT ...` for each item of `tables` that has no `topic`. A table "
-        "that has a topic is read by the part of its name after the dot.",
+        "and `INSERT INTO name SELECT ...` for each item of `tables` that has no `topic`, and each "
+        "of `topics` here. A table that has a topic is read by the part of its name after the "
+        "dot.",
         examples=['"INSERT INTO ods.big SELECT * FROM clicks WHERE amount > 100;"'],
     )
     file: NonEmpty | None = Field(
@@ -243,10 +273,19 @@ class Sql(Section):
         "Without: `.ashore/<job>/_checkpoints` in the lake.",
         examples=["file:///data/checkpoints"],
     )
+    topics: tuple[FedTopic, ...] = Field(
+        default=(), description="Topics that SQL writes, each by one INSERT, at least once."
+    )
+    producer: Annotated[ProducerOptions, Shown("mapping of Java client names to text")] = Field(
+        default=ProducerOptions(),
+        description="Options of the producer of `topics`, under their Java names. How Kafka is "
+        "reached is said in `source.kafka`.",
+        examples=['{linger.ms: "50", compression.type: lz4}'],
+    )
     state_partitions: Count = Field(
         default=16,
         description="Into how many parts the state of each INSERT is cut, at its first start. "
-        "A number that is changed later has no effect.",
+        "Another number on state that is there is refused.",
     )
 
 

@@ -1,8 +1,8 @@
 """Options of the Kafka client, by the names of the Java client.
 
-What it is: the mapping that readers hand on, and the list of options that are Ashore's own.
-What it promises: an option that would change what is read, or from where, never gets through;
-secret values are shown by nothing but the mapping's own lookup.
+What it is: the mappings that readers and producers hand on, and the options that are Ashore's own.
+What it promises: an option that would change what is read, from where, or whether what is written
+is there, never gets through; secret values are shown by nothing but the mapping's own lookup.
 What it must not know: other clients' names for the same options.
 """
 
@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from ashore.config.values import MASK, EnvText, Refused
+from ashore.config.values import MASK, EnvText, Refused, nearest
 
 _RANGES = "what is read is decided by the landing log"
 _POSITION = "the position is kept in the landing log, never in a consumer group"
@@ -52,13 +52,42 @@ OWNED_OPTIONS: Mapping[str, str] = {
     "subscribePattern": _TOPICS,
     "value.deserializer": _BYTES,
 }
-_OWNED_FOLDED = {name.casefold(): reason for name, reason in OWNED_OPTIONS.items()}
+
+_DURABLE = "a record counts once all replicas in sync have it, and is not doubled by a second try"
+_IN_ORDER = "records of one key stay in one partition, in their order"
+OWNED_PRODUCER_OPTIONS: Mapping[str, str] = {
+    "acks": _DURABLE,
+    "bootstrap.servers": "topics are written where they are read, `source.kafka`",
+    "enable.idempotence": _DURABLE,
+    "includeHeaders": "records have no headers",
+    "interceptor.classes": "an interceptor could change or drop records",
+    "key.serializer": "the key is made of the columns that `key` names",
+    "max.in.flight.requests.per.connection": _IN_ORDER,
+    "partitioner.class": _IN_ORDER,
+    "partitioner.ignore.keys": _IN_ORDER,
+    "retries": _DURABLE,
+    "topic": "the statement says INTO which topic",
+    "transaction.timeout.ms": "Spark writes to Kafka without transactions",
+    "transactional.id": "Spark writes to Kafka without transactions",
+    "value.serializer": "the value is the row as JSON",
+}
+PRODUCER_OPTIONS = (
+    *("batch.size", "buffer.memory", "client.id", "compression.gzip.level"),
+    *("compression.lz4.level", "compression.type", "compression.zstd.level"),
+    *("connections.max.idle.ms", "delivery.timeout.ms", "linger.ms", "max.block.ms"),
+    *("max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms"),
+    *("partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms"),
+    *("receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+    *("request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes"),
+)
+SECURITY = ("security.", "sasl.", "ssl.")  # how one gets in is the same for reading and writing
 _SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
 
 
-def _option_name(name: str) -> str:
+def _option_name(name: str, owned: Mapping[str, str]) -> str:
     bare = name.removeprefix("kafka.")
-    reason = _OWNED_FOLDED.get(bare.casefold())
+    folded = {each.casefold(): reason for each, reason in owned.items()}
+    reason = folded.get(bare.casefold())
     if reason is not None:
         raise Refused(f"{bare} is not yours to set: {reason}", "remove it")
     if name != bare:
@@ -92,7 +121,12 @@ class KafkaOptions(Mapping[str, str]):
         return hash(frozenset(self._entries))
 
     def __repr__(self) -> str:
-        return f"KafkaOptions({self.shown()!r})"
+        return f"{type(self).__name__}({self.shown()!r})"
+
+    @staticmethod
+    def check_name(name: str) -> str:
+        """Return the name of an option. Raises Refused where it is not one to set."""
+        return _option_name(name, OWNED_OPTIONS)
 
     @property
     def secret_names(self) -> frozenset[str]:
@@ -116,13 +150,33 @@ class KafkaOptions(Mapping[str, str]):
         cls, _source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         entries = handler.generate_schema(
-            dict[Annotated[str, AfterValidator(_option_name)], EnvText]
+            dict[Annotated[str, AfterValidator(cls.check_name)], EnvText]
         )
         return core_schema.no_info_after_validator_function(
             cls,
             entries,
             serialization=core_schema.plain_serializer_function_ser_schema(cls.shown),
         )
+
+
+class ProducerOptions(KafkaOptions):
+    """Options of the producer, none of which decides whether a record is there."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def check_name(name: str) -> str:
+        """Return the name of an option. Raises Refused where it is not one to set."""
+        _option_name(name, OWNED_PRODUCER_OPTIONS)
+        if name.startswith(SECURITY):
+            raise Refused(
+                f"{name} is the same for reading and writing", "write it in source.kafka.options"
+            )
+        if name not in PRODUCER_OPTIONS:
+            near = nearest(name, PRODUCER_OPTIONS)
+            instead = f"write {near}" if near else f"the options are {', '.join(PRODUCER_OPTIONS)}"
+            raise Refused(f"{name} is no option of the producer", instead)
+        return name
 
 
 def _is_only_variables(value: EnvText) -> bool:

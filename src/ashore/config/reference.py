@@ -5,13 +5,13 @@ What it must not know: where the page is kept.
 """
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from ashore.config.model import Catalog, Job
-from ashore.config.options import OWNED_OPTIONS
+from ashore.config.options import OWNED_OPTIONS, OWNED_PRODUCER_OPTIONS
 from ashore.config.section import Section, default_text, fields_of, section_of
 from ashore.config.unsupported import UNSUPPORTED
 from ashore.config.values import Shown
@@ -98,13 +98,17 @@ def _type_text(annotation: object) -> str:
 
 
 def _owned() -> str:
-    rows = [f"- `{name}`: {reason}." for name, reason in OWNED_OPTIONS.items()]
     return (
         "## Options of Kafka that are refused\n\n"
         "Case does not count. Also refused: names with `kafka.` in front.\n\n"
-        + "\n".join(rows)
-        + "\n"
+        f"{_refused(OWNED_OPTIONS)}\n\n"
+        "In `sql.producer`, besides options of security, which are those of `source.kafka`:\n\n"
+        f"{_refused(OWNED_PRODUCER_OPTIONS)}\n"
     )
+
+
+def _refused(options: Mapping[str, str]) -> str:
+    return "\n".join(f"- `{name}`: {reason}." for name, reason in options.items())
 
 
 def _unsupported() -> str:

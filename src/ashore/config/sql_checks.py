@@ -5,13 +5,19 @@ What it promises: pure; a key that would have no effect is refused, not ignored.
 What it must not know: SQL: statements are looked at by Spark, when the job starts.
 """
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping
 
+from pydantic import ValidationError
+
+from ashore.config.model import FedTopic
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
 from ashore.config.tables import TIME_PARTITIONS, Table
 
+_TOPIC_LENGTH_MAX = 43
 _OF_TOPICS = frozenset(
     {"land", "decode", "late", "shuffle", "on_invalid", "provenance", "select", "where"}
 )
@@ -25,6 +31,18 @@ def view_name(table: str) -> str:
 def insert_name(table: str) -> str:
     """Return the name of the INSERT into a table: of its slice and its checkpoint."""
     return "__".join(table.split("."))
+
+
+def insert_name_of_topic(topic: str) -> str:
+    """Return the name of the INSERT into a topic: of its slice and its checkpoint.
+
+    Where the topic's name is no part of such a name, a digest keeps it apart from others.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    if plain == topic and len(topic) <= _TOPIC_LENGTH_MAX:
+        return f"topic__{topic}"
+    digest = hashlib.sha256(topic.encode()).hexdigest()[:8]
+    return f"topic__{plain[: _TOPIC_LENGTH_MAX - 9]}_{digest}"
 
 
 def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
@@ -68,10 +86,37 @@ def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
                 message = "the topic does not land, and there is no sql that reads it"
                 yield Finding(("tables", index, "land"), message, "remove the key, or add sql:")
         return
-    if items and not fed:
-        message = "no table is fed by SQL"
-        yield Finding(("sql",), message, "add an item without a topic to tables")
+    sql = data.get("sql") if isinstance(data, dict) else None
+    topics = sql.get("topics") if isinstance(sql, dict) else None
+    written = topics if isinstance(topics, list) else []
+    if items and not fed and not written:
+        message = "no table is fed by SQL, and no topic"
+        instead = "add an item without a topic to tables, or topics: to sql"
+        yield Finding(("sql",), message, instead)
     yield from _check_views(items)
+    yield from _check_fed_topics(written, items)
+
+
+def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iterator[Finding]:
+    tables = {item.table.casefold(): item.table for item in items.values()}
+    inserts = {insert_name(item.table): -1 for item in items.values() if item.topic is None}
+    for index, each in enumerate(written):
+        try:
+            item = FedTopic.model_validate(each)
+        except ValidationError:
+            continue  # the models have told
+        key: Key = ("sql", "topics", index)
+        table = tables.get(item.topic.casefold())
+        name = insert_name_of_topic(item.topic)
+        if table is not None:
+            message = f"{item.topic} is a topic here, and {table} a table"
+            yield Finding((*key, "topic"), message, "rename one: INSERT INTO would mean both")
+        elif inserts.setdefault(name, index) != index:
+            message = f"two items would have an INSERT called {name}"
+            yield Finding((*key, "topic"), message, "remove one, or choose another name")
+        if item.mode == "upsert" and not item.key:
+            message = "upsert keeps the newest row of each key, and no key is named"
+            yield Finding((*key, "key"), message, "add key: [COLUMN], a column of the SELECT")
 
 
 def _check_views(items: Mapping[int, Table]) -> Iterator[Finding]:

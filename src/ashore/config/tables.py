@@ -68,7 +68,8 @@ class Roll(Section):
     )
 
 
-def _no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names. Raises Refused where one stands there twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise Refused(f"{', '.join(repeated)} stands here twice", "name each once")
@@ -114,7 +115,7 @@ class Seal(Section):
     )
     actions: Annotated[
         tuple[Literal["success_file", "catalog"], ...],
-        AfterValidator(_no_repeats),
+        AfterValidator(no_repeats),
         Shown("list of `success_file`, `catalog`"),
     ] = Field(
         default=("success_file", "catalog"),
@@ -168,7 +169,7 @@ class Table(Section):
     )
     partition_by: Annotated[
         tuple[ColumnName, ...],
-        AfterValidator(_no_repeats),
+        AfterValidator(no_repeats),
         AfterValidator(_time_in_order),
         Shown("list of `date`, `hour`, `minute` and columns"),
     ] = Field(

@@ -36,6 +36,13 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "shuffling by bucket is not in this release",
         "write shuffle: none",
     ),
+    Unsupported(
+        ("sql", "state_ttl"),
+        ".*",
+        "state in Spark's SQL has no time-to-live: what forgets it is a watermark",
+        "give the source one (`late.after` behind `event_time`), and group by "
+        "`window(ts, '1 hour')` or bound the join in time",
+    ),
 )
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -40,6 +41,7 @@ class JobLaunch:
         *,
         available_now: bool = False,
         debug: bool = False,
+        is_held: bool = False,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._arguments = [command, str(job_file)] + (["--debug"] if debug else [])
@@ -50,6 +52,8 @@ class JobLaunch:
         )
         if available_now:
             self._arguments.append("--available-now")
+        if is_held:
+            self._arguments.append("--hold")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -82,6 +86,14 @@ class JobLaunch:
                 event = {"event": "talk", "message": line.decode(errors="replace").rstrip()}
             if isinstance(event, dict):
                 yield event
+
+    def release(self) -> None:
+        """Let a held process go on: it has done nothing yet but start Spark."""
+        stdin = self._running().stdin
+        if stdin is not None:
+            with suppress(BrokenPipeError):  # it has ended: `events` and `wait` tell how
+                stdin.write(b"\n")
+                stdin.flush()
 
     def stop(self) -> None:
         """Ask for an orderly stop."""

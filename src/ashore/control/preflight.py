@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.config.section import Key, key_text
 from ashore.errors import JobFileInvalid, PathMissing, StorageError
 from ashore.landing.job import check_table, slow_reasons, table_spec
 from ashore.protocol import names
@@ -69,16 +70,25 @@ def check_lake(job: Job, storage: Storage) -> None:
 
 def check_topics(job: Job, existing: Sequence[str]) -> None:
     """Raise JobFileInvalid where the job names a topic that does not exist."""
-    for index, item in enumerate(job.tables):
-        if item.topic is None or item.is_pattern or item.topic in existing:
+    read: dict[Key, str] = {
+        ("tables", index, "topic"): item.topic
+        for index, item in enumerate(job.tables)
+        if item.topic is not None and not item.is_pattern
+    }
+    written: dict[Key, str] = {
+        ("sql", "topics", index, "topic"): item.topic
+        for index, item in enumerate(job.sql.topics if job.sql else ())
+    }
+    for key, topic in {**read, **written}.items():
+        if topic in existing:
             continue
-        near = difflib.get_close_matches(item.topic, existing, 1)
+        near = difflib.get_close_matches(topic, existing, 1)
         instead = f"write {near[0]}, or create the topic" if near else "create the topic first"
-        line = job.line_of("tables", index, "topic")
+        line = job.line_of(*key)
         raise JobFileInvalid(
-            f"{job.path}:{line}: tables[{index}].topic: topic {item.topic} does not exist",
+            f"{job.path}:{line}: {key_text(key)}: topic {topic} does not exist",
             hint=instead,
             file=job.path,
             line=line,
-            key=f"tables[{index}].topic",
+            key=key_text(key),
         )

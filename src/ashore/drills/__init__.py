@@ -7,7 +7,7 @@ schedule of faults is a pure function of seed and length.
 What it must not know: terminals; Spark, whose jobs are processes here.
 """
 
-from ashore.drills.drill import Drill, Figures, Length, Planned, Timeline, Verdict
+from ashore.drills.drill import Drill, Figures, Length, Planned, Server, Timeline, Verdict
 from ashore.drills.run import Order, run_drill
 from ashore.drills.scenarios import SCENARIOS
 
@@ -18,6 +18,7 @@ __all__ = [
     "Length",
     "Order",
     "Planned",
+    "Server",
     "Timeline",
     "Verdict",
     "run_drill",

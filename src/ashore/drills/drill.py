@@ -9,6 +9,7 @@ What it must not know: how a drill is played or shown.
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ashore.base.units import format_duration
@@ -36,6 +37,16 @@ class Length:
         rounds = max(1, round(minutes * self.rounds_per_minute))
         text = f"{rounds} rounds of {self.records:,} records"
         return replace(self, rounds=rounds, text=text, option=f"--minutes {minutes:g}")
+
+
+class Server(StrEnum):
+    """What a real drill may need beside a broker."""
+
+    HDFS = "an HDFS with two NameNodes"
+    HDFS_ALONE = "an HDFS with one NameNode"
+    METASTORE = "a metastore"
+    CLUSTER = "a Spark cluster with one worker"
+    CLUSTER_OF_TWO = "a Spark cluster with two workers"
 
 
 class Planned(NamedTuple):
@@ -176,6 +187,7 @@ class Drill:
     long: Length
     plan: Callable[[random.Random, Length], Schedule]  # pure
     play: Callable[["Stage"], None]
+    needs: frozenset[Server] = frozenset()  # that a length that is real finds up
 
     def schedule(self, seed: int, length: Length) -> Schedule:
         """Return the faults of a seed and a length. Pure."""

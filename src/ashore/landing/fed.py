@@ -7,7 +7,8 @@ What it must not know: SQL.
 from io import BytesIO
 
 from ashore.config import Table
-from ashore.config.sql_checks import fed_partitions, insert_name
+from ashore.config.model import FedTopic
+from ashore.config.sql_checks import fed_partitions, insert_name, insert_name_of_topic
 from ashore.errors import QueryRefused
 from ashore.formats import open_encoder, parse_ddl, to_arrow
 from ashore.landing.batch import LateRule, TableSpec
@@ -15,8 +16,10 @@ from ashore.protocol.names import SliceName
 from ashore.routing import Bucketer, is_event_time
 
 
-def fed_slice(job: str, item: Table) -> SliceName:
-    """Return the slice of the INSERT that feeds a table."""
+def fed_slice(job: str, item: Table | FedTopic) -> SliceName:
+    """Return the slice of the INSERT that feeds a table, or writes a topic."""
+    if isinstance(item, FedTopic):
+        return SliceName(job, insert_name_of_topic(item.topic))
     return SliceName(job, insert_name(item.table))
 
 

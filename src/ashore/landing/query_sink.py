@@ -3,7 +3,8 @@
 What it is: `QuerySink`, steps 3 to 6 of a batch whose rows Spark has computed.
 What it promises: the rows of each batch of the query are in the table once, whatever is killed,
 frozen or run again: what a batch would do is decided from the log before it runs, and the log has
-closed it before Spark hears of its end. Of two processes that run the query one appends.
+closed it before Spark hears of its end. Of two processes that run the query one appends. Rows that
+go into a topic are there at least once: nothing takes them back where their batch comes to nothing.
 What it must not know: Spark, checkpoints' files, Kafka.
 """
 
@@ -34,6 +35,7 @@ from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
 RESULT = ""  # the stream that stands for the query's result in an order
+SENT = "sent"  # the counter of rows that went into a topic
 
 _HINTS = {
     Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table: this one would "
@@ -53,8 +55,13 @@ class QuerySlice:
 
     lake: LakeAddress
     name: SliceName
-    spec: TableSpec
+    spec: TableSpec | None  # of the table; None: the rows go into a topic
     remember_ms: int
+
+    @property
+    def table(self) -> str:
+        """The table; empty where there is none."""
+        return self.spec.table if self.spec else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +171,31 @@ class QuerySink:
         self._step("prepare")
         written = merge_results(order.order, results)
         check_source()
+        rows = sum(file.rows for file in written.files)
+        self._close_batch(order, written, rows)
+        return rows
+
+    def sent(
+        self, order: Order, rows: int, check_source: Callable[[], None] = lambda: None
+    ) -> None:
+        """Make a batch count whose rows are in a topic.
+
+        `check_source` as with `land`. If interrupted before the entry is there: the batch is run
+        again, and its rows are sent again.
+        """
+        # Step 3. Prepare: from here on the rows are not sent again.
+        self._step("prepare")
+        check_source()
+        counters = ((SENT, rows),) if rows else ()
+        self._close_batch(order, Written((), (), (), counters), rows)
+
+    def _close_batch(self, order: Order, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(order, written))
         # Steps 4 to 6. Move, register, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")
-        rows = sum(file.rows for file in written.files)
         self.parts.progress.landed(self.plan.name.slice, rows, len(written.files), 0)
         self._entries.write_snapshot(self.plan.remember_ms)
-        return rows
 
     def idle(self) -> None:
         """Do what is owed, between batches; look whether the log is still ours."""
@@ -190,7 +214,7 @@ class QuerySink:
             now_ms=max(self.parts.clock.now_ms(), self.fold.now_ms),
             watermarks=(),
             ranges=(),
-            tables=((RESULT, self.plan.spec),),
+            tables=((RESULT, self.plan.spec),) if self.plan.spec else (),
         )
 
     def _prepare(self, order: Order, written: Written) -> Prepare:
@@ -200,7 +224,7 @@ class QuerySink:
             now_ms=order.order.now_ms,
             watermarks=(),
             shards=tuple(
-                ShardRead(each.key, each.offsets, self.plan.spec.table, 0, 0, 0, 0, 0, 0, None)
+                ShardRead(each.key, each.offsets, self.plan.table, 0, 0, 0, 0, 0, 0, None)
                 for each in sorted(batch.ranges)
                 if each.offsets.size
             ),

@@ -44,13 +44,16 @@ class EventWriter:
         self.send("trouble", slice=slice_name, message=message)
 
 
-def watch_parent(on_gone: Callable[[], None]) -> None:
-    """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives."""
+def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:
+    """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives.
+
+    `on_told`: called when the parent writes anything there.
+    """
 
     def wait() -> None:
         # The descriptor, not sys.stdin: its lock would be held when the interpreter ends.
         while os.read(0, 4096):
-            pass
+            on_told()
         on_gone()
 
     threading.Thread(target=wait, name="parent", daemon=True).start()

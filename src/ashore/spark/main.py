@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,10 +35,11 @@ from ashore.spark.sql.validate import describe_queries
 class JobProcess:
     """One job in this process."""
 
-    def __init__(self, job: Job, jars: list[Path]) -> None:
+    def __init__(self, job: Job, jars: list[Path], *, is_held: bool = False) -> None:
         self.job = job
         self.events = EventWriter()
         self._jars = jars
+        self._released = threading.Event() if is_held else None
         self._loop: JobRun | None = None
         self._is_stopped = False
 
@@ -67,8 +69,14 @@ class JobProcess:
     def stop(self) -> None:
         """Stop in order; the second time as well."""
         self._is_stopped = True
+        self.release()
         if self._loop is not None:
             self._loop.stop()
+
+    def release(self) -> None:
+        """Go on, where it was held with a Spark that is up."""
+        if self._released is not None:
+            self._released.set()
 
     @contextmanager
     def _assembled(self) -> Iterator[Assembly]:
@@ -78,6 +86,9 @@ class JobProcess:
         clock = self._clock()
         spark = start_session(job.job, job.spark.master, conf_of(job), self._jars)
         try:
+            if self._released is not None:
+                self._released.wait()
+                job = load_job_file(job.path)  # what it says now counts
             with assembled(job, spark, self.events, clock) as assembly:
                 yield assembly
         finally:
@@ -111,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["run", "reland", "validate"])
     parser.add_argument("job_file")
     parser.add_argument("--available-now", action="store_true")
+    parser.add_argument("--hold", action="store_true", help="start Spark; wait for a line on stdin")
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--debug", action="store_true")
     options = parser.parse_args(arguments)
@@ -118,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     events = EventWriter()
     try:
         job = load_job_file(options.job_file)
-        process = JobProcess(job, options.jar)
+        process = JobProcess(job, options.jar, is_held=options.hold)
         _listen(process)
         match options.command:
             case "reland":
@@ -142,7 +154,7 @@ def _listen(process: JobProcess) -> None:
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    watch_parent(process.stop)
+    watch_parent(process.stop, process.release)
 
 
 if __name__ == "__main__":

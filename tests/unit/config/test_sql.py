@@ -4,8 +4,14 @@ import pytest
 from tests.unit.config.texts import changed, job, only, problems
 
 from ashore.config import select_sources, select_topics
-from ashore.config.sql_checks import fed_partitions, insert_name, view_name
+from ashore.config.sql_checks import (
+    fed_partitions,
+    insert_name,
+    insert_name_of_topic,
+    view_name,
+)
 from ashore.config.tables import Table
+from ashore.protocol.names import SLICE
 
 SQL_JOB = """\
 job: clicks
@@ -94,3 +100,79 @@ def test_names_and_partitions_of_fed_tables() -> None:
     assert fed_partitions(Table(table="ods.big")) == ()
     timed = Table.model_validate({"table": "ods.big", "event_time": {"column": "ts"}})
     assert fed_partitions(timed) == ("date", "hour")
+
+
+TOPICS_JOB = SQL_JOB.replace("  - table: ods.big\n", "").replace(
+    'sql: "INSERT INTO ods.big SELECT * FROM clicks;"',
+    """\
+sql:
+  text: "INSERT INTO big SELECT * FROM clicks; INSERT INTO counts SELECT * FROM n;"
+  topics:
+    - topic: big
+    - {topic: counts, mode: upsert, key: [id]}
+  producer: {linger.ms: "50"}""",
+)
+
+
+def test_a_job_may_fill_topics_alone() -> None:
+    sql = job(TOPICS_JOB).sql
+    assert sql is not None
+    assert [(item.topic, item.mode, item.key) for item in sql.topics] == [
+        ("big", "append", ()),
+        ("counts", "upsert", ("id",)),
+    ]
+    assert dict(sql.producer) == {"linger.ms": "50"}
+
+
+ERRORS_OF_TOPICS = [
+    pytest.param(
+        ("- topic: big", "- topic: ods.clicks"),
+        *(15, "sql.topics[0].topic", "a topic here, and ods.clicks a table", "rename"),
+    ),
+    pytest.param(
+        ("topic: counts", "topic: big"), 16, "sql.topics[1].topic", "topic__big", "another name"
+    ),
+    pytest.param((", key: [id]", ""), 16, "sql.topics[1].key", "no key is named", "add key"),
+    pytest.param(("key: [id]", "key: [id, id]"), 16, "sql.topics[1].key", "twice", "once"),
+    pytest.param(
+        ("- topic: big", "- topic: /big.*/"), 15, "sql.topics[0].topic", "one topic", "slashes"
+    ),
+    pytest.param(("linger.ms", "acks"), 17, "sql.producer.acks", "all replicas in sync", "remove"),
+    pytest.param(
+        ("linger.ms", "linger"), 17, "sql.producer.linger", "no option", "write linger.ms"
+    ),
+    pytest.param(
+        ("linger.ms", "ssl.truststore.location"),
+        *(17, "sql.producer.ssl.truststore.location", "same for", "source.kafka.options"),
+    ),
+    pytest.param(
+        ("  producer:", "  state_ttl: 3h\n  producer:"),
+        *(17, "sql.state_ttl", "no time-to-live", "late.after"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "line", "key", "message", "instead"), ERRORS_OF_TOPICS)
+def test_errors_of_topics(
+    change: tuple[str, str], line: int, key: str, message: str, instead: str
+) -> None:
+    found = only(changed(TOPICS_JOB, change))
+    assert found[:2] == (line, key)
+    assert message in found[2]
+    assert instead in found[3]
+
+
+def test_a_topic_and_a_table_may_not_share_the_name_of_an_insert() -> None:
+    table = '    schema: "id BIGINT"\n  - table: topic.big\n'
+    text = changed(TOPICS_JOB, ('    schema: "id BIGINT"\n', table))
+    assert only(text)[1:3] == (
+        "sql.topics[0].topic",
+        "two items would have an INSERT called topic__big",
+    )
+
+
+def test_topics_have_inserts_of_their_own_whatever_they_are_called() -> None:
+    assert insert_name_of_topic("big") == "topic__big"
+    names = [insert_name_of_topic(name) for name in ("a.b", "a-b", "a_b", "a" * 249, "a" * 248)]
+    assert len(set(names)) == len(names)
+    assert all(SLICE.fullmatch(name) for name in names)

@@ -110,6 +110,7 @@ def verify_job(
             *answers.notes,
             *_notes([table for table in tables if table.table not in fed], since_ms),
             *_note_fed(fed),
+            *_note_topics([item.topic for item in job.sql.topics] if job.sql else []),
             *_note_adopted(len(adopted)),
         ),
     )
@@ -153,6 +154,13 @@ def _note_fed(fed: Sequence[str]) -> list[str]:
         f"{table} is fed by SQL: its files were compared with the log; whether its rows are what "
         "the query should give was not looked at"
         for table in fed
+    ]
+
+
+def _note_topics(topics: Sequence[str]) -> list[str]:
+    return [
+        f"topic {topic} is written by SQL, at least once: its records were not looked at"
+        for topic in topics
     ]
 
 

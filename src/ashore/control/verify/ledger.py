@@ -240,10 +240,12 @@ class LedgerBuilder:
         keys = tuple(read.key for read in body.shards)
         for read in body.shards:
             self._add_range(name, read.key, read.offsets)
+            if not read.table:
+                continue  # a query whose rows went into a topic: no file has them
             self._table_of_shard[read.key] = read.table
             key = PartKey(name.slice, entry.number, read.key)
             self._parts.append(Part(key, entry.written_ms, read, body.query is not None))
-        for table in {read.table for read in body.shards}:
+        for table in {read.table for read in body.shards if read.table}:
             self._batches[name.slice, table] += 1
         tables = tuple(read.table for read in body.shards)
         origin = _Origin(name, entry, entry.number, keys, tables)
@@ -285,7 +287,7 @@ class LedgerBuilder:
                     shards=origin.shards,
                 )
             )
-        for table in origin.tables:
+        for table in filter(None, origin.tables):
             self._tables.setdefault(table, table)
         # Only files of the unclosed entry can be given up: older lists are of no more use.
         self._listed_by[origin.name.slice] = {origin.entry.number: listed}

@@ -26,6 +26,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 def play(stage: Stage) -> None:
     """Produce; let the job land while the broker goes and comes."""
     site = stage.site(SiteOptions(batch_records=max(1, stage.length.records // BATCHES)))
+    site.expect(len(stage.schedule))
     for planned in stage.schedule:
         site.produce(stage.length.records)
         end = site.live(BrokerAway(Moment(planned.place, planned.number), AWAY_S))

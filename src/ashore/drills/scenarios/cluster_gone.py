@@ -5,13 +5,11 @@ same job file, copied to another directory of another cluster, goes on from the 
 """
 
 import random
-import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 from ashore.control.jobs import plan_recover
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Happens, Kill, Moment
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real import RealSite
@@ -41,7 +39,9 @@ def play(stage: Stage) -> None:
     )
     site = stage.site(options)
     with ExitStack() as stack:
-        clusters = _Clusters(stack, stage.length.rounds) if isinstance(site, RealSite) else None
+        clusters = (
+            _Clusters(site, stack, stage.length.rounds) if isinstance(site, RealSite) else None
+        )
         for planned in stage.schedule:
             site.produce(stage.length.records)
             at = Moment(planned.place, planned.number)
@@ -58,10 +58,13 @@ def play(stage: Stage) -> None:
 
 
 class _Clusters:
-    """One cluster after another: while one is at work, the next is started elsewhere."""
+    """One cluster after another: while one is at work, the next is started elsewhere.
 
-    def __init__(self, stack: ExitStack, losses: int) -> None:
-        self._stack = stack
+    A process of the job waits there, and has not looked at the lake.
+    """
+
+    def __init__(self, site: RealSite, stack: ExitStack, losses: int) -> None:
+        self._site = site
         self._losses_left = losses
         self._pool = stack.enter_context(ThreadPoolExecutor(1))
         self._next = self._start()
@@ -75,8 +78,12 @@ class _Clusters:
         return machines
 
     def _start(self) -> Future[Machines]:
-        directory = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="ashore-drill-"))
-        return self._pool.submit(self._stack.enter_context, Machines(Path(directory), WORKERS))
+        def start() -> Machines:
+            machines = self._site.machines(WORKERS)
+            machines.start_ahead(self._site)
+            return machines
+
+        return self._pool.submit(start)
 
 
 def _look(stage: Stage, site: Site) -> None:
@@ -109,4 +116,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
+    needs=frozenset({Server.CLUSTER}),
 )

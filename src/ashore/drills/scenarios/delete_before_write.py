@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ashore.control.jobs import OpenJob
 from ashore.drills.checkers.exactly_once import compare, read_places
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Countdown, Happens, Kill, Moment
 from ashore.drills.faults.late_delete import KIND, DeleteCalls, LateDeletes
 from ashore.drills.old_protocol import TABLE, OldProtocol, Pause
@@ -147,4 +147,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
+    needs=frozenset({Server.HDFS}),
 )

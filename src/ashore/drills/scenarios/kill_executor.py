@@ -5,13 +5,11 @@ task has told of are prepared, each once.
 """
 
 import random
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 from ashore.base.clock import SystemClock
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.memory import MemorySite
@@ -60,8 +58,8 @@ def _lives(site: Site, stack: ExitStack) -> Callable[[list[Planned]], End]:
         case MemorySite():
             return lambda mine: site.live(*(each for one in mine for each in _in_memory(one)))
         case RealSite():
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="ashore-drill-"))
-            machines = stack.enter_context(Machines(Path(directory), WORKERS))
+            machines = site.machines(WORKERS)
+            machines.start_ahead(site)
             stack.enter_context(machines.used_by(site))
             return lambda mine: site.live(*(_on_machines(machines, one) for one in mine))
         case _:
@@ -101,4 +99,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
+    needs=frozenset({Server.CLUSTER_OF_TWO}),
 )

@@ -7,7 +7,7 @@ once the metastore is back, by whichever process runs then.
 import math
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Moment, Out, Outage
 from ashore.drills.scenarios.outages import count_owed
 from ashore.drills.sites.site import SiteOptions
@@ -30,6 +30,7 @@ def play(stage: Stage) -> None:
     site = stage.site(
         SiteOptions(batch_records=records, lake="hdfs", has_metastore=True, countries_every=records)
     )
+    site.expect(2 * len(stage.schedule))
     owed = 0
     for planned in stage.schedule:
         site.produce(stage.length.records)
@@ -64,4 +65,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
+    needs=frozenset({Server.HDFS, Server.METASTORE}),
 )

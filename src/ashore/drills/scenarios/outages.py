@@ -12,6 +12,7 @@ def play_outages(stage: Stage) -> None:
     """Produce; let servers stop and come back while the job lands it on HDFS."""
     records, away_s = max(1, stage.length.records // BATCHES), stage.length.outage_s
     site = stage.site(SiteOptions(batch_records=records, lake="hdfs", sections={"deadline": "10s"}))
+    site.expect(stage.length.rounds)
     for number in range(stage.length.rounds):
         outages = [
             Outage(Moment(each.place, each.number), Out(each.kind), away_s)

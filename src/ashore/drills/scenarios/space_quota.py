@@ -6,7 +6,7 @@ was half written lies about, unseen, and the job waits until there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Out
 from ashore.drills.scenarios.outages import BATCHES, play_outages
 
@@ -41,4 +41,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play_outages,
+    needs=frozenset({Server.HDFS}),
 )

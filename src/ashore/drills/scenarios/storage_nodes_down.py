@@ -6,7 +6,7 @@ written is left behind, and the job waits, gives up, is started again, until the
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
 from ashore.drills.faults import Out
 from ashore.drills.scenarios.outages import play_outages
 
@@ -43,4 +43,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play_outages,
+    needs=frozenset({Server.HDFS}),
 )

@@ -30,22 +30,26 @@ class Machines:
 
     def __init__(self, directory: Path, workers: int) -> None:
         self._directory = directory
+        self._job_file = directory / "job.yaml"
         self._cluster = SparkCluster(directory / "spark", SparkOptions(workers=workers))
 
-    @contextmanager
-    def used_by(self, site: RealSite) -> Iterator[None]:
-        """Let processes of a site's job run here, from a copy of the job file."""
-        own = site.job_file
-        document = json.loads(own.read_text("utf-8"))
+    def start_ahead(self, site: RealSite) -> None:
+        """Let the next process of a site's job start here, from a copy of the job file."""
+        document = json.loads(site.own_job_file.read_text("utf-8"))
         driver_options = document["spark"]["conf"][DRIVER_OPTIONS]
         conf = {**self._conf(), DRIVER_OPTIONS: driver_options}
         document["spark"] = {"master": self._cluster.master_url, "conf": conf}
-        site.job_file = self._directory / "job.yaml"
-        site.job_file.write_text(json.dumps(document), "utf-8")
+        self._job_file.write_text(json.dumps(document), "utf-8")
+        site.ahead.start(self._job_file)
+
+    @contextmanager
+    def used_by(self, site: RealSite) -> Iterator[None]:
+        """Let processes of a site's job run here. Requires: one was started ahead."""
+        site.job_file = self._job_file
         try:
             yield
         finally:
-            site.job_file = own
+            site.job_file = site.own_job_file
 
     def kill_executors(self, count: int) -> None:
         """Kill so many executors at once, when so many run. Raises ServiceError if they do not."""

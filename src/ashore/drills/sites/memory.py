@@ -143,6 +143,9 @@ class MemorySite:
             self._source.append(StreamShard(TOPIC, str(partition)), value)
         self.sample()
 
+    def expect(self, lives: int) -> None:
+        """See Site. A process in memory is there at once."""
+
     def live(self, *faults: JobFault | Fault, wrap: Wrap = lambda storage: storage) -> End:
         """See Site. `wrap` puts a storage of the scenario's own above the faults of calls."""
         return self._live(faults, wrap)

@@ -10,11 +10,12 @@ What it must not know: scenarios.
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ashore.base.clock import SystemClock
@@ -35,6 +36,7 @@ from ashore.drills.faults import (
 )
 from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.recorder import Recorder
+from ashore.drills.sites.ahead import Ahead
 from ashore.drills.sites.held_deletes import HeldDeletes
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.real_outages import (
@@ -63,6 +65,9 @@ from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics, delete_records, replace_topic
 from ashore.storage.base import Storage
 
+if TYPE_CHECKING:
+    from ashore.drills.sites.machines import Machines
+
 SAMPLE_EVERY_S = 0.5
 # A drill's processes end before the second compiler of the JVM pays: they start in half the time.
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -74,7 +79,8 @@ CLOCK = SystemClock()
 class Place:
     """Where a real site is: a directory of its own, the broker, and the HDFS of its lake.
 
-    `java_options`: of the JVM of the job's processes.
+    `java_options`: of the JVM of the job's processes. `machines`: returns a cluster of its own
+    that is up, with so many workers.
     """
 
     directory: Path
@@ -82,6 +88,7 @@ class Place:
     hdfs: Hdfs | None = None
     hive: Hive | None = None
     java_options: str = ""
+    machines: "Callable[[int], Machines] | None" = None
 
     def spark(self) -> dict[str, object]:
         """Return what the job file says of Spark."""
@@ -137,9 +144,10 @@ class RealSite:
         table = {"table": self.table, **options.table}
         complete = replace(options, sections=sections, table=table)
         text = job_text(self._lake, servers, topic, complete)
-        self.job_file = place.directory / "job.yaml"
+        self.job_file = self.own_job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
+        self.ahead = Ahead(self._environment())
         self._held: list[HeldDeletes] = []
         self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
@@ -155,13 +163,26 @@ class RealSite:
             for partition, value in self.produced.deal(records):
                 producer.send(self.produced.workload.topic, partition, value)
 
+    def machines(self, workers: int) -> "Machines":
+        """Return a cluster for this drill alone, which is up, and which it may destroy."""
+        if self._place.machines is None:
+            fail("there are no machines here")
+        return self._place.machines(workers)
+
+    def expect(self, lives: int) -> None:
+        """See Site."""
+        self.ahead.expect(lives)
+        self.ahead.start_next(self.job_file)
+
     def live(self, *faults: JobFault) -> End:
         """See Site."""
-        return self._live(faults, self._launch(until_drained=True))
+        return self._live(faults, self.ahead.take(self.job_file))
 
     def live_while(self, records_per_s: int, *faults: JobFault) -> End:
         """See Site."""
-        ending, launch = threading.Event(), self._launch(until_drained=False)
+        ending = threading.Event()
+        launch = JobLaunch("run", self.job_file, environment=self._environment())
+        launch.start()
         with ThreadPoolExecutor(1) as pool:
             flowing = pool.submit(self._flow, records_per_s, ending)
             flowing.add_done_callback(lambda _done: launch.kill())  # nothing comes any more
@@ -177,14 +198,13 @@ class RealSite:
             times += 1
             self.produce(records_per_s)
 
-    def _launch(self, *, until_drained: bool) -> JobLaunch:
-        environment = {CLOCK_VARIABLE: str(self._clock.path)}
-        return JobLaunch("run", self.job_file, available_now=until_drained, environment=environment)
+    def _environment(self) -> dict[str, str]:
+        return {CLOCK_VARIABLE: str(self._clock.path)}
 
     def _live(self, faults: Sequence[JobFault], launch: JobLaunch) -> End:
+        """Follow a process that runs to its end."""
         self._recorder.start(self._lives)
         self._lives += 1
-        launch.start()
         with ExitStack() as stack:
             stack.callback(launch.wait)
             stack.callback(launch.kill)
@@ -220,7 +240,7 @@ class RealSite:
         """See Site."""
         for calls in self._held:
             calls.deliver()
-        self._outages.end()
+        self._outages.mend()
 
     def keep_house(self) -> None:
         """See Site."""
@@ -248,7 +268,9 @@ class RealSite:
     def close(self) -> None:
         """See Site."""
         with self._stack:
+            self.ahead.close()
             self.mend()
+            self._outages.end()
 
     def _follow(self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_Striking") -> str:
         """Let faults strike when their moment comes, to the end; return the error, if any."""
@@ -256,6 +278,8 @@ class RealSite:
         message = ""
         for event in launch.events():
             kind = event.get("event")
+            if kind == "started":
+                self.ahead.start_next(self.job_file)
             step = str(event.get("step") if kind == "step" else kind)
             for fault, countdown in waiting:
                 if countdown.has_come(step):

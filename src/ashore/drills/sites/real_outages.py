@@ -1,8 +1,9 @@
 """Outages of a drill on real servers: what is done to them, and how they come back.
 
 What it is: `RealOutages`, for one site.
-What it promises: what is broken is mended when its time is over, whatever the job does meanwhile;
-`wait` and `end` return when everything is at work again.
+What it promises: what is broken is mended when its time is over, whatever the job does meanwhile.
+What is mended can be used; a spare, which nobody waits for, comes later: `wait` and `end` return
+when that is at work as well.
 What it must not know: jobs; why something breaks.
 """
 
@@ -44,8 +45,7 @@ class RealOutages:
         """
         if outage.out not in self._breaks:
             fail(f"no server of this site can be broken so: {outage.out}")
-        for _, is_mended in self._threads:
-            is_mended.wait()
+        self._wait_until_mended()
         if outage.out not in WITHOUT_SPARE:
             self.wait()
         self.mend_later(outage.kind, outage.seconds, self._breaks[outage.out]())
@@ -58,8 +58,14 @@ class RealOutages:
         self._threads.append((thread, is_mended))
         thread.start()
 
+    def mend(self) -> None:
+        """Mend everything now. Raises what kept it from coming back, if that is known."""
+        self._ending.set()
+        self._wait_until_mended()
+        self._raise_failure()
+
     def end(self) -> None:
-        """Mend everything now. Raises as `wait`."""
+        """Mend everything now, spares too. Raises as `wait`."""
         self._ending.set()
         self.wait()
 
@@ -67,6 +73,13 @@ class RealOutages:
         """Wait until everything is back. Raises what kept it from coming back."""
         while self._threads:
             self._threads.pop()[0].join()
+        self._raise_failure()
+
+    def _wait_until_mended(self) -> None:
+        for _, is_mended in self._threads:
+            is_mended.wait()
+
+    def _raise_failure(self) -> None:
         if self._failures:
             raise self._failures.pop(0)
 

@@ -1,4 +1,4 @@
-"""The real servers of drills: each is started when it is first asked for, and shared.
+"""The real servers of drills: each is started once, ahead or when it is asked for, and shared.
 
 What it is: `Servers`, from which real sites come.
 What it promises: at the end everything that was started is stopped.
@@ -7,6 +7,8 @@ What it must not know: scenarios.
 
 import os
 import shutil
+from collections import deque
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,8 +16,10 @@ from typing import Self
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
+from ashore.drills.drill import Server
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.class_archive import archive_path, use_options, write_options
+from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real import Place, RealSite
 from ashore.drills.sites.site import SiteOptions
 from ashore.services.hdfs import Hdfs, HdfsOptions
@@ -23,6 +27,7 @@ from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import Kafka
 
 RECORDS = 30  # of the job that runs for its classes
+CLUSTERS = {Server.CLUSTER: 1, Server.CLUSTER_OF_TWO: 2}  # workers
 
 
 class Servers:
@@ -36,9 +41,41 @@ class Servers:
         self._hdfs = hdfs
         self._alone: Hdfs | None = None
         self._hive: Hive | None = None
+        self._machines: dict[int, deque[Machines]] = {workers: deque() for workers in (1, 2)}
         self._stack = ExitStack()
         self._made = 0
         self._java_options: str | None = None
+
+    def start(self, needs: Collection[Server]) -> None:
+        """Start what a real drill needs, side by side, but for what is up. Raises ServiceError."""
+        makes = {
+            Server.HDFS: self.hdfs,
+            Server.HDFS_ALONE: self.hdfs_alone,
+        }
+        with ThreadPoolExecutor() as pool:
+            started = [pool.submit(self.kafka)]
+            started += [pool.submit(make) for need, make in makes.items() if need in needs]
+            started += [
+                pool.submit(self._start_machines, workers)
+                for need, workers in CLUSTERS.items()
+                if need in needs and not self._machines[workers]
+            ]
+        for each in started:
+            each.result()
+        if Server.METASTORE in needs:
+            self.hive()
+        self.java_options()
+
+    def machines(self, workers: int) -> Machines:
+        """Return a cluster that is up, to one taker alone. Raises ServiceError, JavaMissing."""
+        if not self._machines[workers]:
+            self._start_machines(workers)
+        return self._machines[workers].popleft()
+
+    def _start_machines(self, workers: int) -> None:
+        directory = self._scratch(f"machines-{unique()}")
+        machines = self._stack.enter_context(Machines(directory, workers))
+        self._machines[workers].append(machines)
 
     def kafka(self) -> Kafka:
         """Return the broker, started. Raises ServiceError, JavaMissing."""
@@ -66,7 +103,7 @@ class Servers:
             self._hive = self._stack.enter_context(Hive(self._scratch("hive"), options))
         return self._hive
 
-    def java_options(self, recorder: Recorder) -> str:
+    def java_options(self, recorder: Recorder | None = None) -> str:
         """Return options with which the JVM of a job starts sooner.
 
         The first time on a machine, a small job is run to write down the classes that it needs.
@@ -75,7 +112,8 @@ class Servers:
         if self._java_options is None:
             path = archive_path()
             if not path.exists():
-                recorder.note("servers", "keeping the classes of Spark, once, for faster starts")
+                if recorder is not None:
+                    recorder.note("servers", "keeping the classes of Spark, for faster starts")
                 self._write_archive(path)
             self._java_options = use_options(path) if path.exists() else ""
         return self._java_options
@@ -105,7 +143,9 @@ class Servers:
             kafka, hdfs = pool.submit(self.kafka), pool.submit(self._find_hdfs, options.lake)
         hive = self.hive() if options.has_metastore else None
         options_of_java = self.java_options(recorder)
-        place = Place(directory, kafka.result(), hdfs.result(), hive, options_of_java)
+        place = Place(
+            directory, kafka.result(), hdfs.result(), hive, options_of_java, self.machines
+        )
         recorder.note("servers", f"servers are up; {directory.name} begins")
         return RealSite(seed, options, place, recorder)
 

@@ -77,6 +77,13 @@ class Site(Protocol):
         """Produce the next records of the workload, and wait until they are there."""
         ...
 
+    def expect(self, lives: int) -> None:
+        """Prepare for so many processes of `live`, one after the other, if that takes time.
+
+        Each is started while the one before is at work, and does nothing until it is its turn.
+        """
+        ...
+
     def live(self, *faults: JobFault) -> End:
         """Run one process of the job until it is killed, or until everything has landed.
 
@@ -111,7 +118,7 @@ class Site(Protocol):
         ...
 
     def mend(self) -> None:
-        """End every outage now, and wait until everything is at work."""
+        """End every outage now, and wait until everything can be used."""
         ...
 
     def keep_house(self) -> None:
@@ -134,7 +141,7 @@ class Site(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections. Called once."""
+        """Wait until everything is as it was before, and let go of connections. Called once."""
         ...
 
 

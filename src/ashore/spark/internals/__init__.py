@@ -9,6 +9,7 @@ What it must not know: jobs and their files.
 """
 
 from ashore.spark.internals.checks import check_streaming
+from ashore.spark.internals.keys import find_hidden_keys
 from ashore.spark.internals.operators import (
     OperatorKind,
     StateColumn,
@@ -29,5 +30,6 @@ __all__ = [
     "describe_operators",
     "describe_sources",
     "explain_refusal",
+    "find_hidden_keys",
     "require_known_spark",
 ]

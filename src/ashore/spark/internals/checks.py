@@ -14,7 +14,7 @@ from ashore.errors import QueryRefused
 from ashore.spark.internals import jvm
 from ashore.spark.internals.joins import JOIN, find_early, is_silent, join_type
 from ashore.spark.internals.lineage import Lineage, learn_lineage
-from ashore.spark.internals.operators import OperatorKind, describe_planned
+from ashore.spark.internals.operators import GROUPED, describe_planned
 from ashore.spark.internals.planning import OutputMode, PlannedNode, plan_streaming
 from ashore.spark.internals.sources import find_columns
 from ashore.spark.internals.version import require_known_spark
@@ -25,7 +25,6 @@ MODES = {
     OutputMode.COMPLETE: jvm.COMPLETE,
 }
 BOUND = "`AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
-GROUPED = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT}
 
 
 def check_streaming(frame: DataFrame, mode: str) -> None:

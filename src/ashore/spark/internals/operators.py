@@ -36,6 +36,9 @@ class OperatorKind(StrEnum):
     CUSTOM = "custom"
 
 
+GROUPED = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT}
+
+
 @dataclass(frozen=True, slots=True)
 class StateColumn:
     """One value that an operator keeps for each key, with Spark's name of its type."""

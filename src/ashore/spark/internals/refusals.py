@@ -28,6 +28,7 @@ class Refusal:
     sentence: str
     hint: str
     is_known: bool = True
+    is_of_mode: bool = False  # of what is handed to the sink: another mode may do
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,11 @@ class Rule:
     pattern: str
     sentence: str
     hint: str
+
+    @property
+    def is_of_mode(self) -> bool:
+        """Whether another output mode lets the query run."""
+        return self.condition == MODE or "not supported in Update" in self.pattern
 
 
 # Most of Spark's check has one condition for everything, so that only the words tell them apart.
@@ -212,7 +218,8 @@ def explain_refusal(error: PySparkException) -> Refusal:
         found = re.search(rule.pattern, words) if rule.condition == condition else None
         if found:
             groups = [_spaced(each) for each in found.groups()]
-            return Refusal(rule.sentence.format(*groups), rule.hint.format(*groups))
+            sentence, hint = rule.sentence.format(*groups), rule.hint.format(*groups)
+            return Refusal(sentence, hint, is_of_mode=rule.is_of_mode)
     return Refusal(words, "", is_known=False)
 
 

@@ -15,7 +15,9 @@ from pyspark.sql import SparkSession
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.config import Job, Table, match_topics, select_sources
+from ashore.config.model import FedTopic
 from ashore.config.sql_checks import view_name
+from ashore.config.tables import Seal
 from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid, QueryRefused, check
 from ashore.landing.committer import Progress
@@ -38,9 +40,12 @@ from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.query_loop import QueryLoop
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.settings import state_settings
+from ashore.spark.sql.topics import plan_topic
 from ashore.spark.sql.views import View
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress, lake_address
+
+_NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +69,44 @@ def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
     """
     plans = plan_queries(job, shared, rhythm.grace_s / 2)
     loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
-    tables = [item.table for item, _ in plans]
-    claim_tables(shared.storage, tables, job.job, shared.clock.now_ms())
-    shared.registrar.ensure([each.query.parts.sink.plan.spec for each in loops])
+    specs = [each.query.parts.sink.plan.spec for each in loops]
+    tables = [spec for spec in specs if spec is not None]
+    claim_tables(shared.storage, [spec.table for spec in tables], job.job, shared.clock.now_ms())
+    shared.registrar.ensure(tables)
     return loops
 
 
-def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Table, QueryPlan]]:
-    """Return the tables that SQL feeds, each with its query.
+Fed = Table | FedTopic
+
+
+def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed, QueryPlan]]:
+    """Return the tables and topics that SQL feeds, each with its query.
 
     Raises QueryRefused, JobFileInvalid, SourceError.
     """
     if job.sql is None:
         return []
     script = parse_script(shared.spark, read_sql(job))
-    fed = {item.table: item for item in job.tables if item.topic is None}
+    tables = {item.table: item for item in job.tables if item.topic is None}
+    topics = {item.topic: item for item in job.sql.topics}
+    fed: dict[str, Fed] = {**tables, **topics}
     views = read_views(job, shared.source)
     return [
         (
-            fed[table],
+            fed[name],
             QueryPlan(
                 script=script,
                 insert=insert,
                 views=views,
-                checkpoint=_checkpoint(job, shared, fed_slice(job.job, fed[table])),
+                checkpoint=_checkpoint(job, shared, fed_slice(job.job, fed[name])),
                 interval_ms=job.batch.interval_ms,
                 patience_s=patience_s,
                 settings=state_settings(job.sql.state_partitions, job.spark.conf),
                 first_of=first_offset_of(job),
+                topic=plan_topic(topics[name], job.sql.producer) if name in topics else None,
             ),
         )
-        for table, insert in _match(script, fed).items()
+        for name, insert in _match(script, fed).items()
     ]
 
 
@@ -117,14 +129,15 @@ def read_sql(job: Job) -> str:
         ) from None
 
 
-def _match(script: Script, fed: Mapping[str, Table]) -> dict[str, Insert]:
-    """Return the INSERT of each table. Raises QueryRefused."""
+def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
+    """Return the INSERT of each table and topic. Raises QueryRefused."""
     inserts: dict[str, Insert] = {}
     for insert in script.inserts:
         if insert.table not in fed:
             near = nearest(insert.table, list(fed))
-            hint = f"write {near}" if near else "add an item without a topic for it to tables"
-            raise QueryRefused(f"no table {insert.table} is fed by SQL", hint=hint)
+            hint = f"write {near}" if near else _NEITHER
+            text = f"no table {insert.table} is fed by SQL, nor a topic of this name"
+            raise QueryRefused(text, hint=hint)
         if insert.table in inserts:
             raise QueryRefused(
                 f"{insert.table} is filled by two statements",
@@ -170,10 +183,13 @@ def _checkpoint(job: Job, shared: Shared, name: SliceName) -> Checkpoint:
     return Checkpoint(address.open(shared.clock), path, f"{uri}/{path}")
 
 
-def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Table, plan: QueryPlan) -> QueryLoop:
+def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
     name = fed_slice(job.job, item)
     frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
-    spec = shared.registrar.checked(fed_spec(item, output_ddl(frame)))
+    spec, remember_ms = None, Seal().remember_ms
+    if isinstance(item, Table):
+        spec = shared.registrar.checked(fed_spec(item, output_ddl(frame)))
+        remember_ms = item.seal.remember_ms
     storage, progress = shared.storage, shared.progress
 
     def on_wait(why: str) -> None:
@@ -183,7 +199,7 @@ def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Table, plan: QueryPlan
     register = shared.registrar.register
     effects = EffectParts(job.job, storage, shared.clock, progress, register=register)
     sink = QuerySink(
-        QuerySlice(shared.lake, name, spec, item.seal.remember_ms),
+        QuerySlice(shared.lake, name, spec, remember_ms),
         SinkParts(
             storage,
             LandingLog(context, name),

@@ -24,6 +24,7 @@ from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.refusals import refuse
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
+from ashore.spark.sql.topics import TopicPlan, check_topic
 from ashore.spark.sql.views import View, create_view, first_offsets
 
 
@@ -39,13 +40,27 @@ class QueryPlan:
     patience_s: float  # how long a stop waits for the batch under way
     settings: Mapping[str, str]
     first_of: Callable[[str, bool], FirstOffset]
+    topic: TopicPlan | None = None  # None: the rows go into a table
+
+    @property
+    def mode(self) -> str:
+        """What Spark hands over: rows that are final, or those that a batch has changed."""
+        return "update" if self.topic and self.topic.is_upsert else "append"
+
+    @property
+    def other_mode(self) -> str:
+        """What the job file may say of the topic instead, where its mode does not fit the SQL."""
+        if self.topic is None:
+            return ""
+        return "append" if self.topic.is_upsert else "upsert"
 
     @property
     def digest(self) -> str:
         """Digest of what the query computes: the SQL, but its spaces, and the views under it."""
         texts = [" ".join(text.split()) for text in (*self.script.views, self.insert.text)]
         views = sorted((view.describe() for view in self.views), key=json.dumps)
-        return hashlib.sha256(json.dumps([texts, views]).encode()).hexdigest()
+        into = [self.topic.describe()] if self.topic else []
+        return hashlib.sha256(json.dumps([texts, views, *into]).encode()).hexdigest()
 
 
 def open_frame(
@@ -67,9 +82,11 @@ def open_frame(
                 f"the INSERT that fills {plan.insert.table} reads no topic",
                 hint=f"read one of {', '.join(view.name for view in plan.views)}",
             )
-        check_streaming(frame, "append")
+        check_streaming(frame, plan.mode)
+        if plan.topic is not None:
+            check_topic(frame, plan.topic)
     except AnalysisException as error:
-        raise refuse(error, plan.insert.table) from error
+        raise refuse(error, plan.insert.table, plan.other_mode) from error
     return frame
 
 

@@ -29,6 +29,7 @@ from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
 from ashore.spark.sql.refusals import explain_failure, refuse
+from ashore.spark.sql.topics import send_rows
 from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
 
 POLL_S = 1.0
@@ -93,7 +94,7 @@ class SqlQuery:
         return (
             frame.writeStream.queryName(str(self.name))
             .option("checkpointLocation", self.plan.checkpoint.uri)
-            .outputMode("append")
+            .outputMode(self.plan.mode)
             .foreachBatch(self._run_batch)
         )
 
@@ -105,7 +106,7 @@ class SqlQuery:
         try:
             query = writer.start()
         except PySparkException as error:
-            raise refuse(error, self.plan.insert.table) from error
+            raise refuse(error, self.plan.insert.table, self.plan.other_mode) from error
         self._wait(query)
 
     def stop(self) -> None:
@@ -140,6 +141,9 @@ class SqlQuery:
         sink, source = self.parts.sink, self.parts.source
         streams = source.describe_streams(self._topics)
         require_streams(self._topics, streams)
+        if self.plan.topic is not None:
+            written = [self.plan.topic.topic]
+            require_streams(written, source.describe_streams(written))
         check_streams(source_of(self.name), sink.fold, streams)
         first_of = self.plan.first_of
         join = plan_join(source, sink.fold, streams, first_of, source_of(self.name))
@@ -174,10 +178,14 @@ class SqlQuery:
         if order is None:
             frame.mapInArrow(drop_rows, RESULT_DDL).collect()
             return
-        task = functools.partial(land_rows, order.order)
-        rows = frame.mapInArrow(task, RESULT_DDL).collect()
-        results = [read_row(row.is_error, bytes(row.content)) for row in rows]
-        sink.land(order, results, self._check_identities)
+        if self.plan.topic is not None:
+            sent = send_rows(frame, self.parts.kafka, self.plan.topic)
+            sink.sent(order, sent, self._check_identities)
+        else:
+            task = functools.partial(land_rows, order.order)
+            rows = frame.mapInArrow(task, RESULT_DDL).collect()
+            results = [read_row(row.is_error, bytes(row.content)) for row in rows]
+            sink.land(order, results, self._check_identities)
         self._landed += 1
 
     def _check_identities(self) -> None:

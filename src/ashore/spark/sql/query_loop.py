@@ -77,7 +77,8 @@ class QueryLoop:
             self._tell(f"housekeeping: {error.message}")
 
     def _clean(self) -> None:
-        storage, tables = self._sink.parts.storage, [self._sink.plan.spec.table]
+        storage, table = self._sink.parts.storage, self._sink.plan.table
+        tables = [table] if table else []
         now_and_ttl = (self._sink.parts.clock.now_ms(), self._rhythm.clean_ttl_ms)
         steps = plan_cleaning(storage, self.query.name, self._sink.fold, tables, now_and_ttl)
         apply_cleaning(storage, steps)

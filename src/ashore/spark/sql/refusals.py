@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from ashore.errors import AshoreError, BadRecord, BatchFailed, OffsetsGone, QueryRefused
 from ashore.spark.internals import explain_refusal
+from ashore.spark.sql.topics import NO_KEY
 from ashore.spark.sql.views import BAD_RECORD
 
 DETAIL_LENGTH_MAX = 20_000
@@ -24,10 +25,15 @@ _GONE = re.compile(
 )
 
 
-def refuse(error: PySparkException, table: str) -> QueryRefused:
-    """Return why Spark does not run the INSERT into `table`."""
+def refuse(error: PySparkException, table: str, other_mode: str = "") -> QueryRefused:
+    """Return why Spark does not run the INSERT into `table`.
+
+    `other_mode`: of a topic, which may fit what does not fit its own.
+    """
     refusal = explain_refusal(error)
     hint = refusal.hint or _name_hint(error) or "correct the SQL; it is Spark's"
+    if other_mode and refusal.is_of_mode:
+        hint = f"write `mode: {other_mode}` for the topic; or {hint}"
     return QueryRefused(
         f"{table}: {refusal.sentence}",
         hint=hint,
@@ -50,6 +56,13 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         return BadRecord(
             f"{name}: {place[1] if place else 'a record'} cannot be decoded",
             hint="mend the record's schema, or write `on_invalid: drop` for its table",
+        )
+    if NO_KEY in text:
+        found = re.search(re.escape(NO_KEY) + r"(\w+)", text)
+        column = found[1] if found else "key"
+        return QueryRefused(
+            f"{name}: a row has no key, its {column} is null",
+            hint=f"leave such rows out, or give them a key: `coalesce({column}, '') AS {column}`",
         )
     if _STATE.search(text):
         return QueryRefused(

@@ -1,8 +1,9 @@
 """Settings of Spark that the state of a query rests on.
 
 What it promises: state in RocksDB with a changelog, so that a batch writes what it has changed and
-not all that there is. What Spark does not keep in a checkpoint is fixed here: with another
-`checkpointFormatVersion` it could not read its own.
+not all that there is; the memory of all its stores together is bounded, however many they are. What
+Spark does not keep in a checkpoint is fixed here: with another `checkpointFormatVersion` it could
+not read its own.
 What it must not know: jobs.
 """
 
@@ -11,21 +12,30 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid
+from ashore.spark.sql.tuning import MAINTENANCE_S, Tuning
 
 _STREAMING = "spark.sql.streaming."
-FORMAT = f"{_STREAMING}stateStore.checkpointFormatVersion"
+_STORE = f"{_STREAMING}stateStore."
+FORMAT = f"{_STORE}checkpointFormatVersion"
+CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
 STATE = {
-    f"{_STREAMING}stateStore.providerClass": (
+    f"{_STORE}providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    CHANGELOG: "true",
+    # A changelog needs no flush, so that a store keeps in memory what came since its last snapshot.
+    f"{_STORE}rocksdb.boundedMemoryUsage": "true",
+    f"{_STORE}maintenanceInterval": f"{MAINTENANCE_S}s",
     FORMAT: "1",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
+SNAPSHOT_BATCHES = f"{_STORE}minDeltasForSnapshot"
+KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
+MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"
 
 
-def state_settings(partitions: int, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a job's queries. What the job file sets itself stays.
+def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a query. What the job file sets itself stays.
 
     Raises JobFileInvalid where it sets what Spark does not keep in a checkpoint.
     """
@@ -35,7 +45,13 @@ def state_settings(partitions: int, given: Mapping[str, str]) -> dict[str, str]:
             "not read a checkpoint that was begun",
             hint="remove it from the job file",
         )
-    settings = {**STATE, PARTITIONS: str(partitions)}
+    settings = {
+        **STATE,
+        PARTITIONS: str(tuning.partitions),
+        SNAPSHOT_BATCHES: str(tuning.snapshot_batches),
+        KEPT_BATCHES: str(tuning.kept_batches),
+        MAINTENANCE_THREADS: str(tuning.maintenance_threads),
+    }
     return {name: given.get(name, value) for name, value in settings.items()}
 
 

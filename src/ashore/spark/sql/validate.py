@@ -8,11 +8,18 @@ What it must not know: terminals.
 from dataclasses import asdict
 
 from ashore.config import Job
+from ashore.config.tables import Table
 from ashore.landing.fed import fed_slice, fed_spec
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import describe_operators, describe_sources
-from ashore.spark.sql.assembly import Shared, plan_queries
+from ashore.spark.sql.assembly import Fed, Shared, plan_queries
 from ashore.spark.sql.frames import open_frame, output_ddl
+
+APPEND = "each row at least once: those of a batch that was cut short come again"
+UPSERT = (
+    "each row at least once; repeats end with the same newest row of a key, and no record says "
+    "that a key is gone"
+)
 
 
 def describe_queries(job: Job, shared: Shared, patience_s: float) -> list[dict[str, object]]:
@@ -21,16 +28,32 @@ def describe_queries(job: Job, shared: Shared, patience_s: float) -> list[dict[s
     for item, plan in plan_queries(job, shared, patience_s):
         name = fed_slice(job.job, item)
         frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
-        spec = fed_spec(item, output_ddl(frame))
         described.append(
             {
-                "table": spec.table,
+                **_describe_target(item, output_ddl(frame)),
                 "slice": name.slice,
-                "columns": spec.schema,
-                "partition_by": list(spec.partition_by),
+                "columns": output_ddl(frame),
                 "checkpoint": plan.checkpoint.uri,
                 "sources": [asdict(each) for each in describe_sources(frame)],
                 "operators": [asdict(each) for each in describe_operators(frame)],
             }
         )
     return described
+
+
+def _describe_target(item: Fed, columns: str) -> dict[str, object]:
+    """Return where rows go, and how often: what is promised of the one is not of the other."""
+    if isinstance(item, Table):
+        spec = fed_spec(item, columns)
+        return {
+            "table": spec.table,
+            "partition_by": list(spec.partition_by),
+            "guarantee": "each row once",
+        }
+    is_upsert = item.mode == "upsert"
+    return {
+        "topic": item.topic,
+        "mode": item.mode,
+        "key": list(item.key),
+        "guarantee": UPSERT if is_upsert else APPEND,
+    }
