@@ -1,0 +1,155 @@
+"""Rows of a query as records of a topic, written by Spark's own sink for Kafka.
+
+What it is: `TopicPlan`, which topic and how; what becomes of a row; and the writing of a batch.
+What it promises: when `send_rows` returns, all replicas in sync have every row of the batch. Where
+it raises, some rows may be there, and come again with the next try.
+What it must not know: which batches are sent.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ashore.config.model import FedTopic
+from ashore.config.options import SECURITY
+from ashore.errors import QueryRefused
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import describe_sources, find_hidden_keys
+
+NO_KEY = "a row of an upsert topic has no key: "
+# Of the reader's options, those that say how one gets in and how names become addresses.
+_SHARED = re.compile(rf"({'|'.join(map(re.escape, SECURITY))}|socket\.|client\.dns\.).+")
+# All digits that Spark has, and the zone: what is read again is what was written.
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic that an INSERT writes."""
+
+    topic: str
+    is_upsert: bool
+    key: tuple[str, ...]
+    options: Mapping[str, str] = field(repr=False)  # of the producer
+
+    def describe(self) -> list[object]:
+        """Return what its records depend on, for the digest of a query."""
+        return [self.topic, self.is_upsert, list(self.key)]
+
+
+def plan_topic(item: FedTopic, options: Mapping[str, str]) -> TopicPlan:
+    """Return how the rows of an INSERT go into a topic of the job file."""
+    return TopicPlan(item.topic, item.mode == "upsert", item.key, dict(options))
+
+
+def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
+    """Refuse rows that make no record, or a key that is not one.
+
+    Raises QueryRefused, and AnalysisException where a type cannot be written.
+    """
+    names = Counter(name.casefold() for name in frame.columns)
+    twice = sorted(name for name, count in names.items() if count > 1)
+    if twice:
+        raise _refused(plan, f"two columns are called {twice[0]}", "name them apart, with `AS`")
+    missing = [name for name in plan.key if name not in frame.columns]
+    if missing:
+        raise _refused(
+            plan,
+            f"the SELECT has no column {missing[0]} for the key",
+            f"select it, or name one of {', '.join(frame.columns)}",
+        )
+    reads = {topic for each in describe_sources(frame) for topic in each.reads.split(",")}
+    if plan.topic in reads:
+        raise _refused(
+            plan, "the INSERT reads the topic that it writes", "write another topic, or a table"
+        )
+    hidden = find_hidden_keys(frame, plan.key) if plan.is_upsert else ()
+    if hidden:
+        raise _refused(
+            plan,
+            f"rows of one batch can have the same key, and none is the newest: the query groups by "
+            f"`{hidden[0]}` as well",
+            "select it as a column and add that to `key`, or group by the key alone",
+        )
+    encode_rows(frame, plan)
+
+
+def encode_rows(frame: DataFrame, plan: TopicPlan) -> DataFrame:
+    """Return rows as the columns `key` and `value`."""
+    value = F.to_json(F.struct("*"), _JSON).alias("value")
+    return frame.select(_key(frame, plan).alias("key"), value)
+
+
+def _key(frame: DataFrame, plan: TopicPlan) -> Column:
+    if not plan.key:
+        return F.lit(None).cast("string")
+    columns = [F.col(_quoted(name)) for name in plan.key]
+    if len(columns) > 1:
+        return F.to_json(F.struct(*columns), _JSON)
+    key = _text(columns[0], frame.schema[plan.key[0]].dataType)
+    if plan.is_upsert:
+        key = F.coalesce(key, F.raise_error(F.lit(NO_KEY + plan.key[0])))
+    return key
+
+
+def _text(column: Column, kind: DataType) -> Column:
+    """Return a column as it stands in the JSON of a value, without the quotes."""
+    match kind:
+        case BinaryType():
+            return column
+        case TimestampType():
+            return F.date_format(column, _JSON["timestampFormat"])
+        case TimestampNTZType():
+            return F.date_format(column, _JSON["timestampNTZFormat"])
+        case StructType() | ArrayType() | MapType():
+            return F.to_json(column, _JSON)
+        case _:
+            return column.cast("string")
+
+
+def send_rows(frame: DataFrame, kafka: KafkaAddress, plan: TopicPlan) -> int:
+    """Write the rows of a batch and return how many there are.
+
+    If interrupted, or where it raises: any part of the rows may be in the topic.
+    """
+    counted = Observation()
+    records = encode_rows(frame, plan).observe(counted, F.count(F.lit(1)).alias("rows"))
+    options = producer_options(kafka, plan.options)
+    records.write.format("kafka").mode("append").options(**options, topic=plan.topic).save()
+    return int(counted.get["rows"])
+
+
+def producer_options(kafka: KafkaAddress, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Spark's sink: how Kafka is reached, the job's own, and ours."""
+    shared = {name: value for name, value in kafka.options.items() if _SHARED.fullmatch(name)}
+    ours = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "acks": "all",
+        "enable.idempotence": "true",
+    }
+    return {f"kafka.{name}": value for name, value in {**shared, **given, **ours}.items()}
+
+
+def _refused(plan: TopicPlan, text: str, hint: str) -> QueryRefused:
+    return QueryRefused(f"{plan.topic}: {text}", hint=hint, topic=plan.topic)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
