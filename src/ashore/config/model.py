@@ -282,10 +282,17 @@ class Sql(Section):
         "reached is said in `source.kafka`.",
         examples=['{linger.ms: "50", compression.type: lz4}'],
     )
-    state_partitions: Count = Field(
-        default=16,
+    state_partitions: Count | None = Field(
+        default=None,
         description="Into how many parts the state of each INSERT is cut, at its first start. "
-        "Another number on state that is there is refused.",
+        "Another number on state that is there is refused. Without: that of the state that is "
+        "there, at first one that suits the cores and `batch.interval`.",
+    )
+    keep_ms: PositiveMs = Field(
+        default=1_800_000,
+        alias="keep",
+        description="How far the state of each INSERT can be taken back: so much of its past is "
+        "in its checkpoint. Less where that were more than 20,000 files.",
     )
 
 

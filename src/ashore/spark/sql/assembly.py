@@ -39,8 +39,8 @@ from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.query_loop import QueryLoop
 from ashore.spark.sql.script import Insert, Script, parse_script
-from ashore.spark.sql.settings import state_settings
 from ashore.spark.sql.topics import plan_topic
+from ashore.spark.sql.tuned import query_settings
 from ashore.spark.sql.views import View
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress, lake_address
@@ -101,7 +101,7 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
                 checkpoint=_checkpoint(job, shared, fed_slice(job.job, fed[name])),
                 interval_ms=job.batch.interval_ms,
                 patience_s=patience_s,
-                settings=state_settings(job.sql.state_partitions, job.spark.conf),
+                settings=query_settings(job, _cores(shared)),
                 first_of=first_offset_of(job),
                 topic=plan_topic(topics[name], job.sql.producer) if name in topics else None,
             ),
@@ -183,8 +183,14 @@ def _checkpoint(job: Job, shared: Shared, name: SliceName) -> Checkpoint:
     return Checkpoint(address.open(shared.clock), path, f"{uri}/{path}")
 
 
+def _cores(shared: Shared) -> int:
+    return int(shared.spark.sparkContext.defaultParallelism)
+
+
 def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
     name = fed_slice(job.job, item)
+    settings = query_settings(job, _cores(shared), plan.checkpoint)
+    plan = replace(plan, settings=settings)
     frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
     spec, remember_ms = None, Seal().remember_ms
     if isinstance(item, Table):

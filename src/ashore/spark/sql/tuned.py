@@ -1,0 +1,28 @@
+"""The settings of a query: from the job file, the cores, and what its checkpoint tells.
+
+What it promises: state that is there keeps the number of partitions that it was begun with, unless
+the job file names one; reads only.
+What it must not know: Spark.
+"""
+
+from ashore.config import Job
+from ashore.errors import check
+from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.measured import read_batches, read_partitions
+from ashore.spark.sql.settings import state_settings
+from ashore.spark.sql.tuning import Wanted, tune
+
+
+def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -> dict[str, str]:
+    """Return the settings of an INSERT; without a checkpoint those of a first start.
+
+    Raises JobFileInvalid, StorageError.
+    """
+    check(job.sql is not None, "the job has SQL")
+    partitions = job.sql.state_partitions if job.sql else None
+    keep_ms = job.sql.keep_ms if job.sql else 0
+    if partitions is None and checkpoint is not None:
+        partitions = read_partitions(checkpoint)
+    wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions)
+    batches = read_batches(checkpoint) if checkpoint is not None else None
+    return state_settings(tune(wanted, batches), job.spark.conf)
