@@ -24,7 +24,7 @@ from typing import NamedTuple, Optional
 
 RECORDS = 3
 BATCHES_MAX = 3
-LIVES = 2
+LIVES = {"W0": 2, "W1": 1}
 
 Range = tuple[int, int]
 Lineage = tuple[Range, ...]  # the ranges of all batches up to one: what a hash chain stands for
@@ -37,10 +37,13 @@ class Checkpoint(NamedTuple):
     states: tuple[tuple[int, ...], ...] = ()  # after each batch: the records that went into it
 
 
+NOTHING = Checkpoint(query=0)
+
+
 class Root(NamedTuple):
     epoch: int  # of the process that made it; a root is listed once it is whole
     checkpoint: Checkpoint
-    left_by: int = 0  # the last epoch that has left it in order
+    left_by: int = -1  # the last epoch that has left it in order
 
 
 class Entry(NamedTuple):
@@ -55,15 +58,15 @@ class Entry(NamedTuple):
 class Process(NamedTuple):
     name: str
     step: str = "off"
-    lives: int = LIVES
+    lives: int = 0
     epoch: int = 0
     known: int = 0  # entries of the log that it knows
     batch: int = -1
     query: int = 0
     writes: bool = False
-    root: int = 0  # the epoch of its root
-    source: int = 0  # the root that it copies
-    part: Checkpoint = Checkpoint(query=0)  # what it has copied so far
+    root: int = -1  # the epoch of its root; -1: it has none yet
+    source: int = -1  # the root that it copies
+    part: Checkpoint = NOTHING  # what it has copied so far
 
 
 class State(NamedTuple):
@@ -76,17 +79,23 @@ class State(NamedTuple):
 def start() -> State:
     empty = Checkpoint(query=1)
     copies = (empty, Checkpoint(query=2))
-    return State((Root(0, empty),), copies, (), (Process("W0"), Process("W1")))
+    processes = tuple(Process(name, lives=lives) for name, lives in LIVES.items())
+    return State((Root(0, empty, left_by=0),), copies, (), processes)
 
 
 def root_of(state: State, epoch: int) -> Root:
     return next(root for root in state.roots if root.epoch == epoch)
 
 
+def without_old_roots(state: State) -> State:
+    """Forget the roots that nobody uses and nobody will copy: they were looked at once."""
+    used = {number for each in state.processes for number in (each.root, each.source)}
+    used.add(state.roots[-1].epoch)
+    return state._replace(roots=tuple(root for root in state.roots if root.epoch in used))
+
+
 def with_root(state: State, epoch: int, **changed: object) -> tuple[Root, ...]:
-    return tuple(
-        root._replace(**changed) if root.epoch == epoch else root for root in state.roots
-    )
+    return tuple(root._replace(**changed) if root.epoch == epoch else root for root in state.roots)
 
 
 def prepares(log: tuple[Entry, ...]) -> list[Entry]:
@@ -122,7 +131,7 @@ def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
             return state._replace(processes=processes, **others)
 
         if process.step not in {"off", "dead"} and process.lives > 1:
-            crashed = Process(process.name, "off", process.lives - 1)
+            crashed = Process(process.name, lives=process.lives - 1)
             yield f"{process.name} crashes", with_process(crashed)
         for told, changed, others in steps(state, process, mutation):
             yield f"{process.name} {told}", with_process(changed, **others)
@@ -162,14 +171,14 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             else:
                 copied = process.part._replace(states=source.states[: process.part.done])
             roots = sorted((*state.roots, Root(process.epoch, copied)))
-            whole = process._replace(step="plan", root=process.epoch, part=Checkpoint(query=0))
+            whole = process._replace(step="plan", root=process.epoch, source=-1, part=NOTHING)
             yield "copies the state", whole, {"roots": tuple(roots)}
             return
         case "off" | "dead":
             return
     checkpoint = root_of(state, process.root).checkpoint
-    if mutation == "one root for all" and process.epoch < max(entry.epoch for entry in log):
-        # Its files are not those that it knows: to a process that woke up they are litter.
+    if any(each.root == process.root and each.epoch > process.epoch for each in state.processes):
+        # To a process that wakes up, files of another one in its root are litter.
         fewer = checkpoint._replace(states=checkpoint.states[:-1])
         yield "tidies up", process, {"roots": with_root(state, process.root, checkpoint=fewer)}
 
@@ -187,7 +196,7 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
                     chosen = at(process, "decide", checkpoint.done)
                     yield f"plans up to {end}", chosen, keep(planned)
             if process.lives > 1:
-                stopped = Process(process.name, "off", process.lives - 1)
+                stopped = Process(process.name, lives=process.lives - 1)
                 left = with_root(state, process.root, left_by=process.epoch)
                 yield "stops in order", stopped, {"roots": left}
         case "decide":
@@ -266,7 +275,8 @@ def explore(mutation: str = "") -> tuple[int, Optional[str], list[str]]:
         wrong = wrong_with(state)
         if wrong:
             return len(came), wrong, trace(came, state)
-        for told, after in moves(state, mutation):
+        for told, moved in moves(state, mutation):
+            after = without_old_roots(moved)
             if after not in came:
                 came[after] = (state, told)
                 waiting.append(after)
