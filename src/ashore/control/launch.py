@@ -41,7 +41,6 @@ class JobLaunch:
         *,
         available_now: bool = False,
         debug: bool = False,
-        is_held: bool = False,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._arguments = [command, str(job_file)] + (["--debug"] if debug else [])
@@ -52,8 +51,6 @@ class JobLaunch:
         )
         if available_now:
             self._arguments.append("--available-now")
-        if is_held:
-            self._arguments.append("--hold")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -87,8 +84,13 @@ class JobLaunch:
             if isinstance(event, dict):
                 yield event
 
+    def start_held(self) -> None:
+        """Start the process: it starts Spark, and waits for `release` before all else."""
+        self._arguments.append("--hold")
+        self.start()
+
     def release(self) -> None:
-        """Let a held process go on: it has done nothing yet but start Spark."""
+        """Let a held process go on. It reads the job file again."""
         stdin = self._running().stdin
         if stdin is not None:
             with suppress(BrokenPipeError):  # it has ended: `events` and `wait` tell how

@@ -8,9 +8,10 @@ What it must not know: scenarios.
 import os
 import shutil
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -48,20 +49,17 @@ class Servers:
 
     def start(self, needs: Collection[Server]) -> None:
         """Start what a real drill needs, side by side, but for what is up. Raises ServiceError."""
-        makes = {
-            Server.HDFS: self.hdfs,
-            Server.HDFS_ALONE: self.hdfs_alone,
-        }
+        starts: list[Callable[[], object]] = [self.kafka]
+        if Server.HDFS in needs:
+            starts.append(self.hdfs)
+        if Server.HDFS_ALONE in needs:
+            starts.append(self.hdfs_alone)
+        for need, workers in CLUSTERS.items():
+            if need in needs and not self._machines[workers]:
+                starts.append(partial(self._start_machines, workers))
         with ThreadPoolExecutor() as pool:
-            started = [pool.submit(self.kafka)]
-            started += [pool.submit(make) for need, make in makes.items() if need in needs]
-            started += [
-                pool.submit(self._start_machines, workers)
-                for need, workers in CLUSTERS.items()
-                if need in needs and not self._machines[workers]
-            ]
-        for each in started:
-            each.result()
+            for started in [pool.submit(each) for each in starts]:
+                started.result()
         if Server.METASTORE in needs:
             self.hive()
         self.java_options()
