@@ -122,7 +122,9 @@ AUDIT_EVENTS = {
     "cleared": "It is no longer wrong: the same, with `cleared_ms`.",
     "looked": "The end of each interval: `gauge` (`lag`, `unaccounted`, `unprovable`), `entries` "
     "read of each slice, `unproven` ones, how many `findings` are open, how far the rounds "
-    "`listing` and `reading` are, and since when `kafka` or the `lake` is away.",
+    "`listing` and `reading` are, since when `kafka` or the `lake` is away, and `activity`: when "
+    "the newest entry was written, and since when there is work and the log has not grown.",
+    "error": "The last line where it could not go on: the error as in [errors](errors.md).",
     "ended": "The last line, with the exit code.",
 }
 

@@ -16,7 +16,7 @@ import typer
 
 from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
-from ashore.cli.output import say, shown_progress, told
+from ashore.cli.output import shown_progress, told
 from ashore.control import jobs
 from ashore.control.audit import Pace, audit_once, follow
 
@@ -57,7 +57,8 @@ def audit(
     """Look whether every offset is accounted for and every file is as the log says."""
     rate = _size(read_rate)
     interval_s = None if interval is None else _duration(interval)
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    telling = told(as_json=as_json, debug=debug, in_lines=continuous)
+    with telling, jobs.open_job(job_file) as opened:
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
                 report = audit_once(opened, progress)
@@ -65,7 +66,7 @@ def audit(
         if interval_s is None:
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
-            say(f"reading the log of job {opened.job.job}")
+            audit_view.say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
             reports = follow(opened, pace, stopping.is_set)

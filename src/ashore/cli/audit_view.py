@@ -1,7 +1,8 @@
 """What an audit looks like: a gauge, what is wrong, how far the rounds are.
 
 What it is: one report for people; a live view, lines or JSON lines of many.
-What it promises: `render` shows a report and nothing else; colour carries no meaning.
+What it promises: `render` shows a report and nothing else; colour carries no meaning. A line has
+its time, and comes when something has changed that matters, or now and then as a sign of life.
 What it must not know: how anything was found out.
 """
 
@@ -20,6 +21,9 @@ from ashore.control.audit import Away, Finding, Report, Round
 
 NOTHING_SEEN = 6  # the exit code then
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
+LINE_EVERY_MS = 60_000  # at least, where there is no terminal
+# What is said when nothing is amiss any more.
+BACK = {"Kafka": "Kafka answers", "lake": "the lake answers", "job": "a job is at work"}
 
 
 def show_once(report: Report, *, as_json: bool) -> int:
@@ -57,17 +61,69 @@ def render(report: Report) -> RenderableType:
     return Group(*(Text(line) for line in _lines(report)), *shown)
 
 
+def say_at(at_ms: int, text: str) -> None:
+    """Say one line, with its time."""
+    say(escape(f"{_time(at_ms)} {text}"))
+
+
 def _show_lines(reports: Iterable[Report]) -> int:
-    code, before = NOTHING_SEEN, ""
+    code = NOTHING_SEEN
+    before: Report | None = None
+    told_ms = 0
     for report in reports:
         code = report.exit_code
-        for finding in (*report.raised, *report.cleared):
-            say(escape(_line(finding)))
-        gauge = _gauge(report)
-        if gauge != before:
-            say(escape(gauge))
-        before = gauge
+        for text in _changes(before, report):
+            say_at(report.now_ms, text)
+        is_due = report.now_ms - told_ms >= LINE_EVERY_MS
+        if before is None or is_due or _counts(before) != _counts(report):
+            told_ms = report.now_ms
+            say_at(report.now_ms, f"{_gauge(report)}; {_last_entry(report)}")
+        before = report
     return code
+
+
+def _counts(report: Report) -> tuple[object, ...]:
+    """Return what is told as soon as it changes. A lag changes all the time."""
+    gauge = report.gauge
+    return gauge.unaccounted, gauge.unprovable, len(report.findings), report.unproven > 0
+
+
+def _changes(before: Report | None, report: Report) -> Iterator[str]:
+    """Yield what is new since the report before: what was found, what is away, whether a job is."""
+    yield from (_line(finding) for finding in (*report.raised, *report.cleared))
+    was = {} if before is None else dict(_states(before))
+    for name, state in _states(report):
+        if state != was.get(name, ""):
+            yield state or BACK[name]
+
+
+def _states(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield what may be amiss around the job, by name; an empty text: it is not."""
+    for name, subject, away in (
+        ("Kafka", "Kafka", report.kafka),
+        ("lake", "the lake", report.lake),
+    ):
+        yield name, "" if away.since_ms is None else f"{subject} is away: {away.error}"
+    if report.lake.since_ms is None:
+        yield "job", _absence(report)
+
+
+def _absence(report: Report) -> str:
+    """Return in words that there is no job, if the log tells so."""
+    activity = report.activity
+    if activity.last_entry_ms is None:
+        return "no job has run yet: its log is empty"
+    if activity.silent_since_ms is None:
+        return ""
+    since = _time(activity.silent_since_ms)
+    return f"no job seems to run: there is work, and its log has not grown since {since}"
+
+
+def _last_entry(report: Report) -> str:
+    last_ms = report.activity.last_entry_ms
+    if last_ms is None:
+        return "no entry yet"
+    return f"last entry {format_duration(max(0, report.now_ms - last_ms))} ago"
 
 
 def _show_json(reports: Iterable[Report]) -> int:
@@ -98,8 +154,11 @@ def _line(finding: Finding) -> str:
     state, at_ms = "since", finding.first_seen_ms
     if finding.cleared_ms is not None:
         state, at_ms = "cleared", finding.cleared_ms
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat("T", "seconds")
-    return f"{problem.kind} {where}{problem.text} ({state} {at})"
+    return f"{problem.kind} {where}{problem.text} ({state} {_time(at_ms)})"
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat("T", "seconds")
 
 
 def _gauge(report: Report) -> str:
@@ -115,8 +174,11 @@ def _gauge(report: Report) -> str:
 
 def _lines(report: Report) -> Iterator[str]:
     entries = ", ".join(f"{name} {count:,}" for name, count in sorted(report.entries.items()))
-    yield f"job {report.job}, interval {report.tick:,}, entries {entries or 'none'}"
+    last = f", the {_last_entry(report)}" if entries else ""
+    yield f"job {report.job}, interval {report.tick:,}, entries {entries or 'none'}{last}"
     yield _gauge(report)
+    if absence := _absence(report):
+        yield absence
     for name, away in (("Kafka", report.kafka), ("the lake", report.lake)):
         if away.since_ms is not None:
             yield f"{name} is away for {_since(away, report.now_ms)}: {away.error}"

@@ -56,14 +56,20 @@ def escape(text: str) -> str:
 
 
 @contextmanager
-def told(*, as_json: bool, debug: bool) -> Iterator[None]:
-    """Turn an AshoreError into a message and its exit code; with `debug`, a traceback first."""
+def told(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None]:
+    """Turn an AshoreError into a message and its exit code; with `debug`, a traceback first.
+
+    `in_lines`: as JSON it is an event on one line, the last of those that went before.
+    """
     try:
         yield
     except AshoreError as error:
         if debug:
             traceback.print_exc()
-        if as_json:
+        if as_json and in_lines:
+            event = {"event": "error", "exit_code": error.exit_code, **error.to_dict()}
+            sys.stdout.write(json.dumps(event, default=str) + "\n")
+        elif as_json:
             print_json({"error": error.to_dict(), "exit_code": error.exit_code})
         else:
             print_error(error)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ashore.cli import audit_view
-from ashore.control.audit import Away, Finding, Gauge, Report, Round
+from ashore.control.audit import Activity, Away, Finding, Gauge, Report, Round
 from ashore.control.verify import Problem, ProblemKind
 
 NO_ROUND = Round(0, 0, 0, None, None)
 HERE = Away(0, None, None)
+WORK = "there is work, and its log has not grown"
 LOST = Finding(Problem(ProblemKind.LOST, "ods.clicks", "clicks/0", "2 are in no file"), 1_000)
 
 
@@ -22,6 +23,7 @@ def report(tick: int, *findings: Finding, **changes: object) -> Report:
         "cleared": (),
         "kafka": HERE,
         "lake": HERE,
+        "activity": Activity(0, None),
     }
     return Report(
         job="clicks",
@@ -55,7 +57,48 @@ def test_one_report_says_what_is_open_and_the_gauge(capsys: pytest.CaptureFixtur
 def test_lines_come_when_something_changes(capsys: pytest.CaptureFixture[str]):
     assert audit_view.show_all(reports(), as_json=False) == 5
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in lines] == ["unaccounted", "lost", "unaccounted"]
+    assert [line.split()[:2] for line in lines] == [
+        ["1970-01-01T00:00:01+00:00", "unaccounted"],
+        ["1970-01-01T00:00:02+00:00", "lost"],
+        ["1970-01-01T00:00:02+00:00", "unaccounted"],
+    ]
+
+
+def test_a_lag_alone_is_told_now_and_then(capsys: pytest.CaptureFixture[str]):
+    lags = (report(tick, gauge=Gauge(tick, 0, 0)) for tick in range(1, 131))
+    assert audit_view.show_all(lags, as_json=False) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0][14:19] for line in lines] == ["00:01", "01:01", "02:01"]
+    assert "unaccounted 0, not landed yet 61, findings 0; last entry 1.0 min ago" in lines[1]
+
+
+def test_what_is_away_and_that_no_job_runs_is_told_when_it_begins_and_ends(
+    capsys: pytest.CaptureFixture[str],
+):
+    away = Away(1, 3_000, "no broker answers")
+    told = [
+        report(1, activity=Activity(None, None)),
+        report(2),
+        report(3, kafka=away),
+        report(4, kafka=away),
+        report(5, activity=Activity(2_000, 4_000)),
+        report(6, activity=Activity(2_000, 4_000)),
+        report(7, activity=Activity(7_000, None)),
+        report(8, activity=Activity(None, None), lake=Away(1, 7_000, "nobody is there")),
+        report(9),
+    ]
+    audit_view.show_all(told, as_json=False)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("+00:00 ", 1)[1] for line in lines if "unaccounted" not in line] == [
+        "no job has run yet: its log is empty",
+        "a job is at work",
+        "Kafka is away: no broker answers",
+        "Kafka answers",
+        f"no job seems to run: {WORK} since 1970-01-01T00:00:04+00:00",
+        "a job is at work",
+        "the lake is away: nobody is there",
+        "the lake answers",
+    ]
 
 
 def test_a_finding_that_is_cleared_says_when(capsys: pytest.CaptureFixture[str]):

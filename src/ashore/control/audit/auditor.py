@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ashore.control.adopted import read_adopted
+from ashore.control.audit.activity import ActivityWatch, LogSeen
 from ashore.control.audit.judge import (
     Book,
     ShardLog,
@@ -30,7 +31,7 @@ from ashore.control.audit.judge import (
     state_strangers,
 )
 from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
-from ashore.control.audit.result import Away, Gauge, Report
+from ashore.control.audit.result import Activity, Away, Gauge, Report
 from ashore.control.audit.rounds import ListingRound, ReadingRound
 from ashore.control.jobs import OpenJob
 from ashore.control.verify import Problem, ProblemKind, Progress
@@ -46,6 +47,8 @@ from ashore.storage.base import FileStat
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
 TOGETHER = 100  # old entries are proven so many at once: each asks Kafka anew
 TROUBLED_AGAIN = 10  # entries with something wrong that are proven again in an interval
+SILENT_INTERVALS = 3  # of the job, in which its log should have grown if there is work
+SILENT_MS_MIN = 10_000
 
 
 ClaimKey = tuple[str, int]
@@ -137,6 +140,8 @@ class Auditor:
         self._listing = ListingRound()
         self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
         self._kafka, self._lake = _Absence(), _Absence()
+        silent_ms = SILENT_INTERVALS * opened.job.batch.interval_ms
+        self._activity = ActivityWatch(max(silent_ms, SILENT_MS_MIN))
         self._lag: int | None = None
         self._ticks = 0
         self._has_history = False  # the log was read to its end once
@@ -171,7 +176,15 @@ class Auditor:
             reading=self._reading.state,
             kafka=self._kafka.state,
             lake=self._lake.state,
+            activity=self._look_for_job(now_ms),
         )
+
+    def _look_for_job(self, now_ms: int) -> Activity:
+        if self._lake.state.since_ms is not None:
+            return self._activity.look_away(self._log.last_written_ms)
+        entries = sum(each.entries for each in self._log.slices(self._ledger))
+        seen = LogSeen(entries, self._log.last_written_ms, bool(self._ledger.unclosed))
+        return self._activity.look(seen, self._lag, now_ms)
 
     def _look(self) -> None:
         """Look at everything whose turn it is. Raises StorageError."""

@@ -53,6 +53,14 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """What the log tells of a job process."""
+
+    last_entry_ms: int | None  # when the newest entry was written; None: there is none
+    silent_since_ms: int | None  # there is work, and the log does not grow; None: not so
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What is known at the end of an interval."""
 
@@ -69,6 +77,7 @@ class Report:
     reading: Round  # checksums; of files
     kafka: Away
     lake: Away
+    activity: Activity
 
     @property
     def exit_code(self) -> int:

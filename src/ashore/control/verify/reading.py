@@ -25,6 +25,7 @@ class LogReading:
         self._progress = progress
         self._next: dict[str, int] = {}
         self._last: dict[str, str] = {}
+        self.last_written_ms: int | None = None  # of the newest entry, by its writer's clock
 
     def read_on(self) -> None:
         """Read every slice's log to its present end. Raises LogDamaged."""
@@ -51,4 +52,5 @@ class LogReading:
             self.builder.take(name, entry)
             self._next[name.slice] = entry.number + 1
             self._last[name.slice] = entry.checksum
+            self.last_written_ms = max(self.last_written_ms or 0, entry.written_ms)
             self._progress("log", self._next[name.slice], 0)
