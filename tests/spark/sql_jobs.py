@@ -9,6 +9,9 @@ from tests.spark.site import Site
 
 from ashore.landing.committer import Progress
 from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.protocol.positions import OffsetRange
+from ashore.sources.base import StreamShard
+from ashore.sources.kafka import KafkaSource
 
 START_MS = 1_795_003_200_000  # the start of a minute
 MINUTE_MS = 60_000
@@ -93,3 +96,19 @@ def forget_commit(path: Path, batch: int) -> None:
 
 def last_commit(path: Path) -> int:
     return max(int(each.name) for each in (path / "commits").iterdir() if each.name.isdigit())
+
+
+def read_topic(site: Site, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return partition, key and value of every record of a topic, each partition in its order."""
+    source = KafkaSource(site.servers, {}, timeout_s=20)
+    try:
+        shards = [
+            StreamShard(topic, each) for each in source.describe_streams([topic])[topic].shards
+        ]
+        return [
+            (int(shard.shard), record.key, record.value)
+            for shard, there in sorted(source.read_offsets(shards).items())
+            for record in source.read_again(shard, OffsetRange(there.earliest, there.end))
+        ]
+    finally:
+        source.close()

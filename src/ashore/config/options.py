@@ -66,7 +66,7 @@ OWNED_PRODUCER_OPTIONS: Mapping[str, str] = {
     "partitioner.class": _IN_ORDER,
     "partitioner.ignore.keys": _IN_ORDER,
     "retries": _DURABLE,
-    "topic": "the statement says INTO which topic",
+    "topic": "`INSERT INTO` says which topic",
     "transaction.timeout.ms": "Spark writes to Kafka without transactions",
     "transactional.id": "Spark writes to Kafka without transactions",
     "value.serializer": "the value is the row as JSON",

@@ -21,8 +21,8 @@ _HEAD = """\
 
 A job file is YAML in UTF-8. Durations are written with a unit (`500ms`, `10s`, `5m`, `2h`, `30d`),
 sizes too (`64KB`, `256MB`, `2GB`, `1GiB`); a number without a unit is refused. Unknown keys are
-refused. `${NAME}` is replaced from the environment in `lake`, `source.kafka.options` and
-`catalog.hive.uri`, and shown by its name only.
+refused. `${NAME}` is replaced from the environment in `lake`, `source.kafka.options`,
+`catalog.hive.uri`, `sql.checkpoints` and `sql.producer`, and shown by its name only.
 """
 _SCALARS = {bool: "true or false", int: "number", str: "text"}
 
@@ -68,7 +68,7 @@ def _default(field: FieldInfo, default: str) -> str:
         return f"`{default}`"
     if inner is Catalog:
         return "`none`"
-    return "`null`" if default == "null" else "see below"
+    return f"`{default}`" if default in {"null", "[]"} else "see below"
 
 
 def type_text(field: FieldInfo) -> str:

@@ -110,7 +110,7 @@ def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iter
         name = insert_name_of_topic(item.topic)
         if table is not None:
             message = f"{item.topic} is a topic here, and {table} a table"
-            yield Finding((*key, "topic"), message, "rename one: INSERT INTO would mean both")
+            yield Finding((*key, "topic"), message, "rename one: `INSERT INTO` would mean both")
         elif inserts.setdefault(name, index) != index:
             message = f"two items would have an INSERT called {name}"
             yield Finding((*key, "topic"), message, "remove one, or choose another name")

@@ -18,6 +18,7 @@ from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.log import LandingLog
+from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -35,7 +36,6 @@ from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
 RESULT = ""  # the stream that stands for the query's result in an order
-SENT = "sent"  # the counter of rows that went into a topic
 
 _HINTS = {
     Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table: this one would "
@@ -186,8 +186,7 @@ class QuerySink:
         # Step 3. Prepare: from here on the rows are not sent again.
         self._step("prepare")
         check_source()
-        counters = ((SENT, rows),) if rows else ()
-        self._close_batch(order, Written((), (), (), counters), rows)
+        self._close_batch(order, Written((), (), (), sort_counters({"sent": rows})), rows)
 
     def _close_batch(self, order: Order, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(order, written))

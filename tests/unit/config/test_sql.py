@@ -127,27 +127,27 @@ def test_a_job_may_fill_topics_alone() -> None:
 ERRORS_OF_TOPICS = [
     pytest.param(
         ("- topic: big", "- topic: ods.clicks"),
-        *(15, "sql.topics[0].topic", "a topic here, and ods.clicks a table", "rename"),
+        *(16, "sql.topics[0].topic", "a topic here, and ods.clicks a table", "rename"),
     ),
     pytest.param(
-        ("topic: counts", "topic: big"), 16, "sql.topics[1].topic", "topic__big", "another name"
+        ("topic: counts", "topic: big"), 17, "sql.topics[1].topic", "topic__big", "another name"
     ),
-    pytest.param((", key: [id]", ""), 16, "sql.topics[1].key", "no key is named", "add key"),
-    pytest.param(("key: [id]", "key: [id, id]"), 16, "sql.topics[1].key", "twice", "once"),
+    pytest.param((", key: [id]", ""), 17, "sql.topics[1].key", "no key is named", "add key"),
+    pytest.param(("key: [id]", "key: [id, id]"), 17, "sql.topics[1].key", "twice", "once"),
     pytest.param(
-        ("- topic: big", "- topic: /big.*/"), 15, "sql.topics[0].topic", "one topic", "slashes"
+        ("- topic: big", "- topic: /big.*/"), 16, "sql.topics[0].topic", "one topic", "slashes"
     ),
-    pytest.param(("linger.ms", "acks"), 17, "sql.producer.acks", "all replicas in sync", "remove"),
+    pytest.param(("linger.ms", "acks"), 18, "sql.producer.acks", "all replicas in sync", "remove"),
     pytest.param(
-        ("linger.ms", "linger"), 17, "sql.producer.linger", "no option", "write linger.ms"
+        ("linger.ms", "linger"), 18, "sql.producer.linger", "no option", "write linger.ms"
     ),
     pytest.param(
         ("linger.ms", "ssl.truststore.location"),
-        *(17, "sql.producer.ssl.truststore.location", "same for", "source.kafka.options"),
+        *(18, "sql.producer.ssl.truststore.location", "same for", "source.kafka.options"),
     ),
     pytest.param(
         ("  producer:", "  state_ttl: 3h\n  producer:"),
-        *(17, "sql.state_ttl", "no time-to-live", "late.after"),
+        *(18, "sql.state_ttl", "no time-to-live", "late.after"),
     ),
 ]
 

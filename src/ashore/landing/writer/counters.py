@@ -1,8 +1,8 @@
 """What a task counts besides the ledger.
 
 What it is: the names, and what each says. They are summed over tasks and kept in `prepare` entries.
-What it promises: every counter that a writer reports is in this table; one that is zero is left
-out. A task that lands lost files again reports none: they were counted the first time.
+What it promises: every counter of an entry is in this table; one that is zero is left out. A task
+that lands lost files again reports none: they were counted the first time.
 What it must not know: who shows them.
 """
 
@@ -17,6 +17,8 @@ COUNTERS: dict[str, str] = {
     "overlapping_spans": "spans that hold offsets of another file of their task and target: "
     "such a file, if lost, cannot be landed again",
     "rehomed": "rows in the bucket of the batch's time, and not in that of their event time",
+    "sent": "rows of a query that went into its topic; those of a batch that was cut short, and "
+    "came again, are counted once",
     "sided": "rows in the late table",
     "tombstones": "records without a value, which are no row",
     "unknown_fields": "rows with a field that the schema does not name; an estimate by samples",

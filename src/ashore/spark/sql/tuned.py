@@ -6,17 +6,19 @@ What it must not know: Spark.
 """
 
 from ashore.config import Job
-from ashore.errors import check
+from ashore.errors import CheckpointUnfit, check
+from ashore.protocol import names
 from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches, read_partitions
-from ashore.spark.sql.settings import state_settings
+from ashore.spark.sql.settings import PARTITIONS, state_settings
 from ashore.spark.sql.tuning import Wanted, tune
 
 
 def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -> dict[str, str]:
     """Return the settings of an INSERT; without a checkpoint those of a first start.
 
-    Raises JobFileInvalid, StorageError.
+    Raises JobFileInvalid, StorageError; CheckpointUnfit where the job file names another number
+    of partitions than the state has.
     """
     check(job.sql is not None, "the job has SQL")
     partitions = job.sql.state_partitions if job.sql else None
@@ -25,4 +27,22 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
         partitions = read_partitions(checkpoint)
     wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions)
     batches = read_batches(checkpoint) if checkpoint is not None else None
-    return state_settings(tune(wanted, batches), job.spark.conf)
+    settings = state_settings(tune(wanted, batches), job.spark.conf)
+    if checkpoint is not None:
+        _hold_against_state(checkpoint, settings[PARTITIONS])
+    return settings
+
+
+def _hold_against_state(checkpoint: Checkpoint, wanted: str) -> None:
+    """Refuse another number for state that is there: Spark would go on with the old one."""
+    there = read_partitions(checkpoint)
+    if there is None or wanted == str(there):
+        return
+    if checkpoint.storage.list(names.join(checkpoint.path, "state")):
+        raise CheckpointUnfit(
+            f"{checkpoint.uri}: the state is cut into {there} partitions, and the job file says "
+            f"{wanted}",
+            hint=f"write `state_partitions: {there}`, or leave the key out; for another number "
+            "fill another table or topic, from the start",
+            why="other_partitions",
+        )

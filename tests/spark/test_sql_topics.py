@@ -1,0 +1,239 @@
+"""SQL into topics: each row at least once, and the newest row of a key what one run would give."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.spark.site import At, Site
+from tests.spark.sql_jobs import (
+    MINUTE_MS,
+    Click,
+    checkpoint,
+    clicks,
+    encode,
+    forget_commit,
+    last_commit,
+    read_only,
+    read_topic,
+    run,
+    sql_job,
+)
+from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
+
+from ashore.config.sql_checks import insert_name_of_topic
+from ashore.control.audit import Auditor, Pace
+from ashore.control.jobs import open_job
+from ashore.control.status import read_status
+from ashore.errors import QueryRefused, StreamMissing
+from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.spark.sql.validate import describe_queries
+
+PER_COUNTRY = """
+    INSERT INTO `{topic}`
+    SELECT country, count(*) AS clicks, sum(id) AS ids FROM clicks GROUP BY country;
+"""
+MINUTES = """
+    INSERT INTO `{topic}`
+    SELECT window.start AS minute, country, count(*) AS clicks
+    FROM clicks GROUP BY window(event_time, '1 minute'), country;
+"""
+
+
+def topic_job(
+    site: Site, sql: str, source: str, target: dict[str, object], **sections: object
+) -> Path:
+    """A job that writes one topic; `{topic}` in the SQL is its name."""
+    written = {
+        "text": sql.replace("{topic}", str(target["topic"])),
+        "topics": [target],
+        "state_partitions": 2,
+        "producer": {"linger.ms": "1"},
+    }
+    return sql_job(site, "", read_only(source), sql=written, **sections)
+
+
+def upsert(topic: str, *key: str) -> dict[str, object]:
+    return {"topic": topic, "mode": "upsert", "key": list(key)}
+
+
+def newest(site: Site, topic: str) -> dict[str, object]:
+    """The newest value of each key, in the order of each partition."""
+    return {
+        (key or b"").decode(): json.loads(value or b"null")
+        for _place, key, value in read_topic(site, topic)
+    }
+
+
+def per_country(records: list[Click]) -> dict[str, object]:
+    """What one run over all of the records ends with."""
+    found: dict[str, object] = {}
+    for country in {each[1] for each in records}:
+        ids = [number for number, of, _ in records if of == country]
+        found[country] = {"country": country, "clicks": len(ids), "ids": sum(ids)}
+    return found
+
+
+def test_rows_are_records_of_a_plain_topic(site: Site) -> None:
+    """Every row once as long as nothing fails; a batch that the log holds is not sent again."""
+    source, target = site.topic(2), site.topic(2, "out.big")
+    sql = "INSERT INTO `{topic}` SELECT id, country, event_time, null AS note FROM clicks;"
+    job_file = topic_job(site, sql, source, {"topic": target, "key": ["id"]})
+    path = checkpoint(site, insert_name_of_topic(target))
+    for start in (0, 20):
+        site.produce(source, encode(clicks(start, 20)), start // 20)
+        run(site, job_file)
+        forget_commit(path, last_commit(path))  # as if killed before Spark was told
+        run(site, job_file)
+
+    records = read_topic(site, target)
+    assert sorted(int(key or b"") for _, key, _ in records) == list(range(40))
+    value = next(json.loads(value or b"") for _, key, value in records if key == b"1")
+    assert value == {
+        "id": 1,
+        "country": "DE",
+        "event_time": "2026-11-18T12:00:01.000000Z",
+        "note": None,
+    }
+    verdict = site.prove(job_file)
+    assert any("at least once" in note for note in verdict.notes)
+    with open_job(job_file) as opened:
+        (query,) = read_status(opened).slices
+        assert (query.lag, query.counters) == (0, {"sent": 40})
+        auditor = Auditor(opened, Pace(1.0))
+        assert auditor.tick().findings == ()
+
+
+def test_an_upsert_topic_ends_with_what_one_run_gives(site: Site) -> None:
+    source, target = site.topic(2), site.topic(2, "totals", **{"cleanup.policy": "compact"})
+    job_file = topic_job(site, PER_COUNTRY, source, upsert(target, "country"))
+    for number in range(3):
+        site.produce(source, encode(clicks(number * 30, 30)), number % 2)
+        run(site, job_file)
+        assert newest(site, target) == per_country(clicks(0, number * 30 + 30))
+    # One record for each key that a batch has changed.
+    assert len(read_topic(site, target)) == 6
+
+
+def test_killed_before_a_batch_counts_its_rows_come_again_and_the_end_is_the_same(
+    site: Site,
+) -> None:
+    source, target = site.topic(2), site.topic(2, "minutes", **{"cleanup.policy": "compact"})
+    job_file = topic_job(site, MINUTES, source, upsert(target, "minute", "country"), spark=LOCAL)
+    for number, step in enumerate(("plan", "prepare", "landed")):
+        part = encode(clicks(number * 90, 90))
+        site.produce(source, part[::2], 0)
+        site.produce(source, part[1::2], 1)
+        with launched(job_file) as launch:
+            wait_for(launch, is_step(step))
+            launch.kill()
+            launch.wait()
+    with launched(job_file, available_now=True) as launch:
+        code, events = ended(launch)
+        assert code == 0, (events[-3:], launch.log_path.read_text()[-3000:])
+
+    once = site.topic(2, "once")
+    whole = topic_job(site, MINUTES, source, upsert(once, "minute", "country"), job="whole")
+    run(site, whole)
+    expected = newest(site, once)
+    assert len(expected) == len({(at_ms // MINUTE_MS, of) for _, of, at_ms in clicks(0, 270)})
+    assert newest(site, target) == expected
+    # Killed at `prepare` everything of the batch had been sent, and nothing had been noted.
+    records = [(key, value) for _, key, value in read_topic(site, target)]
+    assert len(records) > len(set(records))
+    site.prove(job_file)
+
+
+def test_a_topic_that_one_query_writes_another_reads(site: Site) -> None:
+    """What is written is read back: times to the microsecond, nulls, and nothing else."""
+    source, between = site.topic(1), site.topic(1, "between")
+    sql = {
+        "text": f"""
+            INSERT INTO `{between}` SELECT id, event_time AS at, null AS note FROM clicks;
+            INSERT INTO ods.again SELECT id, at, note FROM passed_on;
+        """,
+        "topics": [{"topic": between}],
+        "state_partitions": 2,
+    }
+    again = read_only(between, "passed_on", schema="id BIGINT, at TIMESTAMP, note STRING")
+    del again["event_time"], again["late"]
+    job_file = sql_job(site, "", read_only(source), again, {"table": "ods.again"}, sql=sql)
+    site.produce(source, encode(clicks(0, 20)))
+    run(site, job_file)
+    run(site, job_file)  # the second query may have ended before the first had written
+
+    rows = site.read("ods.again").selectExpr("id", "unix_millis(at)", "note").collect()
+    expected = [(number, at_ms, None) for number, _, at_ms in clicks(0, 20)]
+    assert sorted(tuple(row) for row in rows) == expected
+    site.prove(job_file)
+
+
+SESSIONS = """
+    SELECT session_window.start AS began, country, count(*) AS n
+    FROM clicks GROUP BY session_window(event_time, '5 seconds'), country
+"""
+UNMATCHED = """
+    SELECT a.id FROM clicks a LEFT JOIN clicks b
+    ON a.id = b.id AND b.event_time BETWEEN a.event_time AND a.event_time + INTERVAL 5 SECONDS
+"""
+HIDDEN = """
+    SELECT country, count(*) AS n FROM clicks GROUP BY window(event_time, '1 minute'), country
+"""
+REFUSED = [
+    ("SELECT country, count(*) AS n FROM clicks GROUP BY country", {}, "mode: upsert"),
+    (SESSIONS, {"mode": "upsert", "key": ["country"]}, "mode: append"),
+    (UNMATCHED, {"mode": "upsert", "key": ["id"]}, "mode: append"),
+    (HIDDEN, {"mode": "upsert", "key": ["country"]}, "add that to `key`"),
+    ("SELECT id FROM clicks", {"key": ["country"]}, "name one of id"),
+    ("SELECT id, id FROM clicks", {}, "with `AS`"),
+]
+
+
+def test_rows_that_make_no_records_are_refused_with_what_to_write(site: Site) -> None:
+    source, target = site.topic(1), site.topic(1, "refused")
+    for number, (select, item, words) in enumerate(REFUSED):
+        sql = f"INSERT INTO `{{topic}}` {select};"
+        job_file = topic_job(site, sql, source, {"topic": target, **item}, job=f"job{number}")
+        with pytest.raises(QueryRefused) as refused:
+            run(site, job_file)
+        assert words in refused.value.hint, (refused.value.message, refused.value.hint)
+        assert "\n" not in refused.value.message
+
+
+def test_a_topic_is_not_written_by_what_reads_it(site: Site) -> None:
+    source = site.topic(1)
+    sql = "INSERT INTO `{topic}` SELECT id FROM clicks;"
+    with pytest.raises(QueryRefused, match="reads the topic that it writes"):
+        run(site, topic_job(site, sql, source, {"topic": source}))
+    with pytest.raises(StreamMissing, match="nowhere"):
+        run(site, topic_job(site, sql, source, {"topic": "nowhere"}, job="other"))
+    names = topic_job(site, "INSERT INTO other SELECT id FROM clicks;", source, {"topic": source})
+    with pytest.raises(QueryRefused, match="nor a topic of this name"):
+        run(site, names)
+
+
+def test_a_row_without_a_key_stops_an_upsert_topic(site: Site) -> None:
+    source, target = site.topic(1), site.topic(1, "totals")
+    job_file = topic_job(site, PER_COUNTRY, source, upsert(target, "country"))
+    site.produce(source, [b'{"id": 1, "ts": 1795003200000}', *encode(clicks(0, 3))])
+    with pytest.raises(QueryRefused, match="its country is null") as refused:
+        run(site, job_file)
+    assert "coalesce(country, '')" in refused.value.hint
+
+    mended = PER_COUNTRY.replace("SELECT country", "SELECT coalesce(country, '') AS country")
+    told = At("never", lambda: None)
+    run(site, topic_job(site, mended, source, upsert(target, "country")), told)
+    assert newest(site, target).keys() == {"", "CN", "DE"}
+
+
+def test_validate_tells_what_is_promised(site: Site) -> None:
+    job_file = topic_job(site, MINUTES, "nowhere", upsert("counts", "minute", "country"))
+    assembly = site.writer(job_file).assembly
+
+    (described,) = describe_queries(assembly.job, assembly.shared, 0.0)
+
+    assert (described["topic"], described["mode"]) == ("counts", "upsert")
+    assert described["key"] == ["minute", "country"]
+    assert "at least once" in str(described["guarantee"])
+    path = checkpoint_directory(SliceName("landing", "topic__counts"))
+    assert str(described["checkpoint"]).endswith(path)
+    assert list(site.lake.iterdir()) == []
