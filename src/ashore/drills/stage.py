@@ -27,6 +27,8 @@ from ashore.testing import FakeClock
 PROBLEMS_MAX = 50
 LIVES_MIN = 3  # of a job that is started again
 LIFE_S = 5.0  # that a process tries for, at least, before it gives up
+PAUSE_S_MAX = 20.0  # of a supervisor, before it starts a process again
+PAUSES = 30  # in an outage, if each process gave up at once
 
 RealSites = Callable[[int, SiteOptions, Recorder], Site]
 
@@ -87,6 +89,7 @@ class Stage:
         for _ in range(LIVES_MIN + int(within_s / LIFE_S)):
             if end.code == 0:
                 break
+            self._clock.sleep(min(within_s / PAUSES, PAUSE_S_MAX))
             end = site.live()
         self.require(end.code == 0, f"the job did not go on: {end.code}: {end.message}")
 

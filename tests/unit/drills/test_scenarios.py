@@ -6,17 +6,18 @@ import pytest
 from tests.unit.drills.mutants import MUTANTS, OWN_MUTANTS
 
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
-from ashore.drills.scenarios import kill_driver, replay_budget
+from ashore.drills.scenarios import kill_driver, replay_budget, zombie_writer
 
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
 
 
 @pytest.fixture(autouse=True)
-def small_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill every 20 batches instead of every 300, for a rehearsal."""
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill every 20 batches instead of every 300, and no packed log, for a rehearsal."""
     monkeypatch.setattr(replay_budget, "BATCHES", 20)
     monkeypatch.setattr(replay_budget, "BUDGET", 0.06)
+    monkeypatch.setattr(zombie_writer, "ARCHIVES_MIN", 0)
 
 
 def rehearsal(drill: Drill) -> Length:

@@ -15,6 +15,7 @@ from ashore.errors import Fenced
 from ashore.landing.log_reader import list_log
 
 STEPS = ("open", *BATCH_STEPS)
+ARCHIVES_MIN = 1  # that are packed while a process stands still
 OPTIONS = SiteOptions(
     partitions=1,
     batch_records=4,  # many batches: the log grows beyond what is packed
@@ -45,6 +46,8 @@ def play(stage: Stage) -> None:
     stage.drain(site)
     with site.opened() as opened:
         packed = len(list_log(opened.storage, NAME).archives)
+    is_packed = packed >= ARCHIVES_MIN  # by nobody but those who take over
+    stage.require_proof(is_packed, "nobody stood still while the log was packed")
     stage.notes.append(f"{fenced} woken processes were fenced; {packed} archives of the log")
 
 
