@@ -10,7 +10,8 @@ What it must not know: which faults there were.
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow.orc as po
@@ -24,6 +25,8 @@ from ashore.protocol import names
 from ashore.storage.base import Storage
 
 NAMED_MAX = 5  # offenders that are named; all are counted
+READERS = 8  # files that are read at a time
+TOGETHER = 64  # and at most in memory
 Place = tuple[int, int]  # partition, offset
 
 
@@ -84,20 +87,18 @@ def read_places(
     """Return how often each record can be read, and where content is not what was produced."""
     seen: Counter[Place] = Counter()
     altered: list[Place] = []
-    for path in find_visible(storage, names.table_path(table)):
-        for row in read_rows(path, storage.read(path)):
-            partition, offset = int(str(row["kafka_partition"])), int(str(row["kafka_offset"]))
-            place = (partition, workload.find_number(partition, offset, row["id"]))
-            seen[place] += 1
-            is_same = workload.row(*place) == tuple(row[n] for n in ("id", "ts", "country", "text"))
-            if not is_same or workload.is_poisoned(*place):
-                altered.append(place)
-    for path in find_visible(storage, names.table_path(f"{table}__dead")):
-        for row in read_rows(path, storage.read(path)):
-            place = (int(str(row["partition"])), int(str(row["offset"])))
-            seen[place] += 1
-            if not workload.is_poisoned(*place) or row["value"] != workload.value(*place):
-                altered.append(place)
+    for row in read_files(storage, find_visible(storage, names.table_path(table))):
+        partition, offset = int(str(row["kafka_partition"])), int(str(row["kafka_offset"]))
+        place = (partition, workload.find_number(partition, offset, row["id"]))
+        seen[place] += 1
+        is_same = workload.row(*place) == tuple(row[n] for n in ("id", "ts", "country", "text"))
+        if not is_same or workload.is_poisoned(*place):
+            altered.append(place)
+    for row in read_files(storage, find_visible(storage, names.table_path(f"{table}__dead"))):
+        place = (int(str(row["partition"])), int(str(row["offset"])))
+        seen[place] += 1
+        if not workload.is_poisoned(*place) or row["value"] != workload.value(*place):
+            altered.append(place)
     return seen, altered
 
 
@@ -110,6 +111,16 @@ def find_visible(storage: Storage, directory: str) -> Iterator[str]:
             yield from find_visible(storage, found.path)
         else:
             yield found.path
+
+
+def read_files(storage: Storage, paths: Iterable[str]) -> Iterator[dict[str, object]]:
+    """Yield the rows of files, in their order."""
+    left = list(paths)
+    with ThreadPoolExecutor(READERS) as pool:
+        for start in range(0, len(left), TOGETHER):
+            part = left[start : start + TOGETHER]
+            for path, content in zip(part, pool.map(storage.read, part), strict=True):
+                yield from read_rows(path, content)
 
 
 def read_rows(path: str, content: bytes) -> Iterator[dict[str, object]]:

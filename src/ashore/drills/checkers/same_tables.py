@@ -8,7 +8,7 @@ What it must not know: workloads, logs, and which of the two is the healthy one.
 from collections import Counter
 from collections.abc import Mapping
 
-from ashore.drills.checkers.exactly_once import find_visible, read_rows
+from ashore.drills.checkers.exactly_once import find_visible, read_files
 from ashore.storage.base import Storage
 
 Rows = Counter[tuple[tuple[str, object], ...]]
@@ -23,9 +23,9 @@ def read_registered(storage: Storage, locations: Mapping[str, str]) -> Rows:
 
     """
     rows: Rows = Counter()
-    for directory in locations.values():
-        for path in find_visible(storage, directory):
-            rows.update(tuple(sorted(row.items())) for row in read_rows(path, storage.read(path)))
+    directories = locations.values()
+    paths = [path for directory in directories for path in find_visible(storage, directory)]
+    rows.update(tuple(sorted(row.items())) for row in read_files(storage, paths))
     return rows
 
 
