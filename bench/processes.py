@@ -61,22 +61,36 @@ class Child:
         """The session, which has the id of its first process."""
         return self._running().pid
 
-    def expect(self, event: str) -> Mapping[str, object]:
-        """Wait for what the child says next, which must be `event`."""
+    def hear(self) -> Mapping[str, object]:
+        """Wait for what the child says next. Raises ChildFailed if it has ended."""
         stdout = self._running().stdout
         line = stdout.readline() if stdout else ""
-        said = json.loads(line) if line.startswith("{") else {}
+        if not line.startswith("{"):
+            raise ChildFailed(f"{self.name}: said {line!r}{self._log_tail()}")
+        return json.loads(line)
+
+    def expect(self, event: str) -> Mapping[str, object]:
+        """Wait for what the child says next, which must be `event`. Raises ChildFailed."""
+        said = self.hear()
         if said.get("event") != event:
-            tail = self._log_path.read_text("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
-            raise ChildFailed(f"{self.name}: no {event!r} but {line!r}\n  " + "\n  ".join(tail))
+            raise ChildFailed(f"{self.name}: no {event!r} but {said}{self._log_tail()}")
         return said
 
-    def answer(self) -> None:
-        """Let the child go on."""
+    def answer(self, text: str = "") -> None:
+        """Let the child go on, with a line of text."""
         stdin = self._running().stdin
         if stdin:
-            stdin.write("\n")
+            stdin.write(f"{text}\n")
             stdin.flush()
+
+    def kill(self) -> None:
+        """End all of the session with SIGKILL, as a power cut would."""
+        self._signal(signal.SIGKILL)
+        self._wait_until_gone()
+
+    def _log_tail(self) -> str:
+        lines = self._log_path.read_text("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
+        return "".join(f"\n  {line}" for line in lines)
 
     def wait(self) -> None:
         """Wait for an orderly end."""
@@ -207,7 +221,9 @@ def tell(event: str, **fields: object) -> None:
     print(json.dumps({"event": event, **fields}), flush=True)
 
 
-def hear() -> None:
-    """Wait until the parent answers. Ends the process if it is gone."""
-    if not sys.stdin.readline():
+def hear() -> str:
+    """Wait for the parent's next line. Ends the process if the parent is gone."""
+    line = sys.stdin.readline()
+    if not line:
         sys.exit(1)
+    return line.strip()

@@ -91,20 +91,21 @@ def run_streaming(order: Order, rate: int, seconds: float, prefix: Sequence[str]
     with PeerProcess(order, prefix) as process, Watcher(lambda: list_readable(root)) as watcher:
         process.expect("ready")
         warm = produce_steadily(order.servers, topic, rate, seconds * WARM_SHARE)
-        _wait_for_rows(watcher, warm)
+        wait_for_rows(watcher, warm)
         began_ms = time.time() * 1000
         count = produce_steadily(order.servers, topic, rate, seconds)
-        _wait_for_rows(watcher, warm + count)
+        wait_for_rows(watcher, warm + count)
         process.answer()
         process.wait()
-    found = _summarize(watcher.seen_ms, began_ms)
+    found = summarize(watcher.seen_ms, began_ms)
     if found.records != count:
         raise ChildFailed(f"{order.peer} landed {found.records:,} records of {count:,}")
     return found
 
 
-def _wait_for_rows(watcher: Watcher, count: int) -> None:
-    deadline_s = time.monotonic() + ARRIVAL_DEADLINE_S
+def wait_for_rows(watcher: Watcher, count: int, deadline_s: float = ARRIVAL_DEADLINE_S) -> None:
+    """Wait until so many rows are readable. Raises ChildFailed after the deadline."""
+    deadline_s += time.monotonic()
     rows: dict[Path, int] = {}
     while sum(rows.values()) < count:
         for path in list(watcher.seen_ms):
@@ -115,7 +116,8 @@ def _wait_for_rows(watcher: Watcher, count: int) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _summarize(seen_ms: dict[Path, float], from_ms: float) -> Streamed:
+def summarize(seen_ms: dict[Path, float], from_ms: float) -> Streamed:
+    """Return how fresh the records were that were made from a moment on."""
     waits, lasts = [], []
     for path, seen in seen_ms.items():
         produced_ms = pq.read_table(path, columns=["ts"])["ts"].to_numpy()

@@ -18,14 +18,16 @@ _STREAMING = "spark.sql.streaming."
 _STORE = f"{_STREAMING}stateStore."
 FORMAT = f"{_STORE}checkpointFormatVersion"
 CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
+BOUNDED_MEMORY = f"{_STORE}rocksdb.boundedMemoryUsage"
+MAINTENANCE_INTERVAL = f"{_STORE}maintenanceInterval"
 STATE = {
     f"{_STORE}providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     CHANGELOG: "true",
     # A changelog needs no flush, so that a store keeps in memory what came since its last snapshot.
-    f"{_STORE}rocksdb.boundedMemoryUsage": "true",
-    f"{_STORE}maintenanceInterval": f"{MAINTENANCE_S}s",
+    BOUNDED_MEMORY: "true",
+    MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
     FORMAT: "1",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"

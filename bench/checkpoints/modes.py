@@ -1,0 +1,109 @@
+"""What is compared: three ways to keep state, and the query that has it.
+
+What it is: settings of Spark a mode, and `Case`, one combination that is measured.
+What it promises: what differs between two modes is in `overrides`, and nothing else does.
+What it must not know: processes, clocks.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from math import log
+from typing import Self
+
+from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.measured import read_batches
+from ashore.spark.sql.settings import (
+    BOUNDED_MEMORY,
+    CHANGELOG,
+    KEPT_BATCHES,
+    MAINTENANCE_INTERVAL,
+    MAINTENANCE_THREADS,
+    SNAPSHOT_BATCHES,
+    state_settings,
+)
+from ashore.spark.sql.tuning import Wanted, tune
+
+CORES = 2
+PARTITIONS = 16
+KEEP_S = 1800.0
+UPDATES_PER_S = 10_000
+FILL_PER_S = 200_000
+FILL_INTERVAL_S = 5.0
+PRIME = 2_654_435_761
+FIFTH = log(0.8) / log(0.2)  # x to the power of it: a fifth of the keys gets four fifths
+KEYS = (100_000, 1_000_000, 5_000_000)
+
+# What Ashore sets, as Spark has it without.
+SPARK = {
+    BOUNDED_MEMORY: "false",
+    MAINTENANCE_INTERVAL: "60s",
+    MAINTENANCE_THREADS: "1",
+    SNAPSHOT_BATCHES: "10",
+    KEPT_BATCHES: "100",
+}
+MODES = {
+    "snapshot": "a snapshot with each batch",
+    "changelog": "a changelog, as Spark has it",
+    "ashore": "Ashore's defaults",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One combination."""
+
+    mode: str
+    keys: int
+    updates: str  # "uniform" or "skewed"
+    interval_s: float
+    partitions: int = PARTITIONS
+
+    @property
+    def name(self) -> str:
+        """Return a name for files and messages."""
+        return f"{self.mode}-{self.keys}-{self.updates}-{self.interval_s:g}s-{self.partitions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a job process is to do."""
+
+    case: Case
+    checkpoint_root: str  # the file system's address, with a directory
+    hadoop: dict[str, str]  # how it is reached
+    directory: str  # for what Spark writes locally
+
+    def to_text(self) -> str:
+        """Return the order as an argument of a process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Return the order in an argument."""
+        fields = json.loads(text)
+        return cls(**{**fields, "case": Case(**fields["case"])})
+
+
+def settings_of(case: Case, checkpoint: Checkpoint | None = None) -> dict[str, str]:
+    """Return the settings of Spark for a start, `ashore` with what its checkpoint tells."""
+    wanted = Wanted(case.interval_s, KEEP_S, CORES, case.partitions)
+    batches = read_batches(checkpoint) if checkpoint else None
+    return state_settings(tune(wanted, batches), overrides(case.mode))
+
+
+def overrides(mode: str) -> dict[str, str]:
+    """Return what a mode sets otherwise than Ashore."""
+    return {} if mode == "ashore" else {**SPARK, CHANGELOG: str(mode == "changelog").lower()}
+
+
+def key_of(case: Case) -> str:
+    """Return the key of a row in SQL."""
+    if case.updates == "uniform":
+        return uniform_key(case.keys)
+    share = f"pmod(value * {PRIME}, 4294967296) / 4294967296D"
+    return f"CAST(floor({case.keys} * pow({share}, {1 / FIFTH!r})) AS BIGINT)"
+
+
+def uniform_key(keys: int) -> str:
+    """Return a key that meets each one once in `keys` rows."""
+    return f"pmod(value * {PRIME}, {keys})"
