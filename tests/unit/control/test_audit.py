@@ -557,6 +557,14 @@ def test_a_job_that_has_work_and_does_not_write_is_silent(lake: Lake, watch: Wat
     assert [watch.tick().activity for _ in range(9)][-1].silent_since_ms is None  # nothing waits
 
 
+def test_a_job_that_never_gets_to_the_end_is_not_silent(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 100)
+    for number in range(100, 106):
+        lake.land({lake.key(0): (number, number + 1)})
+        seen = watch.tick()
+        assert (seen.gauge.lag, seen.activity.silent_since_ms) == (199 - number, None)
+
+
 def test_an_entry_that_nobody_closes_tells_at_once_that_no_job_runs(lake: Lake):
     fill(lake.source, "clicks", 0, 3)
     lake.land({lake.key(0): (100, 103)})
