@@ -16,6 +16,7 @@ from ashore.spark.internals.joins import JOIN, find_early, is_silent, join_type
 from ashore.spark.internals.lineage import Lineage, learn_lineage
 from ashore.spark.internals.operators import GROUPED, describe_planned
 from ashore.spark.internals.planning import OutputMode, PlannedNode, plan_streaming
+from ashore.spark.internals.refusals import UPSERT
 from ashore.spark.internals.sources import find_columns
 from ashore.spark.internals.version import require_known_spark
 
@@ -56,7 +57,7 @@ def _refuse_endless(plan: PlannedNode, lineage: Lineage) -> None:
                 f"rows of `{operator.name}` are appended once they are final, and none ever is: "
                 "no watermark passes these keys",
                 hint="group by the window itself, not by its start or end: a column that is "
-                "computed from event time has no watermark",
+                f"computed from event time has no watermark; or {UPSERT}",
             )
 
 

@@ -15,6 +15,8 @@ WATERMARK = (
     "give the source a watermark: `event_time` in its item of `tables`, or "
     "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
 )
+UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
+APPEND = "append its rows: to a table, or to a topic with `mode: append`"
 BOUNDED_JOIN = (
     "give both sides a watermark and bound the join in time, as in "
     "`ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
@@ -28,7 +30,6 @@ class Refusal:
     sentence: str
     hint: str
     is_known: bool = True
-    is_of_mode: bool = False  # of what is handed to the sink: another mode may do
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,6 @@ class Rule:
     sentence: str
     hint: str
 
-    @property
-    def is_of_mode(self) -> bool:
-        """Whether another output mode lets the query run."""
-        return self.condition == MODE or "not supported in Update" in self.pattern
-
 
 # Most of Spark's check has one condition for everything, so that only the words tell them apart.
 CHECK = "_LEGACY_ERROR_TEMP_3102"
@@ -59,13 +55,13 @@ RULES = (
         "aggregations without watermark",
         "rows of an aggregate are appended once they are final, and nothing says when: it is not "
         "grouped by event time that has a watermark",
-        f"group by `window(ts, '1 minute')`, and {WATERMARK}",
+        f"group by `window(ts, '1 minute')`, and {WATERMARK}; or {UPSERT}",
     ),
     Rule(
         MODE,
         "session window",
         "a session window has no updates: sessions grow together, and only a closed one is a row",
-        "append it to a table, with a watermark on the event time",
+        f"{APPEND}, with a watermark on the event time",
     ),
     Rule(
         MODE,
@@ -112,7 +108,7 @@ RULES = (
         CHECK,
         r"^(\w+) join between two streaming .* not supported in Update",
         "a {0} join of two streams is final when it is written: it has no updates",
-        "insert into a table, which is appended to",
+        APPEND,
     ),
     Rule(
         CHECK,
@@ -218,8 +214,7 @@ def explain_refusal(error: PySparkException) -> Refusal:
         found = re.search(rule.pattern, words) if rule.condition == condition else None
         if found:
             groups = [_spaced(each) for each in found.groups()]
-            sentence, hint = rule.sentence.format(*groups), rule.hint.format(*groups)
-            return Refusal(sentence, hint, is_of_mode=rule.is_of_mode)
+            return Refusal(rule.sentence.format(*groups), rule.hint.format(*groups))
     return Refusal(words, "", is_known=False)
 
 

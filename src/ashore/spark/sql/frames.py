@@ -24,7 +24,7 @@ from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.refusals import refuse
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
-from ashore.spark.sql.topics import TopicPlan, check_topic
+from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.spark.sql.views import View, create_view, first_offsets
 
 
@@ -48,13 +48,6 @@ class QueryPlan:
         return "update" if self.topic and self.topic.is_upsert else "append"
 
     @property
-    def other_mode(self) -> str:
-        """What the job file may say of the topic instead, where its mode does not fit the SQL."""
-        if self.topic is None:
-            return ""
-        return "append" if self.topic.is_upsert else "upsert"
-
-    @property
     def digest(self) -> str:
         """Digest of what the query computes: the SQL, but its spaces, and the views under it."""
         texts = [" ".join(text.split()) for text in (*self.script.views, self.insert.text)]
@@ -70,7 +63,7 @@ def open_frame(
 
     Raises QueryRefused, JobFileInvalid.
     """
-    session = open_session(spark, plan.settings)
+    session = open_session(spark, {**plan.settings, **COUNTED} if plan.topic else plan.settings)
     try:
         for view in plan.views:
             create_view(session, kafka, view, first_offsets(view, name, fold))
@@ -86,7 +79,7 @@ def open_frame(
         if plan.topic is not None:
             check_topic(frame, plan.topic)
     except AnalysisException as error:
-        raise refuse(error, plan.insert.table, plan.other_mode) from error
+        raise refuse(error, plan.insert.table) from error
     return frame
 
 

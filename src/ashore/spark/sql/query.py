@@ -106,7 +106,7 @@ class SqlQuery:
         try:
             query = writer.start()
         except PySparkException as error:
-            raise refuse(error, self.plan.insert.table, self.plan.other_mode) from error
+            raise refuse(error, self.plan.insert.table) from error
         self._wait(query)
 
     def stop(self) -> None:

@@ -25,15 +25,10 @@ _GONE = re.compile(
 )
 
 
-def refuse(error: PySparkException, table: str, other_mode: str = "") -> QueryRefused:
-    """Return why Spark does not run the INSERT into `table`.
-
-    `other_mode`: of a topic, which may fit what does not fit its own.
-    """
+def refuse(error: PySparkException, table: str) -> QueryRefused:
+    """Return why Spark does not run the INSERT into `table`, which may be a topic."""
     refusal = explain_refusal(error)
     hint = refusal.hint or _name_hint(error) or "correct the SQL; it is Spark's"
-    if other_mode and refusal.is_of_mode:
-        hint = f"write `mode: {other_mode}` for the topic; or {hint}"
     return QueryRefused(
         f"{table}: {refusal.sentence}",
         hint=hint,
@@ -62,7 +57,8 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         column = found[1] if found else "key"
         return QueryRefused(
             f"{name}: a row has no key, its {column} is null",
-            hint=f"leave such rows out, or give them a key: `coalesce({column}, '') AS {column}`",
+            hint=f"leave such rows out: `WHERE {column} IS NOT NULL`; or select and group by "
+            f"`coalesce({column}, '')`",
         )
     if _STATE.search(text):
         return QueryRefused(

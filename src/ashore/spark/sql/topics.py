@@ -30,6 +30,8 @@ from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import describe_sources, find_hidden_keys
 
 NO_KEY = "a row of an upsert topic has no key: "
+# Spark's older way to write to Kafka hides the plan that it runs, and with it how many rows it had.
+COUNTED = {"spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text"}
 # Of the reader's options, those that say how one gets in and how names become addresses.
 _SHARED = re.compile(rf"({'|'.join(map(re.escape, SECURITY))}|socket\.|client\.dns\.).+")
 # All digits that Spark has, and the zone: what is read again is what was written.
