@@ -1,13 +1,13 @@
 """The auditor: each kind of finding is raised in the interval that can see it, and cleared."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, kinds, make_lake
+from tests.unit.control.watching import INTERVAL_S, Gate, Watch
 
 from ashore.control.adopted import adopted_path, write_adopted
-from ashore.control.audit import Activity, Auditor, Pace, Report, audit_once, follow
+from ashore.control.audit import Pace, Report, audit_once, follow
 from ashore.control.audit.auditor import TROUBLED_AGAIN
 from ashore.control.verify import ProblemKind
 from ashore.errors import StorageError
@@ -23,56 +23,9 @@ from ashore.protocol.entries import (
 )
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
-from ashore.storage.base import FileStat
-from ashore.storage.memory import MemoryStorage
 from ashore.testing import FailBefore, FaultyStorage
 
-INTERVAL_S = 10.0
 CLICKS_1 = StreamShard("clicks", "1")
-
-
-class Gate:
-    """A storage that is away while its gate is closed: what an auditor calls, and nothing else."""
-
-    is_open = True
-
-    def __init__(self, storage: MemoryStorage) -> None:
-        self._storage = storage
-
-        self.closed_for: str | None = None
-        self.before_table: Callable[[], None] | None = None
-
-    def _inside(self) -> MemoryStorage:
-        if not self.is_open:
-            raise StorageError("nobody is there")
-        return self._storage
-
-    def list(self, directory: str) -> list[FileStat]:
-        if directory == self.closed_for:
-            raise StorageError("nobody is there")
-        if directory.startswith("ods.db/") and self.before_table is not None:
-            self.before_table()
-        return self._inside().list(directory)
-
-    def stat(self, path: str) -> FileStat | None:
-        return self._inside().stat(path)
-
-    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        return self._inside().read(path, start, length)
-
-
-class Watch:
-    """An auditor of a lake, whose intervals a test goes through one by one."""
-
-    def __init__(self, lake: Lake, pace: Pace | None = None, storage: object = None) -> None:
-        self.lake = lake
-        opened = replace(lake.opened(), storage=storage or lake.storage)
-        self.auditor = Auditor(opened, pace or Pace(INTERVAL_S))
-        self.first = self.tick()
-
-    def tick(self) -> Report:
-        self.lake.clock.advance(INTERVAL_S)
-        return self.auditor.tick()
 
 
 def raised(report: Report) -> list[ProblemKind]:
@@ -538,49 +491,6 @@ def test_it_says_what_verify_says(lake: Lake, spoil: str, has_followed: bool):
 
 
 # ---- many intervals
-
-
-def test_a_job_that_has_work_and_does_not_write_is_silent(lake: Lake, watch: Watch):
-    last_ms = lake.entries[-1].written_ms
-    assert watch.first.activity == Activity(last_ms, None)
-    fill(lake.source, "clicks", 0, 3)
-    before = [watch.tick().activity for _ in range(3)]
-    assert before == [Activity(last_ms, None)] * 3
-    silent = watch.tick()
-    assert silent.activity.silent_since_ms == silent.now_ms - 30_000
-    assert silent.findings == ()
-
-    lake.land({lake.key(0): (100, 103)})
-    lake.append(Commit("idle"))
-    seen = watch.tick().activity
-    assert (seen.last_entry_ms, seen.silent_since_ms) == (lake.entries[-1].written_ms, None)
-    assert [watch.tick().activity for _ in range(9)][-1].silent_since_ms is None  # nothing waits
-
-
-def test_a_job_that_never_gets_to_the_end_is_not_silent(lake: Lake, watch: Watch):
-    fill(lake.source, "clicks", 0, 100)
-    for number in range(100, 106):
-        lake.land({lake.key(0): (number, number + 1)})
-        seen = watch.tick()
-        assert (seen.gauge.lag, seen.activity.silent_since_ms) == (199 - number, None)
-
-
-def test_an_entry_that_nobody_closes_tells_at_once_that_no_job_runs(lake: Lake):
-    fill(lake.source, "clicks", 0, 3)
-    lake.land({lake.key(0): (100, 103)})
-    lake.clock.advance(60)
-    assert Watch(lake).first.activity.silent_since_ms == lake.entries[-1].written_ms
-
-
-def test_a_job_is_not_called_silent_while_the_lake_or_kafka_is_away(lake: Lake):
-    fill(lake.source, "clicks", 0, 3)
-    gate = Gate(lake.storage)
-    watch = Watch(lake, storage=gate)
-    for away in ("lake", "Kafka"):
-        gate.is_open, lake.source.is_reachable = away != "lake", away != "Kafka"
-        assert {watch.tick().activity.silent_since_ms for _ in range(6)} == {None}
-    gate.is_open = lake.source.is_reachable = True
-    assert watch.tick().activity.silent_since_ms is None
 
 
 def test_following_ends_when_it_is_told_to(lake: Lake):
