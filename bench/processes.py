@@ -67,7 +67,8 @@ class Child:
         line = stdout.readline() if stdout else ""
         if not line.startswith("{"):
             raise ChildFailed(f"{self.name}: said {line!r}{self._log_tail()}")
-        return json.loads(line)
+        said: Mapping[str, object] = json.loads(line)
+        return said
 
     def expect(self, event: str) -> Mapping[str, object]:
         """Wait for what the child says next, which must be `event`. Raises ChildFailed."""

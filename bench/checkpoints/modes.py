@@ -13,12 +13,12 @@ from typing import Self
 from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches
 from ashore.spark.sql.settings import (
+    BASE_BATCHES,
     BOUNDED_MEMORY,
     CHANGELOG,
     KEPT_BATCHES,
     MAINTENANCE_INTERVAL,
     MAINTENANCE_THREADS,
-    SNAPSHOT_BATCHES,
     state_settings,
 )
 from ashore.spark.sql.tuning import Wanted, tune
@@ -38,11 +38,11 @@ SPARK = {
     BOUNDED_MEMORY: "false",
     MAINTENANCE_INTERVAL: "60s",
     MAINTENANCE_THREADS: "1",
-    SNAPSHOT_BATCHES: "10",
+    BASE_BATCHES: "10",
     KEPT_BATCHES: "100",
 }
 MODES = {
-    "snapshot": "a snapshot with each batch",
+    "snapshot": "a base with each batch",
     "changelog": "a changelog, as Spark has it",
     "ashore": "Ashore's defaults",
 }

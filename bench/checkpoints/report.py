@@ -9,7 +9,7 @@ What it must not know: how it was measured.
 from collections.abc import Sequence
 
 from bench.checkpoints.modes import FIFTH, MODES, UPDATES_PER_S
-from bench.checkpoints.results import Cut, Results, Steady, When
+from bench.checkpoints.results import Cut, Record, Results, Steady, When
 from bench.checkpoints.samples import Spread
 from bench.table import render_table
 
@@ -85,7 +85,7 @@ def render_gains(results: Results) -> str:
     if not rows:
         return _not_measured("steady")
     published = [f"-{share} %" for share in PUBLISHED_LESS.values()]
-    header = ["Ashore's defaults v. a snapshot with each batch", *PUBLISHED_LESS, "state commit"]
+    header = ["Ashore's defaults v. a base with each batch", *PUBLISHED_LESS, "state commit"]
     told = (
         "Peaks, the 99th percentile of samples of one second, by how much they are lower (-) or "
         "higher (+); the commit by its median.\n\n"
@@ -158,7 +158,12 @@ def render_origin(results: Results) -> str:
     """Return the machine, and when each figure was measured."""
     machine = results.machine
     versions = ", ".join(f"{name} {machine.versions[name]}" for name in ("Python", "Spark", "Java"))
-    records = (*results.steady, *results.shortest, *results.fresh, *results.cuts)
+    records: tuple[Record, ...] = (
+        *results.steady,
+        *results.shortest,
+        *results.fresh,
+        *results.cuts,
+    )
     rows = [[each.case.name, *_when(each.when)] for each in records]
     return (
         f"{machine.cores} cores ({machine.cpu}), {machine.memory_gib:.0f} GiB, Linux "

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from bench.checkpoints.modes import Case
 from bench.checkpoints.samples import Spread
@@ -82,13 +82,8 @@ class Fresh:
 
 
 Record = Steady | Shortest | Cut | Fresh
-SPREADS = {
-    "cpu_s": Spread,
-    "disk_bytes": Spread,
-    "datanode_bytes": Spread,
-    "trigger_ms": Spread,
-    "commit_ms": Spread,
-}
+Kind = TypeVar("Kind", Steady, Cut, Fresh)
+SPREADS = {"cpu_s", "disk_bytes", "datanode_bytes", "trigger_ms", "commit_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +134,27 @@ class Results:
         content = json.loads(path.read_text("utf-8"))
         if content.pop("format_version") != FORMAT_VERSION:
             raise ValueError(f"{path.name} is of another version: measure again")
-        kinds = {"steady": Steady, "shortest": Shortest, "cuts": Cut, "fresh": Fresh}
-        records = {
-            name: tuple(_read(kind, each) for each in content[name]) for name, kind in kinds.items()
-        }
-        return cls(Machine(**content["machine"]), **records)
+        return cls(
+            Machine(**content["machine"]),
+            steady=tuple(Steady(**_read(each)) for each in content["steady"]),
+            shortest=tuple(Shortest(**_read(each)) for each in content["shortest"]),
+            cuts=tuple(Cut(**_read(each)) for each in content["cuts"]),
+            fresh=tuple(Fresh(**_read(each)) for each in content["fresh"]),
+        )
 
 
-def _put(records: tuple[Record, ...], record: Record) -> tuple[Record, ...]:
-    return (*(each for each in records if each.case != record.case), record)
+def _put(records: tuple[Kind, ...], record: Kind) -> tuple[Kind, ...]:
+    others = [each for each in records if each.case != record.case]
+    return (*others, record)
 
 
-def _read(kind: type, fields: dict[str, object]) -> object:
-    values = {
-        name: SPREADS[name](**value) if name in SPREADS else _plain(value)
+def _read(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record as they were before they were JSON."""
+    kinds = {"case": Case, "when": When, **dict.fromkeys(SPREADS, Spread)}
+    return {
+        name: kinds[name](**value) if name in kinds else _plain(value)
         for name, value in fields.items()
     }
-    case, when = Case(**fields["case"]), When(**fields["when"])
-    return kind(**{**values, "case": case, "when": when})
 
 
 def _plain(value: object) -> object:

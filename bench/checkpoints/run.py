@@ -189,12 +189,10 @@ def come_back(site: Site, case: Case, killed_s: float) -> Return:
         take(child, 4.5 * case.interval_s)
         killed_again_s = time.monotonic()
         child.kill()
-    metrics = first.get("metrics", {})
-    found = metrics if isinstance(metrics, dict) else {}
     return Return(
         round(caught_up_s, 1),
-        found.get("rocksdbNumReplayChangelogFiles", 0),
-        found.get("rocksdbLoadLatencyMs", found.get("rocksdbLoadFromSnapshotLatencyMs", 0)),
+        metric(first, "rocksdbNumReplayChangelogFiles"),
+        metric(first, "rocksdbLoadLatencyMs"),
         killed_again_s,
     )
 
@@ -289,6 +287,12 @@ def take(child: Child, seconds: float) -> list[Batch]:
 def number(batch: Batch, name: str) -> float:
     """Return a number that a batch tells."""
     return float(str(batch[name]))
+
+
+def metric(batch: Batch | None, name: str) -> float:
+    """Return one of Spark's own metrics of a state store; 0 where it has none of this name."""
+    found = batch.get("metrics") if batch else None
+    return float(found.get(name, 0)) if isinstance(found, dict) else 0.0
 
 
 def spread(batches: Sequence[Batch], name: str) -> Spread:

@@ -17,7 +17,7 @@ from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
 
-from ashore.spark.sql.settings import CHANGELOG, KEPT_BATCHES, PARTITIONS, SNAPSHOT_BATCHES
+from ashore.spark.sql.settings import BASE_BATCHES, CHANGELOG, KEPT_BATCHES, PARTITIONS
 
 MACHINE = Machine("x", 2, 8, "6", {"Python": "3.11", "Spark": "4.2.0", "Java": "21"})
 WHEN = When("2026-11-21 08:00 UTC", "abc", 0.2)
@@ -57,7 +57,7 @@ def test_modes_differ_in_what_they_are_named_for() -> None:
         name for name in found["snapshot"] if found["snapshot"][name] != found["changelog"][name]
     }
     assert changed == {CHANGELOG}
-    assert found["changelog"][SNAPSHOT_BATCHES] == "10"
+    assert found["changelog"][BASE_BATCHES] == "10"
     assert found["changelog"][KEPT_BATCHES] == "100"
     assert found["ashore"][KEPT_BATCHES] == "360"
     assert overrides("ashore") == {}

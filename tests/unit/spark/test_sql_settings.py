@@ -8,26 +8,26 @@ from ashore.spark.sql.settings import (
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
     PARTITIONS,
-    SNAPSHOT_BATCHES,
+    BASE_BATCHES,
     state_settings,
 )
 from ashore.spark.sql.tuning import Tuning
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-TUNING = Tuning(partitions=8, snapshot_batches=12, kept_batches=180, maintenance_threads=3)
+TUNING = Tuning(partitions=8, base_batches=12, kept_batches=180, maintenance_threads=3)
 
 
 def test_state_is_in_rocksdb_unless_the_job_file_says_otherwise() -> None:
     settings = state_settings(TUNING, {})
     assert settings[PROVIDER].endswith("RocksDBStateStoreProvider")
     assert (settings[PARTITIONS], settings[FORMAT]) == ("8", "1")
-    own = state_settings(TUNING, {PROVIDER: "mine", "spark.other": "x", SNAPSHOT_BATCHES: "99"})
-    assert own == {**settings, PROVIDER: "mine", SNAPSHOT_BATCHES: "99"}
+    own = state_settings(TUNING, {PROVIDER: "mine", "spark.other": "x", BASE_BATCHES: "99"})
+    assert own == {**settings, PROVIDER: "mine", BASE_BATCHES: "99"}
 
 
 def test_what_was_tuned_is_set() -> None:
     settings = state_settings(TUNING, {})
-    assert settings[SNAPSHOT_BATCHES] == "12"
+    assert settings[BASE_BATCHES] == "12"
     assert settings[KEPT_BATCHES] == "180"
     assert settings[MAINTENANCE_THREADS] == "3"
 

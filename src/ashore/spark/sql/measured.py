@@ -7,8 +7,8 @@ What it must not know: what is done with it.
 
     offsets/<batch>                                       written when a batch begins
     state/<operator>/<partition>[/<store>]/<n>.changelog  what a batch changed
-                                          /<n>.zip        a snapshot, which names files of SSTs
-                                          /SSTs/          added by snapshots, and kept by later ones
+                                          /<n>.zip        a base, which names files of SSTs
+                                          /SSTs/          added by bases, and kept by later ones
 """
 
 import json
@@ -32,7 +32,7 @@ class _Store:
     """What is known of one store."""
 
     changelog_bytes: float  # the median: a first batch is often unlike the others
-    snapshot_bytes: float
+    base_bytes: float
 
 
 def read_batches(checkpoint: Checkpoint) -> Batches | None:
@@ -51,7 +51,7 @@ def read_batches(checkpoint: Checkpoint) -> Batches | None:
     return Batches(
         interval_s=median(gaps_ms) / 1000,
         changelog_bytes=sum(each.changelog_bytes * count for each, count in found),
-        snapshot_bytes=sum(each.snapshot_bytes * count for each, count in found),
+        base_bytes=sum(each.base_bytes * count for each, count in found),
         stores=round(sum(count for _, count in found)),
     )
 
@@ -100,11 +100,11 @@ def _list_stores(storage: Storage, partition: str) -> Iterator[Sequence[FileStat
 
 def _measure(files: Sequence[FileStat]) -> _Store:
     changelogs = [each.size for each in files if each.path.endswith(".changelog")]
-    snapshots = sorted(each.modified_ms for each in files if each.path.endswith(".zip"))
+    bases = sorted(each.modified_ms for each in files if each.path.endswith(".zip"))
     tables = [each for each in files if each.path.endswith(".sst")]
-    rounds = len(snapshots) - 1
+    rounds = len(bases) - 1
     if rounds > 0:
-        # Tables that came with the oldest snapshot hold what was there before it.
-        tables = [each for each in tables if each.modified_ms > snapshots[0]]
+        # Tables that came with the oldest base hold what was there before it.
+        tables = [each for each in tables if each.modified_ms > bases[0]]
     added = sum(each.size for each in tables)
     return _Store(median(changelogs or [0]), added / max(rounds, 1))

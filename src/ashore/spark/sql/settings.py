@@ -25,13 +25,13 @@ STATE = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     CHANGELOG: "true",
-    # A changelog needs no flush, so that a store keeps in memory what came since its last snapshot.
+    # A changelog needs no flush, so that a store keeps in memory what came since its last base.
     BOUNDED_MEMORY: "true",
     MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
     FORMAT: "1",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
-SNAPSHOT_BATCHES = f"{_STORE}minDeltasForSnapshot"
+BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"
 KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
 MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"
 
@@ -50,7 +50,7 @@ def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
     settings = {
         **STATE,
         PARTITIONS: str(tuning.partitions),
-        SNAPSHOT_BATCHES: str(tuning.snapshot_batches),
+        BASE_BATCHES: str(tuning.base_batches),
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
     }
