@@ -39,8 +39,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         ("sql", "state_ttl"),
         ".*",
-        "state in Spark's SQL has no time-to-live: what forgets it is a watermark",
-        "give the source one (`late.after` behind `event_time`), and group by "
+        "Spark's SQL has no time-to-live for state; only transformWithState has, which is no SQL",
+        "let a watermark forget: `late.after` behind the source's `event_time`, and group by "
         "`window(ts, '1 hour')` or bound the join in time",
     ),
 )
