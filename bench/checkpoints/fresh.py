@@ -30,10 +30,11 @@ TOPIC = "checkpoints"
 FILL_PER_S = 50_000
 RECORDS_PER_S = 2_000
 FILL_DEADLINE_S = 900.0
+LOOK_EVERY_S = 0.1  # at many files: looking takes time of the same two cores
 SQL = "INSERT INTO bench.once SELECT DISTINCT id, ts, event_time FROM records;"
 
 
-def write_job_file(site: Site, case: Case, servers: str, root: Path) -> Path:
+def write_job_file(case: Case, servers: str, checkpoints: str, root: Path) -> Path:
     """Write the job and return its path."""
     records = {
         "topic": TOPIC,
@@ -54,7 +55,7 @@ def write_job_file(site: Site, case: Case, servers: str, root: Path) -> Path:
         "tables": [records, {"table": "bench.once", "partition_by": []}],
         "sql": {
             "text": SQL,
-            "checkpoints": f"{site.root}/{case.name}",
+            "checkpoints": checkpoints,
             "state_partitions": case.partitions,
             "keep": f"{KEEP_S:g}s",
         },
@@ -80,8 +81,9 @@ def measure_fresh(site: Site, case: Case) -> Fresh:
         with Kafka(root / "kafka", KafkaOptions(heap="512m")) as kafka:
             servers = kafka.bootstrap_servers
             create_topics(servers, {TOPIC: PARTITIONS})
-            launch = JobLaunch("run", write_job_file(site, case, servers, root))
-            with launch, Watcher(lambda: list_final(table)) as watcher:
+            job_file = write_job_file(case, servers, f"{site.root}/{case.name}", root)
+            launch = JobLaunch("run", job_file)
+            with launch, Watcher(lambda: list_final(table), LOOK_EVERY_S) as watcher:
                 told = _listen(launch)
                 known = produce_steadily(servers, TOPIC, FILL_PER_S, case.keys / FILL_PER_S)
                 _wait(watcher, known, told)

@@ -45,8 +45,11 @@ class Streamed:
 class Watcher:
     """Notes when each file became readable. A context manager."""
 
-    def __init__(self, list_readable: Callable[[], set[Path]]) -> None:
+    def __init__(
+        self, list_readable: Callable[[], set[Path]], every_s: float = LOOK_EVERY_S
+    ) -> None:
         self._list = list_readable
+        self._every_s = every_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self.seen_ms: dict[Path, float] = {}
@@ -56,7 +59,7 @@ class Watcher:
             found = self._list() - self.seen_ms.keys()
             now_ms = time.time() * 1000
             self.seen_ms.update(dict.fromkeys(found, now_ms))
-            self._ended.wait(LOOK_EVERY_S)
+            self._ended.wait(self._every_s)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench.checkpoints import __main__ as command
+from bench.checkpoints.fresh import write_job_file
 from bench.checkpoints.modes import MODES, PRIME, Case, Order, key_of, overrides, settings_of
 from bench.checkpoints.report import render_gains, render_page
 from bench.checkpoints.results import Cut, Fresh, Results, Shortest, Steady, When
@@ -17,6 +18,7 @@ from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
 
+from ashore.landing.job import load_job_file
 from ashore.spark.sql.settings import BASE_BATCHES, CHANGELOG, KEPT_BATCHES, PARTITIONS
 
 MACHINE = Machine("x", 2, 8, "6", {"Python": "3.11", "Spark": "4.2.0", "Java": "21"})
@@ -92,6 +94,14 @@ def test_bisection_finds_the_first_that_is_stable(shortest: float | None) -> Non
 
     assert bisect((1.0, 2.0, 5.0, 10.0, 30.0), is_stable) == shortest
     assert len(tried) == len(set(tried)) <= 3
+
+
+def test_the_job_of_freshness_is_one_that_can_be_run(tmp_path: Path) -> None:
+    case = replace(CASE, mode="snapshot")
+    job = load_job_file(write_job_file(case, "127.0.0.1:1", "hdfs://h:1/c", tmp_path))
+    assert job.sql is not None
+    assert (job.batch.interval_ms, job.sql.state_partitions) == (5000, 16)
+    assert job.spark.conf[CHANGELOG] == "false"
 
 
 # ---- a job process, as the parent sees it
