@@ -219,7 +219,9 @@ def read_session(session: int) -> dict[int, Seen]:
 
 def tell(event: str, **fields: object) -> None:
     """Tell the parent."""
-    print(json.dumps({"event": event, **fields}), flush=True)
+    # In one piece: more than one thread may have something to tell.
+    sys.stdout.write(f"{json.dumps({'event': event, **fields})}\n")
+    sys.stdout.flush()
 
 
 def hear() -> str:
