@@ -1,47 +1,72 @@
-"""The settings of a query whose state is there."""
+"""The settings of a query: job file, cores, checkpoint."""
+
+import json
+from pathlib import Path
 
 import pytest
-from tests.unit.config.test_sql import SQL_JOB
-from tests.unit.config.texts import changed, job
 
-from ashore.errors import CheckpointUnfit
+from ashore.config import Job
+from ashore.landing.job import load_job_file
 from ashore.spark.sql.checkpoint import Checkpoint
-from ashore.spark.sql.settings import PARTITIONS
+from ashore.spark.sql.settings import BASE_BATCHES, KEPT_BATCHES, PARTITIONS
 from ashore.spark.sql.tuned import query_settings
 from ashore.storage import MemoryStorage
+from ashore.testing import FakeClock
 
-OLD = '"INSERT INTO ods.big SELECT * FROM clicks;"'
-BEGUN = 'v1\n{"conf":{"spark.sql.shuffle.partitions":"8"}}\n{"clicks":{"0":5}}'
+SQL = "INSERT INTO ods.big SELECT * FROM clicks;"
 
 
-def begun(*, has_state: bool) -> Checkpoint:
-    storage = MemoryStorage()
-    storage.create("ck/offsets/0", BEGUN.encode())
-    if has_state:
-        storage.create("ck/state/0/0/1.changelog", b"")
+def job(tmp_path: Path, conf: dict[str, str] | None = None, **sql: object) -> Job:
+    content = {
+        "job": "tuned",
+        "lake": "file:///data/lake",
+        "source": {"kafka": {"bootstrap_servers": "127.0.0.1:1"}},
+        "tables": [{"topic": "clicks", "table": "ods.clicks", "decode": "text"}],
+        "sql": {"text": SQL, **sql},
+        "batch": {"interval": "10s"},
+        "spark": {"conf": conf or {}},
+    }
+    content["tables"].append({"table": "ods.big"})
+    path = tmp_path / "job.yaml"
+    path.write_text(json.dumps(content), "utf-8")
+    return load_job_file(path)
+
+
+@pytest.fixture
+def checkpoint() -> Checkpoint:
+    """Ten batches, 20 seconds apart, of a query that was begun with 8 partitions."""
+    clock = FakeClock()
+    storage = MemoryStorage(clock)
+    told = json.dumps({"conf": {PARTITIONS: "8"}})
+    for batch in range(10):
+        storage.create(f"ck/offsets/{batch}", f"v1\n{told}\n{{}}".encode())
+        for partition in range(8):
+            storage.create(f"ck/state/0/{partition}/{batch + 1}.changelog", bytes(100))
+        clock.advance(20)
+    for partition in range(8):
+        storage.create(f"ck/state/0/{partition}/SSTs/1-u.sst", bytes(3_300))
+        storage.create(f"ck/state/0/{partition}/1.zip", bytes(10))
     return Checkpoint(storage, "ck", "memory:ck")
 
 
-def settings(sql: str, *, has_state: bool) -> str:
-    found = query_settings(job(changed(SQL_JOB, (OLD, sql))), 2, begun(has_state=has_state))
-    return found[PARTITIONS]
+def test_a_first_start_goes_by_cores_and_interval(tmp_path: Path) -> None:
+    settings = query_settings(job(tmp_path), 2)
+    assert settings[PARTITIONS] == "64"
+    assert settings[KEPT_BATCHES] == "180"
 
 
-def test_state_keeps_its_partitions() -> None:
-    assert settings(OLD, has_state=True) == "8"
-    assert settings("{file: a.sql, state_partitions: 8}", has_state=True) == "8"
-    # A query without state is cut anew with each start.
-    assert settings("{file: a.sql, state_partitions: 4}", has_state=False) == "4"
+def test_state_that_is_there_keeps_its_partitions(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    assert query_settings(job(tmp_path), 2, checkpoint)[PARTITIONS] == "8"
+    assert query_settings(job(tmp_path), 64, checkpoint)[PARTITIONS] == "8"
+    assert query_settings(job(tmp_path, state_partitions=8), 2, checkpoint)[PARTITIONS] == "8"
 
 
-@pytest.mark.parametrize("given", ["key", "conf"])
-def test_another_number_is_refused(given: str) -> None:
-    if given == "key":
-        sql = "{file: a.sql, state_partitions: 4}"
-    else:
-        sql = f"{OLD}\nspark: {{conf: {{spark.sql.shuffle.partitions: '4'}}}}"
-    with pytest.raises(
-        CheckpointUnfit, match="cut into 8 partitions, and the job file says 4"
-    ) as e:
-        settings(sql, has_state=True)
-    assert "state_partitions: 8" in e.value.hint
+def test_what_was_measured_counts(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    settings = query_settings(job(tmp_path, keep="10m"), 2, checkpoint)
+    assert settings[KEPT_BATCHES] == "30"
+    assert settings[BASE_BATCHES] == "33"
+
+
+def test_the_job_file_has_the_last_word(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    own = job(tmp_path, {BASE_BATCHES: "7"})
+    assert query_settings(own, 2, checkpoint)[BASE_BATCHES] == "7"
