@@ -1,13 +1,16 @@
 """Rows of a streaming query are in the table once, whatever call of the sink is struck."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 from tests.crash import storage_calls
 from tests.crash.harness import (
+    NAME,
     check_end,
     check_readers,
+    check_table,
     find_failures,
     finish,
     reference,
@@ -18,15 +21,19 @@ from tests.crash.query_job import QueryWorld, count_state, query_world
 from tests.crash.second_writer import WAKING, FrozenStorage
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
-from ashore.errors import CheckpointUnfit, Fenced
+from ashore.errors import CheckpointUnfit, Fenced, FilesLost
 from ashore.landing import committer, query_sink
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
+from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
 from ashore.protocol import fold as fold_module
 from ashore.protocol.entries import Prepare, Query
 from ashore.protocol.fold import Fold
+from ashore.protocol.plan_commit import places_of
 from ashore.protocol.plan_query import QueryBatch, ThrowRowsAway
 from ashore.protocol.query import QueryState
-from ashore.testing import StopProcess
+from ashore.testing import StopProcess, read_rows
 
 SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
 QUERY = Scenario(query_world, (Life((SECOND_BATCH_MOVES,)), Life()))
@@ -143,6 +150,30 @@ def test_state_is_built_again_by_a_batch_whose_rows_are_thrown_away() -> None:
     del world.checkpoint.state[last]
     finish(world, expected)
     assert count_state(world) == seen
+
+
+def test_lost_files_of_a_query_are_given_up_and_it_goes_on() -> None:
+    expected, world = reference(query_world()), query_world()
+    world.start([StopProcess(3, kind="move", when="before")]).run()
+    unclosed = read_log(world.machine, NAME).unclosed
+    require(unclosed is not None, "nothing is unclosed")
+    place = places_of(NAME, unclosed)[0]
+    rows = Counter(read_rows(world.machine.read(place.pending)))
+    world.machine.delete(place.pending)
+    steps = plan_help(world.machine, NAME)
+    assert find_gone(world.machine, steps) == 1
+    assert isinstance(world.start().run(), FilesLost)
+
+    sink = world.start().loop.sink
+    lost = open_and_find_lost(Committer(sink.parts.log, world.machine, world.clock))
+    assert lost is not None
+    assert accept_loss(sink.parts.log, lost, "an operator", "the disk is gone") == rows.total()
+
+    assert world.start().run() is None
+    check_table(world.machine, check_readers(world.machine), expected.rows - rows)
+    fold = read_log(world.machine, NAME)
+    assert sum(state.rows for state in fold.partitions.values()) == ((expected.rows - rows).total())
+    assert count_state(world) == expected.rows.total()
 
 
 def test_an_empty_checkpoint_on_a_filled_table_is_refused() -> None:

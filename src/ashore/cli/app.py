@@ -153,6 +153,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
         if (reland or accept_loss) and not take_over:
             jobs.watch_quiet(opened)
         if reland:
+            jobs.require_relandable(opened)
             launch = JobLaunch("reland", job_file, debug=debug)
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
         if accept_loss:

@@ -17,8 +17,9 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.slices import find_slices
-from ashore.errors import JobFileInvalid, SourceError
+from ashore.errors import JobFileInvalid, QueryRefused, SourceError
 from ashore.landing.committer import Committer
+from ashore.landing.fed import fed_slice
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.job import (
     MAIN,
@@ -33,6 +34,7 @@ from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
 from ashore.landing.recovery import (
     accept_loss,
+    find_gone,
     help_dead,
     open_and_find_lost,
     plan_help,
@@ -65,9 +67,14 @@ class OpenJob:
         """The job's slice."""
         return SliceName(self.job.job, MAIN)
 
-    def log(self) -> LandingLog:
-        """Return a writer of the job's log, not opened yet."""
-        return LandingLog(LogContext(self.storage, self.clock, unique), self.name)
+    @property
+    def slices(self) -> list[SliceName]:
+        """The slices of the job that have ever been opened: of its topics, and of its queries."""
+        return find_slices(self.storage, self.job.job)
+
+    def log(self, name: SliceName) -> LandingLog:
+        """Return a writer of a slice's log, not opened yet."""
+        return LandingLog(LogContext(self.storage, self.clock, unique), name)
 
     def known_topics(self) -> dict[str, ResolvedTable]:
         """Return the topics of the job with their tables: those that exist or that its log has."""
@@ -76,14 +83,15 @@ class OpenJob:
             streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
 
-    def committer(self) -> Committer:
-        """Return what finishes the unclosed entry of the job's log, as the job itself would."""
+    def committer(self, name: SliceName) -> Committer:
+        """Return what finishes the unclosed entry of a slice's log, as the job itself would."""
         hive = self.job.catalog.hive
-        # Only then is there a reason to ask Kafka, which may be away.
-        topics = self.known_topics() if hive and hive.strategy == "seal" else {}
+        # Only then is there a reason to ask Kafka, which may be away. A query's table has no seals.
+        has_seals = hive is not None and hive.strategy == "seal" and name == self.name
+        topics = self.known_topics() if has_seals else {}
         waiting = waiting_tables(self.job, seal_rules(self.job, topics))
         return Committer(
-            self.log(),
+            self.log(name),
             self.storage,
             self.clock,
             registers=hive is not None,
@@ -106,14 +114,13 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
 
 def plan_recover(opened: OpenJob) -> tuple[CommitStep, ...]:
     """Return what `recover_dead` would do: for the slice of the topics, and for each query's."""
-    slices = find_slices(opened.storage, opened.job.job)
-    return tuple(step for name in slices for step in plan_help(opened.storage, name))
+    return tuple(step for name in opened.slices for step in plan_help(opened.storage, name))
 
 
 def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
     """Finish a dead job's moves. Appends nothing."""
     wanted, moved = set(steps), Moved(0, 0)
-    for name in find_slices(opened.storage, opened.job.job):
+    for name in opened.slices:
         own = [step for step in plan_help(opened.storage, name) if step in wanted]
         done = help_dead(opened.storage, name, opened.clock, own)
         moved = Moved(moved.moved + done.moved, moved.already_moved + done.already_moved)
@@ -121,9 +128,27 @@ def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
 
 
 def watch_quiet(opened: OpenJob) -> None:
-    """Raise LogGrows where the job's log grows within two intervals, at most 15 s."""
+    """Raise LogGrows where a log of the job grows within two intervals, at most 15 s."""
     watch_s = min(2 * opened.job.batch.interval_ms / 1000, WATCH_S_MAX)
-    require_quiet(opened.storage, opened.name, opened.clock, watch_s)
+    require_quiet(opened.storage, opened.slices, opened.clock, watch_s)
+
+
+def require_relandable(opened: OpenJob) -> None:
+    """Raise QueryRefused where files of a query are lost: their rows were read from no topic."""
+    for name in opened.slices:
+        if name == opened.name:
+            continue
+        if gone := find_gone(opened.storage, plan_help(opened.storage, name)):
+            raise QueryRefused(
+                f"{gone} files of {name} are lost, and rows of a query cannot be read again: they "
+                "come from its state",
+                hint="restore them, give them up with --accept-loss, or fill another table",
+            )
+    if not any(item.is_landed for item in opened.job.tables):
+        raise QueryRefused(
+            f"{opened.job.path} lands no topic: there is nothing to read again",
+            hint="ashore recover without --reland finishes the moves of its queries",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +160,15 @@ class GivenUp:
 
 
 def accept_losses(opened: OpenJob, why: str) -> GivenUp:
-    """Take the slice over and give its lost files up, with a `skip` that says who and why."""
-    committer = opened.committer()
-    lost = open_and_find_lost(committer)
-    if lost is None:
-        return GivenUp(0, 0)
-    return GivenUp(len(lost.files), accept_loss(committer.log, lost, getpass.getuser(), why))
+    """Take the slices over and give their lost files up, with a `skip` that says who and why."""
+    files = rows = 0
+    for name in opened.slices:
+        committer = opened.committer(name)
+        lost = open_and_find_lost(committer)
+        if lost is not None:
+            files += len(lost.files)
+            rows += accept_loss(committer.log, lost, getpass.getuser(), why)
+    return GivenUp(files, rows)
 
 
 def rejoin_topic(opened: OpenJob, topic: str) -> int:
@@ -150,15 +178,27 @@ def rejoin_topic(opened: OpenJob, topic: str) -> int:
             f"no table of {opened.job.path} is fed from topic {topic}",
             hint="name a topic of the job file",
         )
-    return rejoin(opened.committer(), opened.source, topic)
+    if not any(item.matches(topic) and item.is_landed for item in opened.job.tables):
+        raise QueryRefused(
+            f"topic {topic} is read by SQL only, and the state of a query is that of the topic "
+            "that was there before",
+            hint="fill another table from the new topic: another table, another state",
+        )
+    return rejoin(opened.committer(opened.name), opened.source, topic)
 
 
 def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:
-    """Return the files that may be deleted now."""
-    fold = read_log(opened.storage, opened.name)
-    tables = tables_of(opened.known_topics().values())
-    now_and_ttl = (opened.clock.now_ms(), opened.job.clean.ttl_ms)
-    return plan_cleaning(opened.storage, opened.name, fold, tables, now_and_ttl)
+    """Return the files that may be deleted now, of topics' tables and of those that SQL feeds."""
+    job, storage = opened.job, opened.storage
+    fed = [item for item in job.tables if item.topic is None]
+    slices = {opened.name: tables_of(opened.known_topics().values())}
+    slices |= {fed_slice(job.job, item): [item.table] for item in fed}
+    now_and_ttl = (opened.clock.now_ms(), job.clean.ttl_ms)
+    return tuple(
+        step
+        for name, tables in slices.items()
+        for step in plan_cleaning(storage, name, read_log(storage, name), tables, now_and_ttl)
+    )
 
 
 def clean_job(opened: OpenJob, steps: tuple[DeleteFile, ...]) -> int:

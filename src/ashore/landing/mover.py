@@ -99,7 +99,8 @@ def _raise_wrong(
         raise FilesLost(
             f"{len(lost)} prepared files are gone, neither at their source nor at their target: "
             f"{lost[0].pending}",
-            hint="restore them, or run: ashore recover JOB.yaml --reland",
+            hint="restore them, or run: ashore recover JOB.yaml --reland; for rows of a query, "
+            "which cannot be read again: --accept-loss",
             paths=[each.pending for each in lost[:20]],
             unique=[each.file.unique for each in lost],
         )

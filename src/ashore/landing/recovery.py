@@ -75,17 +75,27 @@ def help_dead(
     return moved
 
 
-def require_quiet(storage: Storage, name: SliceName, clock: Clock, watch_s: float) -> Fold:
-    """Return the fold of a log that does not grow for `watch_s`. Raises LogGrows."""
-    before = read_log(storage, name)
+def require_quiet(
+    storage: Storage, slices: Sequence[SliceName], clock: Clock, watch_s: float
+) -> None:
+    """Return once no log of `slices` has grown for `watch_s`. Raises LogGrows."""
+    before = {name: read_log(storage, name).end for name in slices}
     clock.sleep(watch_s)
-    after = read_log(storage, name)
-    if after.end != before.end:
-        raise LogGrows(
-            f"the log of {name} is growing: its job is running",
-            hint="stop the job first, or repeat the command with --take-over",
-        )
-    return after
+    for name, end in before.items():
+        if read_log(storage, name).end != end:
+            raise LogGrows(
+                f"the log of {name} is growing: its job is running",
+                hint="stop the job first, or repeat the command with --take-over",
+            )
+
+
+def find_gone(storage: Storage, steps: Sequence[CommitStep]) -> int:
+    """Return how many files of `steps` are neither at their source nor at their target."""
+    places = [step.place for step in steps if isinstance(step, MoveFile)]
+    return sum(
+        storage.stat(place.pending) is None and storage.stat(place.final) is None
+        for place in places
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ class Lost:
         return tuple(read.key for read in self.body.shards)
 
     def rows(self) -> dict[ShardKey, int]:
-        """Return the lost rows of each shard."""
+        """Return the lost rows of each shard; those of a query are of none."""
         rows: dict[ShardKey, int] = defaultdict(int)
         for file in self.files:
             for span in file.spans:
@@ -138,10 +148,9 @@ def open_and_find_lost(committer: Committer) -> Lost | None:
 
 def accept_loss(log: LandingLog, lost: Lost, by: str, why: str) -> int:
     """Give lost files up: a `skip` entry says so for ever. Returns the number of rows lost."""
-    rows = lost.rows()
-    unique = tuple(file.unique for file in lost.files)
-    log.append(Skip((), lost.number, unique, tuple(sorted(rows.items())), by, why), lost.moved)
-    return sum(rows.values())
+    unique, rows = tuple(file.unique for file in lost.files), tuple(sorted(lost.rows().items()))
+    log.append(Skip((), lost.number, unique, rows, by, why), lost.moved)
+    return sum(file.rows for file in lost.files)
 
 
 def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:

@@ -538,13 +538,14 @@ def _skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Mapping[str, objec
     if body.lost or body.entry is not None:
         gone = _lost_files(closed, body.entry, body.lost)
         _require(len(gone.files) > 0, "it gives up no file of its entry")
+        is_query = isinstance(gone.body, Prepare) and gone.body.query is not None
         for key, (rows, count) in _rows_of(gone.files, gone.body.targets).items():
-            lost_rows += rows
+            lost_rows += 0 if is_query else rows  # a query's rows are of no shard
             if key in partitions:
                 left = partitions[key]
                 partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)
     counted = sum(rows for _, rows in body.lost_rows)
-    _require(counted == lost_rows, f"{lost_rows} rows in the lost files, {counted} counted")
+    _require(counted == lost_rows, f"{lost_rows} rows of shards are lost, {counted} counted")
     for shard, rows in body.lost_rows:
         _require(shard in shards, f"{shard} was never joined")
         _require(rows >= 0, f"{shard}: a count below zero")

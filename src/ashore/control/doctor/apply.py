@@ -123,7 +123,7 @@ def _join(opened: OpenJob, step: JoinAdopted) -> None:
     If interrupted: tables may be claimed, and the slice be opened; the join stands or does not.
     """
     claim_tables(opened.storage, step.tables, opened.job.job, opened.clock.now_ms())
-    committer = opened.committer()
+    committer = opened.committer(opened.name)
     committer.log.open()
     closing = committer.finish()
     known = committer.log.fold
