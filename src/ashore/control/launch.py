@@ -85,7 +85,7 @@ class JobLaunch:
                 yield event
 
     def start_held(self) -> None:
-        """Start the process: it starts Spark, and waits for `release` before all else."""
+        """Start the process: it starts Spark and a worker, and waits for `release`."""
         self._arguments.append("--hold")
         self.start()
 

@@ -28,6 +28,7 @@ from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.spark.assembly import Assembly, assembled
 from ashore.spark.events import EventWriter, watch_parent
 from ashore.spark.job_run import JobRun
+from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
 from ashore.spark.sql.validate import describe_queries
 
@@ -87,6 +88,7 @@ class JobProcess:
         spark = start_session(job.job, job.spark.master, conf_of(job), self._jars)
         try:
             if self._released is not None:
+                start_worker(spark)
                 self._released.wait()
                 job = load_job_file(job.path)  # what it says now counts
             with assembled(job, spark, self.events, clock) as assembly:

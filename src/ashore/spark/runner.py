@@ -5,6 +5,7 @@ cancelled together.
 What it must not know: the log.
 """
 
+import contextlib
 import functools
 import re
 
@@ -18,7 +19,15 @@ from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.reader import read_in_spark
-from ashore.spark.task import PROBE_DDL, RESULT_DDL, land, read_row, read_shares, write_probe
+from ashore.spark.task import (
+    PROBE_DDL,
+    RESULT_DDL,
+    drop_rows,
+    land,
+    read_row,
+    read_shares,
+    write_probe,
+)
 from ashore.storage.open import LakeAddress
 
 
@@ -87,6 +96,15 @@ class SparkRunner:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, f"{self._group} {description}", interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", self._group)
+
+
+def start_worker(spark: SparkSession) -> None:
+    """Have an executor start the Python worker that a probe would start, and do nothing there.
+
+    What keeps it from starting, the probe will tell.
+    """
+    with contextlib.suppress(PySparkException, Py4JError):
+        spark.range(0, 1, 1, 1).mapInArrow(drop_rows, PROBE_DDL).collect()
 
 
 def _cause(error: Exception) -> str:

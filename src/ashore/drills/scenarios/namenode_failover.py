@@ -61,8 +61,8 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 def play(stage: Stage) -> None:
     """Produce; land it in both groups; compare the tables."""
     records = max(1, stage.length.records // BATCHES)
-    tested = stage.site(_options(records, "hdfs", None))
-    control = stage.site(_options(records, "hdfs alone", tested))
+    tested = stage.site(_options(records, records, "hdfs", None))
+    control = stage.site(_options(stage.length.records, records, "hdfs alone", tested))
     tested.expect(2)  # in the short form it dies once
     control.expect(stage.length.rounds)
     for number in range(stage.length.rounds):
@@ -82,9 +82,9 @@ def play(stage: Stage) -> None:
     _compare(stage, tested, control)
 
 
-def _options(records: int, lake: str, twin_of: Site | None) -> SiteOptions:
+def _options(batch_records: int, records: int, lake: str, twin_of: Site | None) -> SiteOptions:
     return SiteOptions(
-        batch_records=records,
+        batch_records=batch_records,
         lake=lake,
         has_metastore=True,
         countries_every=max(1, records // 4),  # many partitions: moves take their time
