@@ -25,10 +25,10 @@ from ashore.storage import open_storage
 from bench.checkpoints.modes import (
     CORES,
     FILL_INTERVAL_S,
-    FILL_PER_S,
     UPDATES_PER_S,
     Case,
     Order,
+    fill_rate,
     key_of,
     settings_of,
     uniform_key,
@@ -80,7 +80,7 @@ class Job:
     def fill(self) -> None:
         """Begin to meet all keys, as fast as it goes."""
         case = replace(self._order.case, interval_s=FILL_INTERVAL_S)
-        self._start(case, uniform_key(case.keys), FILL_PER_S)
+        self._start(case, uniform_key(case.keys), fill_rate(case.keys))
 
     def run(self, interval_s: float) -> None:
         """Run at the steady rate."""

@@ -6,8 +6,8 @@ What it must not know: processes, clocks.
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass
-from math import log
 from typing import Self
 
 from ashore.spark.sql.checkpoint import Checkpoint
@@ -27,10 +27,13 @@ CORES = 2
 PARTITIONS = 16
 KEEP_S = 1800.0
 UPDATES_PER_S = 10_000
-FILL_PER_S = 200_000
+FILL_PER_S_MAX = 150_000
+FILL_S = (
+    10.0  # at least; the source goes by the clock, and what is late makes the next batch larger
+)
 FILL_INTERVAL_S = 5.0
 PRIME = 2_654_435_761
-FIFTH = log(0.8) / log(0.2)  # x to the power of it: a fifth of the keys gets four fifths
+FIFTH = math.log(0.8) / math.log(0.2)  # x to the power of it: a fifth of the keys gets four fifths
 KEYS = (100_000, 1_000_000, 5_000_000)
 
 # What Ashore sets, as Spark has it without.
@@ -102,6 +105,11 @@ def key_of(case: Case) -> str:
         return uniform_key(case.keys)
     share = f"pmod(value * {PRIME}, 4294967296) / 4294967296D"
     return f"CAST(floor({case.keys} * pow({share}, {1 / FIFTH!r})) AS BIGINT)"
+
+
+def fill_rate(keys: int) -> int:
+    """Return at how many rows a second the keys are met first."""
+    return min(math.ceil(keys / FILL_S), FILL_PER_S_MAX)
 
 
 def uniform_key(keys: int) -> str:
