@@ -89,10 +89,6 @@ def test_the_jvm_has_what_is_declared(spark: SparkSession, name: str) -> None:
     assert wanted in found, f"{name}: Spark {spark.version} has {sorted(found)}"
 
 
-# Who reaches into the JVM besides, and why it may.
-BESIDES = {"script.py": "reads statements with Spark's parser, and plans one as a frame"}
-
-
 def test_only_declared_calls_reach_the_jvm() -> None:
     """All of Ashore goes through `jvm`: PySpark's private members stand nowhere else."""
     places = set()
@@ -101,7 +97,7 @@ def test_only_declared_calls_reach_the_jvm() -> None:
             is_private = isinstance(node, ast.Attribute) and node.attr in WAYS_IN
             if is_private and path != Path(jvm.__file__):
                 places.add(path.name)
-    assert places == set(BESIDES)
+    assert places == set()
 
 
 def test_every_declared_call_is_used() -> None:

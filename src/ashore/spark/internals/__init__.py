@@ -18,18 +18,28 @@ from ashore.spark.internals.operators import (
 )
 from ashore.spark.internals.refusals import Refusal, explain_refusal
 from ashore.spark.internals.sources import PlanSource, describe_sources
+from ashore.spark.internals.statements import (
+    ParsedInsert,
+    Statement,
+    parse_statements,
+    plan_select,
+)
 from ashore.spark.internals.version import require_known_spark
 
 __all__ = [
     "OperatorKind",
+    "ParsedInsert",
     "PlanSource",
     "Refusal",
     "StateColumn",
     "StatefulOperator",
+    "Statement",
     "check_streaming",
     "describe_operators",
     "describe_sources",
     "explain_refusal",
     "find_hidden_keys",
+    "parse_statements",
+    "plan_select",
     "require_known_spark",
 ]

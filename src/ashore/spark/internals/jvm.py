@@ -22,6 +22,7 @@ LOGICAL_PLAN = f"{CATALYST}.plans.logical.LogicalPlan"
 SPARK_PLAN = f"{EXECUTION}.SparkPlan"
 ATTRIBUTE = f"{CATALYST}.expressions.Attribute"
 SEQ = "scala.collection.immutable.Seq"
+MAP = "scala.collection.immutable.Map"
 OPTION = "scala.Option"
 CLASSIC_SESSION = f"{SQL}.classic.SparkSession"
 STRING = "java.lang.String"
@@ -61,6 +62,29 @@ class Static:
             return java_class(*arguments)
         return getattr(java_class, self.name)(*arguments)
 
+
+# ---- statements
+
+SESSION_STATE = Method(CLASSIC_SESSION, "sessionState", f"{SQL}.internal.SessionState")
+SQL_PARSER = Method(
+    f"{SQL}.internal.SessionState", "sqlParser", f"{CATALYST}.parser.ParserInterface"
+)
+PARSE_PLAN = Method(f"{CATALYST}.parser.ParserInterface", "parsePlan", LOGICAL_PLAN, (STRING,))
+SCRIPT = f"{CATALYST}.plans.logical.CompoundBody"
+SCRIPT_STATEMENTS = Method(SCRIPT, "collection", SEQ)
+STATEMENT = f"{CATALYST}.plans.logical.SingleStatement"
+STATEMENT_PLAN = Method(STATEMENT, "parsedPlan", LOGICAL_PLAN)
+STATEMENT_TEXT = Method(STATEMENT, "getText", STRING)
+INSERT = f"{CATALYST}.plans.logical.InsertIntoStatement"
+INSERT_TABLE = Method(INSERT, "table", LOGICAL_PLAN)
+INSERT_QUERY = Method(INSERT, "query", LOGICAL_PLAN)
+INSERT_OVERWRITES = Method(INSERT, "overwrite", "boolean")
+INSERT_COLUMNS = Method(INSERT, "userSpecifiedCols", SEQ)
+INSERT_PARTITION = Method(INSERT, "partitionSpec", MAP)
+TABLE_NAME = Method(f"{CATALYST}.analysis.UnresolvedRelation", "multipartIdentifier", SEQ)
+MAP_IS_EMPTY = Method(MAP, "isEmpty", "boolean")
+DATASET = f"{SQL}.classic.Dataset"
+DATASET_OF = Static(DATASET, "ofRows", DATASET, (CLASSIC_SESSION, LOGICAL_PLAN))
 
 # ---- plans
 

@@ -13,7 +13,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import QueryRefused
-from ashore.spark.internals import require_known_spark
+from ashore.spark.internals import ParsedInsert, Statement, parse_statements, plan_select
 
 _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
 _ONLY = "write `CREATE TEMPORARY VIEW name AS SELECT ...;` or `INSERT INTO table SELECT ...;`"
@@ -38,37 +38,33 @@ class Script:
 
 def parse_script(spark: SparkSession, text: str) -> Script:
     """Return the statements in `text`. Raises QueryRefused."""
-    require_known_spark(spark)
     body = text.rstrip()
     closed = body if not body or body.endswith(";") else f"{body}\n;"
-    parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - the way in
     try:
-        script = parser.parsePlan(f"{_BEGIN}{closed}{_END}")
+        statements = parse_statements(spark, f"{_BEGIN}{closed}{_END}")
     except ParseException as error:
         raise QueryRefused(_words(error), hint="correct the SQL") from None
     views: list[str] = []
     inserts: list[Insert] = []
-    statements = script.collection()
-    for index in range(statements.size()):
-        statement = statements.apply(index)
-        kind = statement.getClass().getSimpleName()
-        if kind != "SingleStatement":
-            raise QueryRefused(f"{kind} is no statement of a streaming job", hint=_ONLY)
+    for statement in statements:
+        if not statement.is_single:
+            raise QueryRefused(f"{statement.kind} is no statement of a streaming job", hint=_ONLY)
         _take(statement, views, inserts)
     return Script(tuple(views), tuple(inserts))
 
 
-def _take(statement: JavaObject, views: list[str], inserts: list[Insert]) -> None:
-    plan, text = statement.parsedPlan(), str(statement.getText())
-    match plan.getClass().getSimpleName():
+def _take(statement: Statement, views: list[str], inserts: list[Insert]) -> None:
+    text = statement.text
+    if statement.insert is not None:
+        inserts.append(_insert(statement.insert, text))
+        return
+    match statement.kind:
         case "CreateViewCommand" if "temporary" in text.lower().split("view")[0]:
             views.append(text)
         case "CreateTempViewUsing":  # a file or a table elsewhere: CREATE TEMPORARY VIEW ... USING
             views.append(text)
         case "CreateViewCommand":
             raise QueryRefused(f"not a temporary view: {_short(text)}", hint=_ONLY)
-        case "InsertIntoStatement":
-            inserts.append(_insert(plan, text))
         case "UnresolvedWith":
             hint = "write `INSERT INTO table WITH ... SELECT ...`, the `WITH` after the INSERT"
             raise QueryRefused(f"a `WITH` before its INSERT: {_short(text)}", hint=hint)
@@ -76,26 +72,22 @@ def _take(statement: JavaObject, views: list[str], inserts: list[Insert]) -> Non
             raise QueryRefused(f"neither a view nor an INSERT: {_short(text)}", hint=_ONLY)
 
 
-def _insert(plan: JavaObject, text: str) -> Insert:
-    if plan.overwrite():
+def _insert(parsed: ParsedInsert, text: str) -> Insert:
+    if parsed.is_overwriting:
         raise QueryRefused(
             f"a stream overwrites nothing: {_short(text)}", hint="write `INSERT INTO`"
         )
-    if plan.userSpecifiedCols().size() or plan.partitionSpec().size():
+    if parsed.names_columns:
         raise QueryRefused(
             f"the columns of a table are those of its SELECT: {_short(text)}",
             hint="leave out what stands between the table and SELECT, and name columns with `AS`",
         )
-    table = str(plan.table().multipartIdentifier().mkString("."))
-    return Insert(table, text, plan.query())
+    return Insert(parsed.table, text, parsed.query)
 
 
 def select(session: SparkSession, insert: Insert) -> DataFrame:
     """Return what an INSERT selects, over the views of `session`. Raises AnalysisException."""
-    require_known_spark(session)
-    jvm_session = session._jsparkSession  # noqa: SLF001 - the way in
-    dataset = session._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - the way in
-    return DataFrame(dataset.ofRows(jvm_session, insert.query), session)
+    return plan_select(session, insert.query)
 
 
 def _words(error: ParseException) -> str:

@@ -1,0 +1,79 @@
+"""Statements of SQL, taken apart by Spark's own parser.
+
+What it is: `parse_statements` and `plan_select`, from text to a frame in two steps.
+What it promises: nothing is run, and no name is looked up before `plan_select`. A Spark that
+nobody has looked into is refused first.
+What it must not know: which statements a job may have.
+"""
+
+from dataclasses import dataclass
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import DataFrame, SparkSession
+
+from ashore.spark.internals import jvm
+from ashore.spark.internals.version import require_known_spark
+
+_SINGLE, _INSERT = "SingleStatement", "InsertIntoStatement"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedInsert:
+    """An INSERT as it was parsed."""
+
+    table: str  # as it is written
+    query: JavaObject  # the plan of what it selects, before names are looked up
+    is_overwriting: bool
+    names_columns: bool  # or partitions, after its table
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a script."""
+
+    kind: str  # the class of its plan; of the statement, where it has none: IfElseStatement ...
+    text: str
+    insert: ParsedInsert | None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a statement as it may stand alone, and no part of a program."""
+        return bool(self.text)
+
+
+def parse_statements(spark: SparkSession, script: str) -> list[Statement]:
+    """Return the statements of a script, `BEGIN ... END`. Raises ParseException, SparkUnknown."""
+    require_known_spark(spark)
+    parser = jvm.SQL_PARSER(jvm.SESSION_STATE(jvm.session_of(spark)))
+    return [
+        _read(each) for each in jvm.items(jvm.SCRIPT_STATEMENTS(jvm.PARSE_PLAN(parser, script)))
+    ]
+
+
+def plan_select(session: SparkSession, query: JavaObject) -> DataFrame:
+    """Return what was parsed as a frame, over the views of `session`.
+
+    Raises AnalysisException, SparkUnknown.
+    """
+    require_known_spark(session)
+    return DataFrame(jvm.DATASET_OF(session, jvm.session_of(session), query), session)
+
+
+def _read(statement: JavaObject) -> Statement:
+    kind = jvm.class_name(statement)
+    if kind != _SINGLE:
+        return Statement(kind, "", None)
+    plan = jvm.STATEMENT_PLAN(statement)
+    kind = jvm.class_name(plan)
+    insert = _read_insert(plan) if kind == _INSERT else None
+    return Statement(kind, str(jvm.STATEMENT_TEXT(statement)), insert)
+
+
+def _read_insert(plan: JavaObject) -> ParsedInsert:
+    columns, partition = jvm.INSERT_COLUMNS(plan), jvm.INSERT_PARTITION(plan)
+    return ParsedInsert(
+        table=".".join(str(each) for each in jvm.items(jvm.TABLE_NAME(jvm.INSERT_TABLE(plan)))),
+        query=jvm.INSERT_QUERY(plan),
+        is_overwriting=bool(jvm.INSERT_OVERWRITES(plan)),
+        names_columns=bool(jvm.SEQ_SIZE(columns)) or not jvm.MAP_IS_EMPTY(partition),
+    )
