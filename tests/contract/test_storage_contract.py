@@ -18,6 +18,7 @@ from ashore.storage import (
     RetryingStorage,
     Storage,
 )
+from ashore.storage.base import Links
 from ashore.storage.system import PosixSystem
 from ashore.testing import FakeClock, FaultyStorage, SimulatedDisk
 
@@ -419,3 +420,23 @@ def test_sync(storage: Storage) -> None:
 
 def test_describe(storage: Storage) -> None:
     assert "://" in storage.describe()
+
+
+def test_a_second_name_is_one_of_its_own_or_refused(storage: Storage):
+    """It holds what the file held, whatever becomes of the first name."""
+    if not isinstance(storage, Links):
+        return
+    storage.create("a/first", b"content")
+    storage.create("a/taken", b"other")
+    if not storage.link("a/first", "b/c/second"):
+        assert storage.stat("b/c/second") is None
+        return
+    storage.sync(["b/c"])
+    storage.delete("a/first")
+    storage.create("a/first", b"new")
+    assert storage.read("b/c/second") == b"content"
+    with pytest.raises(PathExists):
+        storage.link("a/first", "a/taken")
+    with pytest.raises(PathMissing):
+        storage.link("a/missing", "a/third")
+    assert names(storage, "a") == ["a/first", "a/taken"]

@@ -8,10 +8,11 @@ from pathlib import Path
 from tests.spark.site import Site
 
 from ashore.landing.committer import Progress
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.protocol.names import SliceName, checkpoint_directory, checkpoint_root
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
+from ashore.spark.sql.roots import Roots
 
 START_MS = 1_795_003_200_000  # the start of a minute
 MINUTE_MS = 60_000
@@ -85,7 +86,10 @@ def read_per_minute(site: Site) -> dict[tuple[int, str], int]:
 
 
 def checkpoint(site: Site, insert: str, job: str = "landing") -> Path:
-    return site.lake / checkpoint_directory(SliceName(job, insert))
+    """The newest root of a query's checkpoint; before the first start that which it will make."""
+    path = checkpoint_directory(SliceName(job, insert))
+    newest = Roots(site.storage, path, "").newest()
+    return site.lake / (newest.path if newest else checkpoint_root(path, 1))
 
 
 def forget_commit(path: Path, batch: int) -> None:

@@ -15,6 +15,7 @@ from ashore.control.verify import verify_job
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
+from ashore.spark.sql.roots import Roots
 
 SQL = """
     INSERT INTO ods.counted SELECT window.start AS second, count(*) AS clicks
@@ -58,6 +59,8 @@ def test_a_query_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
         verdict = verify_job(opened)
         assert verdict.exit_code == 0, (verdict.problems, verdict.notes)
         path = checkpoint_directory(SliceName("sql_hdfs", "ods__counted"))
-        assert opened.storage.stat(f"{path}/metadata") is not None
+        newest = Roots(opened.storage, path, "").newest()
+        assert newest is not None
+        assert newest.read_query_id() is not None
     # A row a second, of those that are over ten seconds before the last.
     assert verdict.totals.landed == 189

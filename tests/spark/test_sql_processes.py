@@ -1,8 +1,12 @@
-"""The job process with SQL: killed at each step, stopped in order, frozen while another runs."""
+"""The job process with SQL: killed at each step and in an upload, stopped, frozen, taken over."""
 
 import os
+import re
 import signal
+import threading
 import time
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.spark.site import Site
@@ -10,6 +14,7 @@ from tests.spark.sql_jobs import (
     PER_MINUTE,
     PER_MINUTE_TABLE,
     START_MS,
+    checkpoint,
     clicks,
     encode,
     per_minute,
@@ -17,9 +22,16 @@ from tests.spark.sql_jobs import (
     read_per_minute,
     sql_job,
 )
-from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
+from tests.spark.test_processes import LOCAL, WAIT_S, ended, is_step, launched, wait_for
+
+from ashore.control.launch import JobLaunch
 
 COUNT = 90
+SLICE = "ods__per_minute"
+FIRSTS = """
+    INSERT INTO ods.firsts SELECT id, max(country) AS country FROM clicks
+    GROUP BY id, window(event_time, '1 second');
+"""
 
 
 def kill_at(job_file: Path, step: str) -> None:
@@ -52,6 +64,43 @@ def test_killed_at_each_step_of_a_batch_it_counts_once(site: Site) -> None:
     site.prove(job_file)
 
 
+def tree(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below a directory: which file it is, and what it holds."""
+    return {
+        str(path.relative_to(root)): (path.stat().st_ino, path.read_bytes())
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_frozen_owner_that_wakes_disturbs_nothing(site: Site) -> None:
+    """Driver and JVM stand still while another takes over; each has a root of its own."""
+    topic = site.topic(1)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=LOCAL)
+    site.produce(topic, encode(clicks(0, 200)))
+    with launched(job_file) as launch:
+        wait_for(launch, is_step("landed"))
+        os.killpg(launch.pid, signal.SIGSTOP)
+        own = checkpoint(site, SLICE)
+        frozen = tree(own)
+        site.produce(topic, encode(clicks(200, 200)))
+        drain(job_file)
+        assert tree(own) == frozen, "what a frozen process may still write is not touched"
+        successors = checkpoint(site, SLICE)
+        assert successors != own
+        before = tree(successors)
+        os.killpg(launch.pid, signal.SIGCONT)
+        code, events = ended(launch)
+        assert code == 3, events[-3:]
+    assert tree(successors) == before
+    site.produce(topic, encode(clicks(400, 200)))
+    drain(job_file)
+    assert read_per_minute(site) == per_minute(
+        clicks(0, 600), watermark_ms=START_MS + 599_000 - 10_000
+    )
+    site.prove(job_file)
+
+
 def test_a_stop_by_sigterm_is_orderly_and_a_frozen_process_is_fenced(site: Site) -> None:
     topic = site.topic(1)
     job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=LOCAL)
@@ -75,4 +124,86 @@ def test_a_stop_by_sigterm_is_orderly_and_a_frozen_process_is_fenced(site: Site)
     assert read_per_minute(site) == per_minute(
         clicks(0, 400), watermark_ms=START_MS + 399_000 - 10_000
     )
+    site.prove(job_file)
+
+
+# --- a snapshot of the state ---------------------------------------------------------------------
+
+OFTEN = {
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "100ms",
+}
+
+
+@dataclass(frozen=True)
+class Store:
+    """A state store as its directory shows it."""
+
+    bases: list[int]  # versions that there is a snapshot of
+    changes: list[int]
+    unnamed: set[str]  # tables that no snapshot names: it is not whole yet
+
+
+def read_store(directory: Path) -> Store:
+    names = [each.name for each in directory.iterdir()]
+    bases = sorted(int(name[:-4]) for name in names if re.fullmatch(r"[0-9]+\.zip", name))
+    named: set[str] = set()
+    for base in bases:
+        with zipfile.ZipFile(directory / f"{base}.zip") as archive:
+            named |= set(re.findall(r"[\w-]+\.sst", archive.read("metadata").decode()))
+    changes = sorted(int(name.split(".")[0]) for name in names if name.endswith(".changelog"))
+    tables = {each.name for each in directory.glob("SSTs/*.sst")}
+    return Store(bases, changes, tables - named if bases else set())
+
+
+def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
+    """Kill a job when files of a snapshot are there, and not the snapshot that names them."""
+    seen: set[Path] = set()
+    end_s = time.monotonic() + WAIT_S
+    while time.monotonic() < end_s:
+        found = set(root.glob("state/0/*/SSTs/*.sst"))
+        if found == seen:
+            continue
+        seen = found
+        os.killpg(launch.pid, signal.SIGSTOP)
+        for directory in {each.parent.parent for each in found}:
+            store = read_store(directory)
+            if store.unnamed:
+                launch.kill()
+                assert launch.wait() == -signal.SIGKILL
+                return store
+        os.killpg(launch.pid, signal.SIGCONT)
+    raise AssertionError(f"no upload was met: {len(seen)} tables, {launch.log_path.read_text()}")
+
+
+def test_killed_while_a_snapshot_uploads_it_goes_on_from_the_older_one(site: Site) -> None:
+    """Its state is the snapshot before, and more changelogs."""
+    topic = site.topic(1)
+    spark = {**LOCAL, "conf": {**LOCAL["conf"], **OFTEN}}
+    job_file = sql_job(site, FIRSTS, read_only(topic), {"table": "ods.firsts"}, spark=spark)
+    each, stop = 2_000, threading.Event()
+    sent = [0]  # records, all within the watermark of each other
+
+    def send() -> None:
+        while not stop.wait(0.2) and sent[0] < 200_000:
+            part = [(n, country, START_MS + n % 5_000) for n, country, _ in clicks(sent[0], each)]
+            site.produce(topic, encode(part))
+            sent[0] += each
+
+    with launched(job_file) as launch:
+        wait_for(launch, is_step("open"))
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            store = kill_in_an_upload(launch, checkpoint(site, "ods__firsts"))
+        finally:
+            stop.set()
+            sender.join()
+    assert store.changes[-1] > store.bases[-1], "the chain goes on behind the older snapshot"
+
+    drain(job_file)
+    site.produce(topic, encode(clicks(1_000_000, 1)))  # beyond the watermark: all is final
+    drain(job_file)
+    ids = [row.id for row in site.read("ods.firsts").select("id").collect()]
+    assert sorted(ids) == list(range(sent[0]))
     site.prove(job_file)

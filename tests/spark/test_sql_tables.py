@@ -21,9 +21,19 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.control.audit import Auditor, Pace
-from ashore.control.jobs import open_job
+from ashore.control.jobs import (
+    accept_losses,
+    open_job,
+    plan_clean_job,
+    rejoin_topic,
+    require_relandable,
+)
 from ashore.control.status import read_status
-from ashore.errors import BadRecord, CheckpointUnfit, QueryRefused
+from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Prepare
+from ashore.protocol.names import SliceName, entry_path
+from ashore.protocol.plan_commit import places_of
 from ashore.spark.sql.validate import describe_queries
 
 SLICE = "ods__per_minute"
@@ -260,7 +270,7 @@ def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     counted, big = describe_queries(assembly.job, assembly.shared, 0.0)
 
     assert (counted["table"], counted["slice"]) == ("ods.per_minute", SLICE)
-    assert counted["checkpoint"] == f"file://{checkpoint(site, SLICE)}"
+    assert counted["checkpoint"] == f"file://{checkpoint(site, SLICE).parent}"
     assert [each["reads"] for each in counted["sources"]] == ["nowhere"]
     (operator,) = counted["operators"]
     assert operator["name"] == "aggregate by window 1 minute, country"
@@ -293,3 +303,42 @@ def test_a_topic_lands_and_is_read_by_sql_from_a_file(site: Site) -> None:
         assert (audited.gauge.lag, audited.gauge.unaccounted) == (0, 0)
     verdict = site.prove(job_file)
     assert {table.table: table.tally.landed for table in verdict.tables}["ods.big"] == 5
+
+
+def test_lost_files_of_a_query_are_given_up_on_purpose_only(site: Site) -> None:
+    topic, name = site.topic(1), SliceName("landing", "ods__firsts")
+    sql = """
+        INSERT INTO ods.firsts SELECT id, max(country) AS country FROM clicks
+        GROUP BY id, window(event_time, '1 second');
+    """
+    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.firsts"})
+    for start in (0, 200):
+        site.produce(topic, encode(clicks(start, 200)))
+        run(site, job_file)
+    # As if killed before the last entry was closed; and then its files are gone.
+    (site.lake / entry_path(name, read_log(site.storage, name).end)).unlink()
+    unclosed = read_log(site.storage, name).unclosed
+    assert unclosed is not None
+    assert isinstance(unclosed.body, Prepare)
+    lost = sum(file.rows for file in unclosed.body.files)
+    assert lost == 200
+    for place in places_of(name, unclosed):
+        (site.lake / place.final).unlink()
+
+    with pytest.raises(FilesLost, match="are gone"):
+        run(site, job_file)
+    with open_job(job_file) as opened:
+        with pytest.raises(QueryRefused, match="cannot be read again"):
+            require_relandable(opened)
+        with pytest.raises(QueryRefused, match="read by SQL only"):
+            rejoin_topic(opened, topic)
+        assert accept_losses(opened, "the disk is gone").rows == lost
+        assert accept_losses(opened, "again").files == 0
+        with pytest.raises(QueryRefused, match="lands no topic"):
+            require_relandable(opened)
+        assert plan_clean_job(opened) == ()
+    site.produce(topic, encode(clicks(400, 100)))
+    run(site, job_file)
+    ids = sorted(row.id for row in site.read("ods.firsts").select("id").collect())
+    assert ids == [*range(189), *range(389, 489)]
+    site.prove(job_file)

@@ -11,7 +11,9 @@ What it must not know: what the files hold.
     .ashore/<job>/<slice>/log/00000000000000000042.json
     .ashore/<job>/<slice>/log/_snapshot-<n>.json
     .ashore/<job>/<slice>/log/_archive-<k>.gz
-    .ashore/<job>/_checkpoints/<slice>/    Spark's own, where the slice is that of a query
+    .ashore/<job>/_checkpoints/<slice>/<epoch>/    a root: Spark's own, where the slice is a query's
+    .ashore/<job>/_checkpoints/<slice>/begun-<epoch>.json, whole-<epoch>.json    of that root
+    .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json     the writer of that epoch has stopped
 """
 
 import re
@@ -32,6 +34,7 @@ _UNIQUE = r"([0-9a-f]{16,64})"
 _ENTRY = re.compile(r"([0-9]{20})\.json")
 _SNAPSHOT = re.compile(rf"_snapshot-{_N}\.json")
 _ARCHIVE = re.compile(rf"_archive-{_N}\.gz")
+_ROOT = re.compile(rf"(begun|whole|left)-{_N}\.json")
 _OWNER = re.compile(rf"owner-{_N}\.json")
 _PENDING = re.compile(rf"{_N}-{_UNIQUE}\.in-progress")
 _TASK = r"([0-9]{4}|[1-9][0-9]{4,19})"
@@ -105,8 +108,27 @@ def job_directory(job: str) -> str:
 
 
 def checkpoint_directory(name: SliceName) -> str:
-    """Return the directory that Spark keeps the state of a query in, if the job names no other."""
+    """Return the directory of the roots of a query's checkpoint, if the job names no other."""
     return join(job_directory(name.job), "_checkpoints", _checked(name).slice)
+
+
+def checkpoint_root(directory: str, epoch: int) -> str:
+    """Return the root of a checkpoint that the writer of `epoch` has made."""
+    check(epoch > 0, f"epoch {epoch}")
+    return join(directory, str(epoch))
+
+
+def root_path(directory: str, kind: str, epoch: int) -> str:
+    """Return the path of a file that says of a root: `begun`, `whole`; of its writer: `left`."""
+    built = f"{kind}-{epoch}.json"
+    check(parse_root(built, kind) == epoch, f"root file {built!r}")
+    return join(directory, built)
+
+
+def parse_root(file_name: str, kind: str) -> int | None:
+    """Return the epoch of a file of a kind that tells of a root, or None."""
+    found = _ROOT.fullmatch(file_name)
+    return int(found[2]) if found and found[1] == kind else None
 
 
 def entry_path(name: SliceName, number: int) -> str:

@@ -107,6 +107,19 @@ class Storage(Protocol):
 
 
 @runtime_checkable
+class Links(Protocol):
+    """A storage that may give a file a second name."""
+
+    def link(self, source: str, target: str) -> bool:
+        """Give the file at `source` a second name; False: it cannot, and nothing happened.
+
+        Missing parent directories of `target` are made. Raises PathMissing (the source is not
+        there), PathExists (the target is). The name is durable after `sync` of its directory.
+        """
+        ...
+
+
+@runtime_checkable
 class Confirms(Protocol):
     """A storage on a server that may have been replaced."""
 

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, check
-from ashore.storage.base import Confirms, FileStat, FileWriter, Storage
+from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Storage
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -86,6 +86,13 @@ class DeadlineStorage:
     def sync(self, directories: Sequence[str]) -> None:
         """See Storage."""
         self.call(f"sync {len(directories)} directories", lambda: self._inner.sync(directories))
+
+    def link(self, source: str, target: str) -> bool:
+        """See Links."""
+        inner = self._inner
+        if not isinstance(inner, Links):
+            return False
+        return self.call(f"link {source} to {target}", lambda: inner.link(source, target))
 
     def confirm(self, path: str) -> None:
         """See Confirms. A storage without servers has nothing to confirm."""

@@ -21,6 +21,10 @@ from ashore.storage.writer import GuardedWriter
 _log = logging.getLogger(__name__)
 
 _NO_RENAME = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+# What a file system answers that has no second names, or no more of them for this file.
+_NO_LINK = frozenset(
+    {errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EINVAL}
+)
 # A directory above the root that answers so is not ours, or is on a volume that never changes.
 _NOTHING_NEW_IN = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
 _ANCHORED_MAX = 4096
@@ -84,6 +88,18 @@ class LocalStorage:
                 if self._look(source_path) is None:
                     raise PathMissing(f"{source} is not there to be moved", path=source) from error
                 raise
+
+    def link(self, source: str, target: str) -> bool:
+        """See Links. If interrupted: the second name is there, or it is not."""
+        source_path, target_path = self._resolve(source), self._resolve(target)
+        with _storage_errors("link", f"{source} to {target}", {**_MISSING, **_EXISTS}):
+            try:
+                self._link_into(source_path, target_path)
+            except OSError as error:
+                if error.errno in _NO_LINK:
+                    return False
+                raise
+        return True
 
     def stat(self, path: str) -> FileStat | None:
         """See Storage."""
@@ -169,6 +185,16 @@ class LocalStorage:
             return
         except OSError as error:
             _log.warning("a temporary file stays, a janitor may delete it: %s", error)
+
+    def _link_into(self, source: str, target: str) -> None:
+        """Link, and make the directories of `target` where they are what was missing."""
+        try:
+            self._system.link(source, target)
+        except FileNotFoundError:
+            if self._look(source) is None:
+                raise
+            self._make_directories(posixpath.dirname(target))
+            self._system.link(source, target)
 
     def _rename_into(self, source: str, target: str) -> None:
         """Rename, and make the directories of `target` where they are what was missing."""

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from ashore.base.clock import Clock
 from ashore.errors import NotApplied, PathExists, PathMissing, StorageError, SyncFailed, check
-from ashore.storage.base import FileStat, FileWriter, Storage
+from ashore.storage.base import FileStat, FileWriter, Links, Storage
 
 _log = logging.getLogger(__name__)
 
@@ -114,6 +114,11 @@ class RetryingStorage:
     def sync(self, directories: Sequence[str]) -> None:
         """See Storage. A failed one is never repeated: the system forgets what it did not write."""
         self._again(lambda: self._inner.sync(directories))
+
+    def link(self, source: str, target: str) -> bool:
+        """See Links."""
+        inner = self._inner
+        return isinstance(inner, Links) and self._again(lambda: inner.link(source, target))
 
     def describe(self) -> str:
         """See Storage."""

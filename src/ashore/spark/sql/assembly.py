@@ -34,10 +34,10 @@ from ashore.protocol.fold import EMPTY
 from ashore.protocol.names import SliceName
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.query_loop import QueryLoop
+from ashore.spark.sql.roots import Roots
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.topics import plan_topic
 from ashore.spark.sql.tuned import query_settings
@@ -98,7 +98,7 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
                 script=script,
                 insert=insert,
                 views=views,
-                checkpoint=_checkpoint(job, shared, fed_slice(job.job, fed[name])),
+                roots=_roots(job, shared, fed_slice(job.job, fed[name])),
                 interval_ms=job.batch.interval_ms,
                 patience_s=patience_s,
                 settings=query_settings(job, _cores(shared)),
@@ -172,15 +172,15 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
     return tuple(found.values())
 
 
-def _checkpoint(job: Job, shared: Shared, name: SliceName) -> Checkpoint:
+def _roots(job: Job, shared: Shared, name: SliceName) -> Roots:
     root = job.sql.checkpoints if job.sql is not None else None
     if root is None:
         path = names.checkpoint_directory(name)
-        return Checkpoint(shared.storage, path, f"{shared.lake.uri.rstrip('/')}/{path}")
+        return Roots(shared.storage, path, f"{shared.lake.uri.rstrip('/')}/{path}")
     path = names.join(name.job, name.slice)
     uri = root.reveal().rstrip("/")
     address = lake_address(uri, shared.lake.deadline_s, dict(lake_of(job).options))
-    return Checkpoint(address.open(shared.clock), path, f"{uri}/{path}")
+    return Roots(address.open(shared.clock), path, f"{uri}/{path}")
 
 
 def _cores(shared: Shared) -> int:
@@ -189,7 +189,7 @@ def _cores(shared: Shared) -> int:
 
 def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
     name = fed_slice(job.job, item)
-    settings = query_settings(job, _cores(shared), plan.checkpoint)
+    settings = query_settings(job, _cores(shared), plan.roots.newest())
     plan = replace(plan, settings=settings)
     frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
     spec, remember_ms = None, Seal().remember_ms

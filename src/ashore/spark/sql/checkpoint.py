@@ -33,10 +33,12 @@ class Checkpoint:
     uri: str
 
     def read_position(self) -> CheckpointPosition:
-        """Return how far it has come. Raises StorageError, CheckpointUnfit."""
-        return CheckpointPosition(
-            self.read_query_id(), self._newest("offsets"), self._newest("commits")
-        )
+        """Return how far it has come. Raises StorageError, CheckpointUnfit.
+
+        Where its owner goes on meanwhile: what is done is never ahead of what is planned.
+        """
+        committed = self._newest("commits")
+        return CheckpointPosition(self.read_query_id(), self._newest("offsets"), committed)
 
     def read_query_id(self) -> str | None:
         """Return the id of the query, or None where there is no checkpoint."""

@@ -20,8 +20,8 @@ from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import check_streaming
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.refusals import refuse
+from ashore.spark.sql.roots import Roots
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
@@ -35,7 +35,7 @@ class QueryPlan:
     script: Script
     insert: Insert
     views: tuple[View, ...]
-    checkpoint: Checkpoint
+    roots: Roots
     interval_ms: int
     patience_s: float  # how long a stop waits for the batch under way
     settings: Mapping[str, str]

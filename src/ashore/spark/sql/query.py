@@ -25,6 +25,7 @@ from ashore.protocol.positions import ShardKey
 from ashore.sources.base import Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.catch_up import read_past, write_offsets
+from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
@@ -53,6 +54,8 @@ class SqlQuery:
         self.parts = parts
         self.name = parts.sink.plan.name
         self._topics = sorted({topic for view in plan.views for topic in view.topics})
+        self._checkpoint = plan.roots.root(1)  # until `run` has taken one
+        self._left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._in_batch = threading.Lock()
         self._is_stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -76,7 +79,7 @@ class SqlQuery:
         sink, parts = self.parts.sink, self.parts
         self._keep_house = keep_house
         sink.open()
-        behind = self._hold_against_log()
+        behind = self._take_checkpoint()
         self._join()
         frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
         self._past = {}
@@ -89,11 +92,12 @@ class SqlQuery:
             if until_drained
             else writer.trigger(processingTime=interval)
         )
+        self.plan.roots.leave(sink.fold.epoch)
 
     def _writer(self, frame: DataFrame) -> DataStreamWriter:
         return (
             frame.writeStream.queryName(str(self.name))
-            .option("checkpointLocation", self.plan.checkpoint.uri)
+            .option("checkpointLocation", self._checkpoint.uri)
             .outputMode(self.plan.mode)
             .foreachBatch(self._run_batch)
         )
@@ -103,6 +107,7 @@ class SqlQuery:
         self._failure = None
         if self._is_stopping.is_set():
             return
+        self._left = None
         try:
             query = writer.start()
         except PySparkException as error:
@@ -115,17 +120,26 @@ class SqlQuery:
 
     # ---- before the start
 
-    def _hold_against_log(self) -> CutAlike | None:
-        """Return the batches that the checkpoint is behind its table. Raises CheckpointUnfit."""
-        position = self.plan.checkpoint.read_position()
-        decision = plan_start(self.parts.sink.fold.query, position)
+    def _take_checkpoint(self) -> CutAlike | None:
+        """Take the newest checkpoint, or a copy of it, and hold it against the log.
+
+        Returns the batches that it is behind its table. Raises CheckpointUnfit: nothing is copied.
+        """
+        roots, epoch = self.plan.roots, self.parts.sink.fold.epoch
+        self._hold_against_log(roots.newest() or roots.root(epoch))
+        self._checkpoint = roots.take(epoch, is_mine=self._left == epoch - 1)
+        self._left = epoch
+        return self._hold_against_log(self._checkpoint)
+
+    def _hold_against_log(self, checkpoint: Checkpoint) -> CutAlike | None:
+        decision = plan_start(self.parts.sink.fold.query, checkpoint.read_position())
         if isinstance(decision, Refuse):
             raise unfit(self.name, decision)
         return decision if isinstance(decision, CutAlike) else None
 
     def _catch_up(self, frame: DataFrame, behind: CutAlike) -> None:
         """Run batches again that the table holds, one by one, each cut as it was."""
-        checkpoint, sink = self.plan.checkpoint, self.parts.sink
+        checkpoint, sink = self._checkpoint, self.parts.sink
         self._say(f"batches {behind.first} to {behind.last} run again, for the state alone")
         past = read_past(sink.parts.storage, self.name, behind.first - 1)
         self._past = {number: each.lineage for number, each in past.items()}
@@ -164,7 +178,7 @@ class SqlQuery:
                 raise
 
     def _land(self, frame: DataFrame, batch_id: int) -> None:
-        sink, checkpoint = self.parts.sink, self.plan.checkpoint
+        sink, checkpoint = self.parts.sink, self._checkpoint
         before, after = checkpoint.read_ends(batch_id - 1), checkpoint.read_ends(batch_id)
         batch = QueryBatch(
             query_id=checkpoint.read_query_id() or "",
@@ -224,6 +238,7 @@ class SqlQuery:
             raise BatchFailed(f"{self.name}: Spark does not answer: {error}") from error
         finally:
             query.stop()
+            self._left = self.parts.sink.fold.epoch
 
     def _let_batch_end(self) -> None:
         """Wait for the batch under way. The next one finds that it is not wanted any more."""

@@ -82,6 +82,7 @@ class QueryLoop:
         now_and_ttl = (self._sink.parts.clock.now_ms(), self._rhythm.clean_ttl_ms)
         steps = plan_cleaning(storage, self.query.name, self._sink.fold, tables, now_and_ttl)
         apply_cleaning(storage, steps)
+        self.query.plan.roots.clean(self._sink.fold.epoch, *now_and_ttl)
 
     def _tell(self, message: str) -> None:
         self._sink.parts.progress.trouble(self.query.name.slice, message)

@@ -33,7 +33,7 @@ def describe_queries(job: Job, shared: Shared, patience_s: float) -> list[dict[s
                 **_describe_target(item, output_ddl(frame)),
                 "slice": name.slice,
                 "columns": output_ddl(frame),
-                "checkpoint": plan.checkpoint.uri,
+                "checkpoint": plan.roots.uri,
                 "sources": [asdict(each) for each in describe_sources(frame)],
                 "operators": [asdict(each) for each in describe_operators(frame)],
             }

@@ -1,0 +1,198 @@
+"""The roots of a query's checkpoint: who takes which, and what a copy holds."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ashore.errors import PathMissing
+from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.roots import Roots
+from ashore.storage import LocalStorage, MemoryStorage, Storage
+from ashore.testing import FakeClock
+from ashore.testing.wrapped import WrappedStorage
+
+DIRECTORY = "_checkpoints/insert"
+STORE = "state/0/1"
+HOUR_MS = 3_600_000
+
+STORAGES: dict[str, Callable[[Path], Storage]] = {
+    "links": lambda path: LocalStorage(str(path / "lake")),
+    "copies": lambda _: MemoryStorage(FakeClock()),
+}
+
+
+@pytest.fixture(params=STORAGES)
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return STORAGES[request.param](tmp_path)
+
+
+def roots_of(storage: Storage) -> Roots:
+    return Roots(storage, DIRECTORY, f"file:///lake/{DIRECTORY}")
+
+
+def snapshot(*tables: str) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        names = ", ".join(f'{{"dfsSstFileName": "{each}"}}' for each in tables)
+        archive.writestr("metadata", f'v1\n{{"sstFiles": [{names}]}}')
+    return written.getvalue()
+
+
+def write(checkpoint: Checkpoint, path: str, data: bytes = b"") -> None:
+    checkpoint.storage.create(f"{checkpoint.path}/{path}", data or path.encode())
+
+
+def finish(checkpoint: Checkpoint, batch: int) -> None:
+    """What Spark writes for a batch, in its order."""
+    if batch == 0:
+        write(checkpoint, "metadata", b'{"id": "query"}')
+        write(checkpoint, f"{STORE}/_metadata/schema")
+        write(checkpoint, "sources/0/0")
+    write(checkpoint, f"offsets/{batch}")
+    write(checkpoint, f"{STORE}/{batch + 1}.changelog")
+    write(checkpoint, f"{STORE}/.{batch + 1}.changelog.crc")
+    write(checkpoint, f"commits/{batch}")
+
+
+def begun(storage: Storage, batches: int) -> Roots:
+    """The root of a first writer that was not left in order."""
+    roots = roots_of(storage)
+    root = roots.take(1, is_mine=False)
+    for batch in range(batches):
+        finish(root, batch)
+    return roots
+
+
+def files(checkpoint: Checkpoint) -> set[str]:
+    found, waiting = set(), [checkpoint.path]
+    while waiting:
+        for each in checkpoint.storage.list(waiting.pop()):
+            if each.is_directory:
+                waiting.append(each.path)
+            else:
+                found.add(each.path.removeprefix(f"{checkpoint.path}/"))
+    return found
+
+
+def test_a_first_writer_makes_a_root_that_its_successor_takes_once_it_was_left(
+    storage: Storage,
+) -> None:
+    roots = begun(storage, 2)
+    roots.leave(1)
+    roots.leave(1)
+    assert roots.take(2, is_mine=False) == roots.root(1)
+    # Writer 2 is killed: that writer 1 has left says nothing any more.
+    assert roots.take(3, is_mine=False) == roots.root(3)
+    assert roots.newest() == roots.root(3)
+
+
+def test_a_writer_keeps_its_root_over_its_own_errors(storage: Storage) -> None:
+    roots = begun(storage, 1)
+    assert roots.take(2, is_mine=True) == roots.root(1)
+
+
+def test_a_copy_holds_finished_batches_and_what_the_next_one_plans(storage: Storage) -> None:
+    roots = begun(storage, 3)
+    old = roots.root(1)
+    write(old, "offsets/3")
+    write(old, "offsets/4")  # its owner lives
+    write(old, f"{STORE}/4.changelog")
+    before = files(old)
+
+    copy = roots.take(2, is_mine=False)
+
+    found = files(copy)
+    assert found == {
+        *("metadata", f"{STORE}/_metadata/schema", "sources/0/0"),
+        *(f"offsets/{n}" for n in range(4)),
+        *(f"commits/{n}" for n in range(3)),
+        *(f"{STORE}/{n}.changelog" for n in range(1, 4)),
+    } - ({"offsets/0"} if isinstance(storage, MemoryStorage) else set())
+    for path in found - {"metadata"}:
+        assert storage.read(f"{copy.path}/{path}") == path.encode()
+    assert files(old) == before
+    position = copy.read_position()
+    assert (position.query_id, position.planned, position.committed) == ("query", 3, 2)
+
+
+def test_what_an_old_writer_still_does_is_not_in_the_copy(storage: Storage) -> None:
+    roots = begun(storage, 2)
+    copy = roots.take(2, is_mine=False)
+    before = files(copy)
+    finish(roots.root(1), 2)
+    path = f"{roots.root(1).path}/{STORE}/2.changelog"
+    storage.delete(path)
+    storage.create(path, b"other")
+    assert files(copy) == before
+    assert storage.read(f"{copy.path}/{STORE}/2.changelog") == f"{STORE}/2.changelog".encode()
+
+
+def test_a_true_copy_takes_what_a_start_needs() -> None:
+    storage = MemoryStorage(FakeClock())
+    roots = begun(storage, 9)
+    root = roots.root(1)
+    for table in ("a-1.sst", "b-2.sst", "c-3.sst", "d-4.sst"):
+        write(root, f"{STORE}/SSTs/{table}")
+    write(root, f"{STORE}/2.zip", snapshot("a-1.sst"))
+    write(root, f"{STORE}/4.zip", snapshot("b-2.sst"))
+    write(root, f"{STORE}/8.zip", snapshot("b-2.sst", "c-3.sst"))
+    write(root, f"{STORE}/10.zip", snapshot("d-4.sst"))  # of a batch that is not done
+
+    found = files(roots.take(2, is_mine=False))
+
+    kept = {path.removeprefix(f"{STORE}/") for path in found if path.startswith(STORE)}
+    assert kept == {
+        *("_metadata/schema", "4.zip", "8.zip", "SSTs/b-2.sst", "SSTs/c-3.sst"),
+        *(f"{version}.changelog" for version in range(4, 10)),
+    }
+    assert {path for path in found if path.startswith("o")} == {f"offsets/{n}" for n in (6, 7, 8)}
+
+
+def test_a_snapshot_that_does_not_tell_keeps_all_tables() -> None:
+    storage = MemoryStorage(FakeClock())
+    roots = begun(storage, 1)
+    write(roots.root(1), f"{STORE}/SSTs/a-1.sst")
+    write(roots.root(1), f"{STORE}/1.zip", b"no zip")
+    assert f"{STORE}/SSTs/a-1.sst" in files(roots.take(2, is_mine=False))
+
+
+class Tidied(WrappedStorage):
+    """A storage in which the owner of a root deletes an old file while it is copied."""
+
+    def list(self, directory: str) -> list:
+        found = super().list(directory)
+        if directory.endswith(f"1/{STORE}"):
+            self.delete(f"{directory}/1.changelog")
+        return found
+
+
+def test_a_copy_in_part_is_never_taken(storage: Storage) -> None:
+    begun(storage, 2)
+    with pytest.raises(PathMissing):
+        roots_of(Tidied(storage)).take(2, is_mine=False)
+    roots = roots_of(storage)
+    assert roots.newest() == roots.root(1)
+    assert roots.take(3, is_mine=False) == roots.root(3)
+    assert f"{STORE}/2.changelog" in files(roots.root(3))
+
+
+def test_roots_are_deleted_once_they_have_had_a_successor_for_long(storage: Storage) -> None:
+    roots = begun(storage, 2)
+    begun_ms = storage.stat(f"{DIRECTORY}/whole-1.json").modified_ms
+    write(roots.root(2), "metadata")  # its writer was killed while it copied
+    storage.create(f"{DIRECTORY}/begun-2.json", b"{}")
+    roots.leave(2)
+    newest = roots.take(3 + 1, is_mine=False)
+    kept = files(newest)
+
+    roots.clean(4, begun_ms, HOUR_MS)
+    assert files(roots.root(1))
+    roots.clean(4, begun_ms + 2 * HOUR_MS, HOUR_MS)
+
+    assert files(roots.root(1)) == files(roots.root(2)) == set()
+    assert files(newest) == kept
+    left = {each.path for each in storage.list(DIRECTORY) if not each.is_directory}
+    assert left == {f"{DIRECTORY}/{kind}-4.json" for kind in ("begun", "whole")}
