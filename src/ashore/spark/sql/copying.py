@@ -120,14 +120,16 @@ def plan_copy(
     position: CheckpointPosition, files: Iterable[CheckpointFile]
 ) -> list[CheckpointFile]:
     """Return the files of a checkpoint as it was at `position`: nothing that came later."""
-    done = position.committed
-    return [
-        each
-        for each in files
-        if not each.name.startswith(".")
-        and (each.batch is None or each.batch <= done + each.path.startswith("offsets"))
-        and (each.version is None or each.version <= done + 1)
-    ]
+    return [each for each in files if not _is_left_out(each, position.committed)]
+
+
+def _is_left_out(file: CheckpointFile, done: int) -> bool:
+    """Tell whether a file is younger than the last batch that is done, or nobody's."""
+    if file.name.startswith("."):
+        return True
+    if file.batch is not None:
+        return file.batch > (done + 1 if file.directory == "offsets" else done)
+    return file.version is not None and file.version > done + 1
 
 
 def plan_true_copy(
