@@ -135,9 +135,10 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
         stored = [size for _, size in site.walk(case)]
         killed_s = time.monotonic()
         child.kill()
-    returns = [come_back(site, case, killed_s)]
-    for _ in range(1, lengths.kills):
-        returns.append(come_back(site, case, returns[-1].killed_s))
+    returns: list[Return] = []
+    for left in reversed(range(lengths.kills)):
+        returns.append(come_back(site, case, killed_s, is_killed_again=left > 0))
+        killed_s = returns[-1].killed_s
     if csv_path is not None:
         save_csv(sampler.samples, csv_path)
     return Steady(
@@ -170,8 +171,8 @@ class Return:
     killed_s: float  # when it was killed again
 
 
-def come_back(site: Site, case: Case, killed_s: float) -> Return:
-    """Start a job again until a batch is in time; let it run a little, and kill it.
+def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool) -> Return:
+    """Start a job again until a batch is in time, and kill it; after a while, if it comes again.
 
     The source has no limit: each batch takes all that is there. So the first batch that is done
     within the interval has left no backlog behind it.
@@ -186,7 +187,8 @@ def come_back(site: Site, case: Case, killed_s: float) -> Return:
         else:
             raise ChildFailed(f"{case.name}: not caught up after {CATCH_UP_BATCHES_MAX} batches")
         caught_up_s = time.monotonic() - killed_s
-        take(child, 4.5 * case.interval_s)
+        if is_killed_again:
+            take(child, 4.5 * case.interval_s)
         killed_again_s = time.monotonic()
         child.kill()
     return Return(
