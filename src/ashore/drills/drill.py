@@ -45,8 +45,8 @@ class Server(StrEnum):
     HDFS = "an HDFS with two NameNodes"
     HDFS_ALONE = "an HDFS with one NameNode"
     METASTORE = "a metastore"
-    CLUSTER = "a Spark cluster with one worker"
-    CLUSTER_OF_TWO = "a Spark cluster with two workers"
+    CLUSTER = "a Spark cluster with two workers"
+    SMALL_CLUSTERS = "two Spark clusters with one worker each"
 
 
 class Planned(NamedTuple):

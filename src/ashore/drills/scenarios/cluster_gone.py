@@ -116,5 +116,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
-    needs=frozenset({Server.CLUSTER}),
+    needs=frozenset({Server.SMALL_CLUSTERS}),
 )

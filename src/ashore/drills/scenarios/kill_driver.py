@@ -27,7 +27,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 def play(stage: Stage) -> None:
     """Produce and kill, round after round; then let one process finish."""
     site = stage.site(SiteOptions(batch_records=max(1, stage.length.records // BATCHES)))
-    site.expect(len(stage.schedule) + 1)
+    site.expect(len(stage.schedule) + 1, at_once=2)
     for planned in stage.schedule:
         site.produce(stage.length.records)
         site.live(Kill(Moment(planned.place, planned.number)))

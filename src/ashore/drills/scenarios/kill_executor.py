@@ -99,5 +99,5 @@ DRILL = Drill(
     ),
     plan=plan,
     play=play,
-    needs=frozenset({Server.CLUSTER_OF_TWO}),
+    needs=frozenset({Server.CLUSTER}),
 )

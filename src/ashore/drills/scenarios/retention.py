@@ -34,7 +34,7 @@ def play(stage: Stage) -> None:
     for planned in stage.schedule:
         options = SiteOptions(batch_records=max(1, stage.length.records // BATCHES))
         site = stage.site(options)
-        site.expect(3)
+        site.expect(3, at_once=2)
         site.produce(stage.length.records)
         site.live(Kill(Moment(planned.place)))
         site.produce(stage.length.records)

@@ -143,7 +143,7 @@ class MemorySite:
             self._source.append(StreamShard(TOPIC, str(partition)), value)
         self.sample()
 
-    def expect(self, lives: int) -> None:
+    def expect(self, lives: int, at_once: int = 1) -> None:
         """See Site. A process in memory is there at once."""
 
     def live(self, *faults: JobFault | Fault, wrap: Wrap = lambda storage: storage) -> End:

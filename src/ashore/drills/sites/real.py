@@ -169,10 +169,11 @@ class RealSite:
             fail("there are no machines here")
         return self._place.machines(workers)
 
-    def expect(self, lives: int) -> None:
+    def expect(self, lives: int, at_once: int = 1) -> None:
         """See Site."""
         self.ahead.expect(lives)
-        self.ahead.start_next(self.job_file)
+        for _ in range(at_once):
+            self.ahead.start_next(self.job_file)
 
     def live(self, *faults: JobFault) -> End:
         """See Site."""

@@ -28,7 +28,10 @@ from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import Kafka
 
 RECORDS = 30  # of the job that runs for its classes
-CLUSTERS = {Server.CLUSTER: 1, Server.CLUSTER_OF_TWO: 2}  # workers
+CLUSTERS = {
+    Server.CLUSTER: (1, 2),
+    Server.SMALL_CLUSTERS: (2, 1),
+}  # how many, with how many workers
 
 
 class Servers:
@@ -54,9 +57,9 @@ class Servers:
             starts.append(self.hdfs)
         if Server.HDFS_ALONE in needs:
             starts.append(self.hdfs_alone)
-        for need, workers in CLUSTERS.items():
-            if need in needs and not self._machines[workers]:
-                starts.append(partial(self._start_machines, workers))
+        for need, (count, workers) in CLUSTERS.items():
+            missing = count - len(self._machines[workers]) if need in needs else 0
+            starts += [partial(self._start_machines, workers)] * missing
         with ThreadPoolExecutor() as pool:
             for started in [pool.submit(each) for each in starts]:
                 started.result()

@@ -77,10 +77,11 @@ class Site(Protocol):
         """Produce the next records of the workload, and wait until they are there."""
         ...
 
-    def expect(self, lives: int) -> None:
+    def expect(self, lives: int, at_once: int = 1) -> None:
         """Prepare for so many processes of `live`, one after the other, if that takes time.
 
-        Each is started while the one before is at work, and does nothing until it is its turn.
+        Each is started while one before is at work, and does nothing until it is its turn. So many
+        are started `at_once` at first: two, where the work of each is short.
         """
         ...
 
