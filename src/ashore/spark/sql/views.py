@@ -109,6 +109,8 @@ def _read(
             },
             failOnDataLoss="true",
             includeHeaders="false",
+            # Where a topic has fewer partitions than there are cores, all cores read it.
+            minPartitions=str(session.sparkContext.defaultParallelism),
             subscribe=",".join(view.topics),
             startingOffsets=json.dumps(firsts),
         )
