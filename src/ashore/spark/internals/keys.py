@@ -17,10 +17,11 @@ from ashore.spark.internals.planning import plan_streaming
 from ashore.spark.internals.sources import find_columns
 
 
-def find_hidden_keys(frame: DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
+def find_hidden_keys(frame: DataFrame, columns: Sequence[str]) -> tuple[str, ...] | None:
     """Return what an aggregate of a frame groups by and `columns` do not tell.
 
-    Where there is some, rows of one batch may be equal in all of the columns. Raises SparkUnknown.
+    Where there is some, rows of one batch may be equal in all of the columns. None where nothing
+    is aggregated. Raises SparkUnknown.
     """
     plan = plan_streaming(frame)
     lineage = learn_lineage(plan.node, find_columns(frame)).qualified()
@@ -29,10 +30,8 @@ def find_hidden_keys(frame: DataFrame, columns: Sequence[str]) -> tuple[str, ...
         for column in parse_columns(jvm.PLAN_OUTPUT(plan.java))
     }
     told = {described[name] for name in columns if name in described}
-    return tuple(
-        key
-        for operator in describe_planned(plan, lineage)
-        if operator.kind in GROUPED
-        for key in operator.keys
-        if not told & {key, f"start of {key}", f"end of {key}"}
-    )
+    grouped = [each for each in describe_planned(plan, lineage) if each.kind in GROUPED]
+    if not grouped:
+        return None
+    keys = (key for operator in grouped for key in operator.keys)
+    return tuple(key for key in keys if not told & {key, f"start of {key}", f"end of {key}"})

@@ -82,7 +82,21 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
         raise _refused(
             plan, "the INSERT reads the topic that it writes", "write another topic, or a table"
         )
-    hidden = find_hidden_keys(frame, plan.key) if plan.is_upsert else ()
+    if plan.is_upsert:
+        _check_newest(frame, plan)
+    encode_rows(frame, plan)
+
+
+def _check_newest(frame: DataFrame, plan: TopicPlan) -> None:
+    """Refuse rows of which two may have the same key, and none be the newer one."""
+    hidden = find_hidden_keys(frame, plan.key)
+    if hidden is None:
+        raise _refused(
+            plan,
+            "the query has no aggregate, so that no row takes another's place",
+            "write `mode: append`, which may have a `key` as well; for the newest row of each id: "
+            "`SELECT id, max_by(struct(...), ts) AS newest ... GROUP BY id`",
+        )
     if hidden:
         raise _refused(
             plan,
@@ -90,7 +104,6 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
             f"`{hidden[0]}` as well",
             "select it as a column and add that to `key`, or group by the key alone",
         )
-    encode_rows(frame, plan)
 
 
 def encode_rows(frame: DataFrame, plan: TopicPlan) -> DataFrame:
