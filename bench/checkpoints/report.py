@@ -54,14 +54,20 @@ def render_steady(results: Results) -> str:
             f"{each.bytes_per_min / MEGA:,.1f}",
             f"{each.stored_files:,} / {each.stored_bytes / MEGA:,.0f}",
             " ".join(f"{seconds:.0f}" for seconds in each.caught_up_s),
-            " ".join(f"{files:.0f}" for files in each.replayed_files),
+            f"{each.replay_files:,} / {each.replay_bytes / MEGA:,.1f}",
+            " ".join(f"{passed_ms:,.0f}" for passed_ms in each.first_batch_ms),
         ]
         for each in _in_order(results.steady)
     ]
     header = ["Mode", "keys", "updates", "interval s", "CPU s/s, mean / peak"]
     header += ["disk MB/s, mean / peak", "to the DataNode MB/s, mean / peak"]
     header += ["batch ms, p50 / p99", "state commit ms, p50 / p99", "files/min", "MB/min"]
-    header += ["left: files / MB", "SIGKILL to caught up s", "changelogs read then"]
+    header += [
+        "left: files / MB",
+        "SIGKILL to caught up s",
+        "changelogs to read then: files / MB",
+        "first batch then ms",
+    ]
     return render_table(header, rows)
 
 

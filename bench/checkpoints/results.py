@@ -46,8 +46,9 @@ class Steady:
     stored_files: int  # in the checkpoint, at the end
     stored_bytes: int
     caught_up_s: tuple[float, ...]  # after each SIGKILL, the start of Spark included
-    replayed_files: tuple[float, ...]  # changelogs that Spark read for the first batch after it
-    loaded_ms: tuple[float, ...]  # what loading states took it, all partitions added up
+    first_batch_ms: tuple[float, ...]  # after each: with the loading of all states
+    replay_files: int  # changelogs that a start had to read at the first SIGKILL
+    replay_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class Results:
 
 
 def _put(records: tuple[Kind, ...], record: Kind) -> tuple[Kind, ...]:
-    others = [each for each in records if each.case != record.case]
+    others: tuple[Kind, ...] = tuple(each for each in records if each.case != record.case)
     return (*others, record)
 
 

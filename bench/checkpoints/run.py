@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -132,9 +132,10 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
         passed_min = (time.time_ns() // 1_000_000 - since_ms) / 60_000
         created = site.count_calls("create", case, since_ms)
         deleted = site.count_calls("delete", case, since_ms)
-        stored = [size for _, size in site.walk(case)]
         killed_s = time.monotonic()
         child.kill()
+        stored = list(site.walk(case))
+        replay = find_replay(stored)
     returns: list[Return] = []
     for left in reversed(range(lengths.kills)):
         returns.append(come_back(site, case, killed_s, is_killed_again=left > 0))
@@ -154,10 +155,11 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
         deleted_per_min=deleted / passed_min,
         bytes_per_min=60 * spread_of([each.datanode_bytes for each in sampler.samples]).mean,
         stored_files=len(stored),
-        stored_bytes=sum(stored),
+        stored_bytes=sum(size for _, size in stored),
         caught_up_s=tuple(each.caught_up_s for each in returns),
-        replayed_files=tuple(each.replayed_files for each in returns),
-        loaded_ms=tuple(each.loaded_ms for each in returns),
+        first_batch_ms=tuple(each.first_batch_ms for each in returns),
+        replay_files=len(replay),
+        replay_bytes=sum(replay),
     )
 
 
@@ -166,8 +168,7 @@ class Return:
     """How a job came back."""
 
     caught_up_s: float
-    replayed_files: float
-    loaded_ms: float
+    first_batch_ms: float
     killed_s: float  # when it was killed again
 
 
@@ -179,9 +180,9 @@ def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool)
     """
     with site.job(case) as child:
         start(child, case)
-        first: Batch | None = None
+        passed_ms: list[float] = []
         for batch in islice(hear_batches(child), CATCH_UP_BATCHES_MAX):
-            first = first or batch
+            passed_ms.append(number(batch, "trigger_ms"))
             if number(batch, "trigger_ms") <= case.interval_s * 1000:
                 break
         else:
@@ -191,12 +192,27 @@ def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool)
             take(child, 4.5 * case.interval_s)
         killed_again_s = time.monotonic()
         child.kill()
-    return Return(
-        round(caught_up_s, 1),
-        metric(first, "rocksdbNumReplayChangelogFiles"),
-        metric(first, "rocksdbLoadLatencyMs"),
-        killed_again_s,
-    )
+    return Return(round(caught_up_s, 1), passed_ms[0], killed_again_s)
+
+
+def find_replay(files: Iterable[tuple[str, int]]) -> list[int]:
+    """Return the sizes of the changelogs that a start reads: those after each store's newest base.
+
+    They are counted here, as Spark's own count is of the last load of a batch, which for an
+    aggregation is one that has nothing left to read.
+    """
+    bases: dict[str, int] = {}
+    changelogs: list[tuple[str, int, int]] = []
+    for path, size in files:
+        store, _, name = path.rpartition("/")
+        version, _, kind = name.partition(".")
+        if not version.isdigit():
+            continue
+        if kind == "zip":
+            bases[store] = max(bases.get(store, 0), int(version))
+        elif kind == "changelog":
+            changelogs.append((store, int(version), size))
+    return [size for store, version, size in changelogs if version > bases.get(store, 0)]
 
 
 def find_shortest(site: Site, case: Case) -> Shortest:
@@ -289,12 +305,6 @@ def take(child: Child, seconds: float) -> list[Batch]:
 def number(batch: Batch, name: str) -> float:
     """Return a number that a batch tells."""
     return float(str(batch[name]))
-
-
-def metric(batch: Batch | None, name: str) -> float:
-    """Return one of Spark's own metrics of a state store; 0 where it has none of this name."""
-    found = batch.get("metrics") if batch else None
-    return float(found.get(name, 0)) if isinstance(found, dict) else 0.0
 
 
 def spread(batches: Sequence[Batch], name: str) -> Spread:

@@ -13,7 +13,7 @@ from bench.checkpoints.fresh import write_job_file
 from bench.checkpoints.modes import MODES, PRIME, Case, Order, key_of, overrides, settings_of
 from bench.checkpoints.report import render_gains, render_page
 from bench.checkpoints.results import Cut, Fresh, Results, Shortest, Steady, When
-from bench.checkpoints.run import bisect, fill, hear_batches, start, take
+from bench.checkpoints.run import bisect, fill, find_replay, hear_batches, start, take
 from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_of
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
@@ -43,8 +43,9 @@ def steady(case: Case, peak: float) -> Steady:
         stored_files=1_000,
         stored_bytes=10**9,
         caught_up_s=(12.0, 11.0),
-        replayed_files=(16.0, 32.0),
-        loaded_ms=(100.0, 90.0),
+        first_batch_ms=(3000.0, 2000.0),
+        replay_files=160,
+        replay_bytes=8_000_000,
     )
 
 
@@ -183,6 +184,15 @@ def test_the_peak_is_not_the_one_second_that_is_unlike_all_others() -> None:
     assert spread_of([Sample(1, 2, 3, 4).cpu_s]) == Spread(2, 2, 2)
 
 
+def test_a_start_reads_the_changelogs_after_the_newest_base() -> None:
+    store = "c/state/0/1"
+    found = [(f"{store}/{version}.changelog", version) for version in range(1, 12)]
+    found += [(f"{store}/4.zip", 900), (f"{store}/9.zip", 900), (f"{store}/SSTs/9-u.sst", 900)]
+    found += [("c/state/0/2/10.changelog", 70), ("c/offsets/10", 5), (f"{store}/.12.changelog", 7)]
+    assert find_replay(found) == [10, 11, 70]
+    assert find_replay([]) == []
+
+
 # ---- results
 
 
@@ -233,7 +243,13 @@ def test_gains_stand_beside_the_published_ones_also_where_they_are_losses() -> N
 
 def test_the_page_has_every_part_and_says_what_was_not_measured() -> None:
     page = render_page(everything())
-    for cell in ("3.21", "1 s no, 2 s yes", "| 64 | 1,480 / 1 | 2 | 1,000 | 10.0 |", "12 11"):
+    for cell in (
+        "3.21",
+        "1 s no, 2 s yes",
+        "| 64 | 1,480 / 1 | 2 | 1,000 | 10.0 |",
+        "12 11",
+        "160 / 8.0",
+    ):
         assert cell in page
     empty = render_page(Results(MACHINE))
     for part in command.PARTS:
