@@ -20,7 +20,7 @@ from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
 from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
-from ashore.services.hdfs_audit import AuditEntry, parse_line
+from ashore.services.hdfs_audit import AuditEntry, parse_log
 from ashore.services.hdfs_ha import (
     NameNodeState,
     Role,
@@ -285,15 +285,12 @@ class Hdfs:
 
     def audit_entries(self, since_ms: int = 0) -> list[AuditEntry]:
         """Return what the NameNodes answered from `since_ms` on (wall time), in that order."""
-        found = []
+        found: list[AuditEntry] = []
         for index, namenode in enumerate(self._namenodes):
             path = self.directory / namenode.name / "audit.log"
             text = path.read_text("utf-8") if path.exists() else ""
-            *whole_lines, _ = text.split("\n")
-            found += [parse_line(line, index) for line in whole_lines]
-        return sorted(
-            (entry for entry in found if entry.time_ms >= since_ms), key=lambda each: each.time_ms
-        )
+            found += parse_log(text, index, since_ms)
+        return sorted(found, key=lambda each: each.time_ms)
 
     def __enter__(self) -> Self:
         self.start()

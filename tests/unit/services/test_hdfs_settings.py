@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import ServiceError
-from ashore.services.hdfs_audit import AuditEntry, parse_line
+from ashore.services.hdfs_audit import AuditEntry, parse_line, parse_log
 from ashore.services.hdfs_settings import (
     NameNodePorts,
     Ports,
@@ -75,6 +75,19 @@ def test_an_audit_line_is_parsed():
     )
     refused = parse_line(RENAME.replace("=true", "=false").replace("dst=/d", "dst=null"), 0)
     assert (refused.is_allowed, refused.target) == (False, None)
+
+
+def test_a_log_is_parsed_back_to_a_time_and_not_further():
+    at_ms = parse_line(RENAME, 0).time_ms
+    later = RENAME.replace("29.570", "31.570")
+    earlier = RENAME.replace("29.570", "29.069")
+    text = "\n".join(
+        ["not a line", RENAME.replace("29.570", "20.000"), later, earlier, RENAME, "to"]
+    )
+    found = parse_log(text, 0, at_ms)
+    assert [entry.time_ms - at_ms for entry in found] == [0, 2000], "the torn line is not yet one"
+    with pytest.raises(ServiceError):
+        parse_log(text, 0, 0)
 
 
 @pytest.mark.parametrize("line", ["", RENAME[:40], RENAME.replace("2026-11", "soon"), "x y"])
