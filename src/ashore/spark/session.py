@@ -26,6 +26,8 @@ OURS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
+    # ${env:NAME} stays as it is in the SQL, whose text is shown and digested; see `open_frame`.
+    "spark.sql.variable.substitute": "false",
 }
 DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -27,6 +27,9 @@ from ashore.spark.sql.settings import open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.spark.sql.views import View, create_view, first_offsets
 
+# What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
+VARIABLES = {"spark.sql.variable.substitute": "true"}
+
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
@@ -63,7 +66,8 @@ def open_frame(
 
     Raises QueryRefused, JobFileInvalid.
     """
-    session = open_session(spark, {**plan.settings, **COUNTED} if plan.topic else plan.settings)
+    settings = {**plan.settings, **VARIABLES, **(COUNTED if plan.topic else {})}
+    session = open_session(spark, settings)
     try:
         for view in plan.views:
             create_view(session, kafka, view, first_offsets(view, name, fold))
