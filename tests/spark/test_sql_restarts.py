@@ -1,0 +1,176 @@
+"""A query over kills and restarts, each with other settings: the rows are those of one run.
+
+Whatever the number of cores (and with it the least number of ranges that a batch is read in), of
+Kafka partitions, and whether Spark plans adaptively: a table holds what one run over the whole
+input would give. What is killed is a process; what ends by itself runs in this one, in which alone
+adaptive plans can be had: a job may not ask for them.
+"""
+
+import itertools
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from tests.kafka_tools import add_partitions
+from tests.spark.site import Site
+from tests.spark.sql_jobs import (
+    PER_MINUTE,
+    PER_MINUTE_TABLE,
+    Click,
+    clicks,
+    encode,
+    per_minute,
+    read_only,
+    read_per_minute,
+    run,
+    sql_job,
+)
+from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
+
+from ashore.services.kafka import Kafka
+from ashore.spark.sql.settings import STATE
+
+STEPS = 6
+LATE_MS = 10_000
+AGAIN = 5  # records of the step before, sent a second time: not too late for the watermark
+SQL = PER_MINUTE + (
+    "INSERT INTO ods.firsts SELECT id, max(country) AS country FROM clicks "
+    "GROUP BY id, window(event_time, '1 second');"
+)
+PROVIDERS = {
+    "rocksdb": "RocksDBStateStoreProvider",
+    "in memory": "HDFSBackedStateStoreProvider",
+}
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+STATE_CLASSES = "org.apache.spark.sql.execution.streaming.state"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run: what it is started with, and how it ends."""
+
+    killed_at: str | None  # the step of a batch; None: it ends when all has been read
+    cores: int  # of a process
+    is_adaptive: bool  # where it is none
+    partitions_more: int
+    count: int  # records that are there when it starts
+
+
+STEP = st.builds(
+    Step,
+    killed_at=st.sampled_from(["move", "landed", None, "prepare", "plan"]),
+    cores=st.integers(1, 4),
+    is_adaptive=st.booleans(),
+    partitions_more=st.integers(0, 2),
+    count=st.integers(20, 150),
+)
+EXAMPLES = st.lists(STEP, min_size=STEPS, max_size=STEPS)
+SLOW = {
+    "deadline": None,
+    "derandomize": True,
+    "database": None,
+    "phases": [Phase.generate],  # a smaller example would take as many minutes again
+    "suppress_health_check": list(HealthCheck),
+}
+
+
+class Job:
+    """One example: a topic, a job file that changes, and all that was ever sent."""
+
+    def __init__(self, site: Site, provider: str) -> None:
+        self.sent: list[Click] = []
+        self._site = site
+        self._provider = provider
+        self._partitions = 1
+        self._topic = site.topic(1)
+        self._next = 0
+
+    def play(self, step: Step) -> None:
+        self._produce(step)
+        job_file = self._job_file(step)
+        if step.killed_at is None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setitem(STATE, "spark.sql.adaptive.enabled", str(step.is_adaptive).lower())
+                run(self._site, job_file)
+            return
+        with launched(job_file) as launch:
+            wait_for(launch, is_step(step.killed_at))
+            launch.kill()
+            assert launch.wait() == -signal.SIGKILL
+
+    def check(self) -> None:
+        """Compare both tables with what all records give."""
+        watermark_ms = max(at_ms for _, _, at_ms in self.sent) - LATE_MS
+        assert read_per_minute(self._site) == per_minute(self.sent, watermark_ms=watermark_ms)
+        rows = [tuple(row) for row in self._site.read("ods.firsts").collect()]
+        final = {
+            (number, country) for number, country, at in self.sent if at + 1000 <= watermark_ms
+        }
+        assert sorted(rows) == sorted(final)
+        self._site.prove(self._job_file(Step(None, 2, False, 0, 0)))
+
+    def _produce(self, step: Step) -> None:
+        if step.partitions_more:
+            self._partitions += step.partitions_more
+            add_partitions(self._site.servers, self._topic, self._partitions)
+        start = max(0, self._next - AGAIN)
+        self._next += step.count
+        records = clicks(start, self._next - start)
+        self.sent += records
+        for partition in range(self._partitions):
+            part = encode(records[partition :: self._partitions])
+            self._site.produce(self._topic, part, partition)
+
+    def _job_file(self, step: Step) -> Path:
+        conf = {
+            **LOCAL["conf"],
+            PROVIDER: f"{STATE_CLASSES}.{self._provider}",
+            "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+            "spark.sql.streaming.stateStore.maintenanceInterval": "500ms",
+        }
+        tables = [read_only(self._topic), PER_MINUTE_TABLE, {"table": "ods.firsts"}]
+        spark = {"master": f"local[{step.cores}]", "conf": conf}
+        return sql_job(self._site, SQL, *tables, spark=spark)
+
+
+@pytest.fixture
+def sites(
+    kafka: Kafka, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    """A lake of its own for each example."""
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
+
+    def build() -> Iterator[Site]:
+        for number in itertools.count():
+            directory = tmp_path / f"example-{number}"
+            directory.mkdir()
+            yield Site(directory, kafka.bootstrap_servers, spark)
+
+    return build()
+
+
+def restart(sites: Iterator[Site], provider: str, steps: list[Step]) -> None:
+    with next(sites) as site:
+        job = Job(site, PROVIDERS[provider])
+        for step in [*steps[:-1], replace(steps[-1], killed_at=None)]:
+            job.play(step)
+        job.check()
+
+
+@pytest.mark.timeout(900)
+@settings(max_examples=3, **SLOW)
+@given(steps=EXAMPLES)
+def test_state_in_rocksdb_over_restarts(sites: Iterator[Site], steps: list[Step]) -> None:
+    restart(sites, "rocksdb", steps)
+
+
+@pytest.mark.timeout(900)
+@settings(max_examples=2, **SLOW)
+@given(steps=EXAMPLES)
+def test_state_in_memory_over_restarts(sites: Iterator[Site], steps: list[Step]) -> None:
+    restart(sites, "in memory", steps)
