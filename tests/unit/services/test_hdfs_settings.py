@@ -80,7 +80,7 @@ def test_an_audit_line_is_parsed():
 def test_a_log_is_parsed_back_to_a_time_and_not_further():
     at_ms = parse_line(RENAME, 0).time_ms
     old, later, earlier = (RENAME.replace("09.5", each) for each in ("01.5", "11.5", "09.0"))
-    text = "\n".join(["not a line", old, later, earlier, RENAME, "2026-"])
+    text = f"not a line\n{old}\n{later}\n{earlier}\n{RENAME}\n2026-"
     found = parse_log(text, 0, at_ms)
     assert [entry.time_ms - at_ms for entry in found] == [0, 2000], "the torn line is not yet one"
     with pytest.raises(ServiceError):
