@@ -9,6 +9,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from tests.spark.site import Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -22,7 +23,7 @@ from tests.spark.sql_jobs import (
     read_per_minute,
     sql_job,
 )
-from tests.spark.test_processes import LOCAL, WAIT_S, ended, is_step, launched, wait_for
+from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 
 from ashore.control.launch import JobLaunch
 
@@ -135,6 +136,9 @@ OFTEN = {
 }
 
 
+UPLOAD_S = 240.0  # until one is met; there is one every few batches
+
+
 @dataclass(frozen=True)
 class Store:
     """A state store as its directory shows it."""
@@ -159,8 +163,9 @@ def read_store(directory: Path) -> Store:
 def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
     """Kill a job when files of a snapshot are there, and not the snapshot that names them."""
     seen: set[Path] = set()
-    end_s = time.monotonic() + WAIT_S
+    end_s = time.monotonic() + UPLOAD_S
     while time.monotonic() < end_s:
+        time.sleep(0.001)
         found = set(root.glob("state/0/*/SSTs/*.sst"))
         if found == seen:
             continue
@@ -176,19 +181,26 @@ def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
     raise AssertionError(f"no upload was met: {len(seen)} tables, {launch.log_path.read_text()}")
 
 
+@pytest.mark.timeout(600)
 def test_killed_while_a_snapshot_uploads_it_goes_on_from_the_older_one(site: Site) -> None:
     """Its state is the snapshot before, and more changelogs."""
     topic = site.topic(1)
     spark = {**LOCAL, "conf": {**LOCAL["conf"], **OFTEN}}
     job_file = sql_job(site, FIRSTS, read_only(topic), {"table": "ods.firsts"}, spark=spark)
-    each, stop = 2_000, threading.Event()
+    each, stop, commits = 2_000, threading.Event(), checkpoint(site, "ods__firsts") / "commits"
     sent = [0]  # records, all within the watermark of each other
 
     def send() -> None:
-        while not stop.wait(0.2) and sent[0] < 200_000:
-            part = [(n, country, START_MS + n % 5_000) for n, country, _ in clicks(sent[0], each)]
-            site.produce(topic, encode(part))
-            sent[0] += each
+        """Send some for each batch that is done: batch after batch, however slow they are."""
+        done = -1
+        while not stop.wait(0.05):
+            if len(list(commits.glob("[0-9]*"))) > done:
+                done = len(list(commits.glob("[0-9]*")))
+                part = [
+                    (n, country, START_MS + n % 5_000) for n, country, _ in clicks(sent[0], each)
+                ]
+                site.produce(topic, encode(part))
+                sent[0] += each
 
     with launched(job_file) as launch:
         wait_for(launch, is_step("open"))
