@@ -88,7 +88,7 @@ def _options(batch_records: int, records: int, lake: str, twin_of: Site | None) 
         batch_records=batch_records,
         lake=lake,
         has_metastore=True,
-        countries_every=max(1, records // 4),  # many partitions: moves take their time
+        countries_every=max(1, records // 2),  # new partitions in each batch
         twin_of=twin_of,
         sections={"deadline": f"{DEADLINE_S:g}s"},
     )
