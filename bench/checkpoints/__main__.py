@@ -117,16 +117,16 @@ def _measure_one(part: str, site: Site, case: Case, target: Path | None) -> Reco
 
 def _cases(part: str, options: argparse.Namespace, results: Results) -> Iterator[Case]:
     modes = options.mode or list(MODES)
+    keys = (options.keys or [ONE_MILLION])[0]
     if part == "partitions":
         for partitions in options.partitions or CUTS:
-            yield Case("ashore", ONE_MILLION, "uniform", CUT_INTERVAL_S, partitions)
+            yield Case("ashore", keys, "uniform", CUT_INTERVAL_S, partitions)
     elif part == "steady":
         every = itertools.product(options.keys or KEYS, options.updates or UPDATES, modes)
-        for keys, updates, mode in every:
-            for interval_s in _intervals(mode, keys, updates, options, results):
-                yield Case(mode, keys, updates, interval_s)
+        for each_keys, updates, mode in every:
+            for interval_s in _intervals(mode, each_keys, updates, options, results):
+                yield Case(mode, each_keys, updates, interval_s)
     else:
-        keys = (options.keys or [ONE_MILLION])[0]
         for mode in modes:
             own = _intervals(mode, ONE_MILLION, "uniform", options, results)
             yield Case(mode, keys, "uniform", own[0] if part == "fresh" else INTERVAL_S)
@@ -149,7 +149,7 @@ def _intervals(
 def _summary(record: Record) -> str:
     shown = {
         name: getattr(record, name)
-        for name in ("holds", "commit_ms", "trigger_ms", "caught_up_s", "datanode_bytes")
+        for name in ("holds", "commit_ms", "trigger_ms", "caught_up_s", "p50_s", "p99_s")
         if hasattr(record, name)
     }
     return ", ".join(f"{name} {value}" for name, value in shown.items())
