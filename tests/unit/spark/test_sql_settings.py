@@ -4,11 +4,11 @@ import pytest
 
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.settings import (
+    BASE_BATCHES,
     FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
     PARTITIONS,
-    BASE_BATCHES,
     state_settings,
 )
 from ashore.spark.sql.tuning import Tuning
