@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs
 
-.PHONY: help setup setup-python setup-jars java lint check test demo bench bench-peers docs lock lock-jars clean
+.PHONY: help setup setup-python setup-jars java lint check test demo drill bench bench-peers docs lock lock-jars clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

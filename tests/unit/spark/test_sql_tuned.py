@@ -51,7 +51,7 @@ def checkpoint() -> Checkpoint:
 
 def test_a_first_start_goes_by_cores_and_interval(tmp_path: Path) -> None:
     settings = query_settings(job(tmp_path), 2)
-    assert settings[PARTITIONS] == "64"
+    assert settings[PARTITIONS] == "32"
     assert settings[KEPT_BATCHES] == "180"
 
 

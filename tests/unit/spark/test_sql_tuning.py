@@ -34,12 +34,12 @@ BATCHES = Batches(interval_s=10, changelog_bytes=1e6, base_bytes=40e6, stores=16
 @pytest.mark.parametrize(
     ("cores", "interval_s", "partitions"),
     [
-        (2, 10.0, 64),
+        (2, 10.0, 32),
         (2, 1.0, 16),  # a batch a second has no time for more
         (2, 0.0, 16),
         (64, 1.0, 256),  # four times the cores
         (50, 1.0, 256),  # ... and a power of two
-        (32, 10.0, PARTITIONS_MAX),
+        (128, 10.0, PARTITIONS_MAX),
     ],
 )
 def test_partitions(cores: int, interval_s: float, partitions: int) -> None:
