@@ -6,6 +6,8 @@ import signal
 import threading
 import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,22 @@ def kill_at(job_file: Path, step: str) -> None:
         wait_for(launch, is_step(step))
         launch.kill()
         assert launch.wait() == -signal.SIGKILL
+
+
+def freeze(launch: JobLaunch) -> None:
+    """Stop driver and JVM, and wait until each of their threads stands still."""
+    os.killpg(launch.pid, signal.SIGSTOP)
+    while any(state not in "TZX" for state in states_of_threads(launch.pid)):
+        time.sleep(0.01)
+
+
+def states_of_threads(group: int) -> Iterator[str]:
+    """Yield what each thread of a process group does, as the kernel writes it: T is stopped."""
+    for path in Path("/proc").glob("[0-9]*/task/*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            state, _parent, of_group, *_ = path.read_text().rpartition(")")[2].split()
+            if int(of_group) == group:
+                yield state
 
 
 def drain(job_file: Path) -> None:
@@ -81,7 +99,7 @@ def test_a_frozen_owner_that_wakes_disturbs_nothing(site: Site) -> None:
     site.produce(topic, encode(clicks(0, 200)))
     with launched(job_file) as launch:
         wait_for(launch, is_step("landed"))
-        os.killpg(launch.pid, signal.SIGSTOP)
+        freeze(launch)
         own = checkpoint(site, SLICE)
         frozen = tree(own)
         site.produce(topic, encode(clicks(200, 200)))
@@ -170,7 +188,7 @@ def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
         if found == seen:
             continue
         seen = found
-        os.killpg(launch.pid, signal.SIGSTOP)
+        freeze(launch)
         for directory in {each.parent.parent for each in found}:
             store = read_store(directory)
             if store.unnamed:

@@ -520,13 +520,13 @@ def test_a_skip_gives_lost_files_up(chain: Chain):
 
 def test_a_skip_of_lost_files_that_does_not_fit_its_entry(chain: Chain):
     body = chain.accept_loss(chain.fold.unclosed.body.files[0])
-    refuse(chain, "3 rows in the lost files, 2 counted", replace(body, lost_rows=((KEY, 2),)))
+    refuse(chain, "3 rows of shards are lost, 2 counted", replace(body, lost_rows=((KEY, 2),)))
     refuse(chain, "a count below zero", replace(body, lost_rows=((KEY, 4), (OTHER, -1))))
     refuse(chain, "never joined", replace(body, lost_rows=((key_of(7), 3),)))
     refuse(chain, "that the entry does not name", replace(body, lost=("f" * 16,)))
     refuse(chain, "gives up no file", replace(body, lost=(), lost_rows=()))
     refuse(chain, "that it does not close", replace(body, entry=None))
-    refuse(chain, "0 rows in the lost files", replace(body, entry=None, lost=()))
+    refuse(chain, "0 rows of shards are lost", replace(body, entry=None, lost=()))
 
 
 # ---- seal, retire
