@@ -9,7 +9,7 @@ What it must not know: logs, batches, retries, deadlines.
 import errno
 import logging
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from ashore.errors import PathExists, PathMissing, StorageError, SyncFailed, check
@@ -83,7 +83,7 @@ class LocalStorage:
         source_path, target_path = self._resolve(source), self._resolve(target)
         with _storage_errors("move", f"{source} to {target}", _EXISTS):
             try:
-                self._rename_into(source_path, target_path)
+                self._name_in(self._rename, source_path, target_path)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if self._look(source_path) is None:
                     raise PathMissing(f"{source} is not there to be moved", path=source) from error
@@ -94,7 +94,7 @@ class LocalStorage:
         source_path, target_path = self._resolve(source), self._resolve(target)
         with _storage_errors("link", f"{source} to {target}", {**_MISSING, **_EXISTS}):
             try:
-                self._link_into(source_path, target_path)
+                self._name_in(self._system.link, source_path, target_path)
             except OSError as error:
                 if error.errno in _NO_LINK:
                     return False
@@ -186,25 +186,15 @@ class LocalStorage:
         except OSError as error:
             _log.warning("a temporary file stays, a janitor may delete it: %s", error)
 
-    def _link_into(self, source: str, target: str) -> None:
-        """Link, and make the directories of `target` where they are what was missing."""
+    def _name_in(self, name: Callable[[str, str], None], source: str, target: str) -> None:
+        """Rename or link, and make the directories of `target` where they are what was missing."""
         try:
-            self._system.link(source, target)
+            name(source, target)
         except FileNotFoundError:
             if self._look(source) is None:
                 raise
             self._make_directories(posixpath.dirname(target))
-            self._system.link(source, target)
-
-    def _rename_into(self, source: str, target: str) -> None:
-        """Rename, and make the directories of `target` where they are what was missing."""
-        try:
-            self._rename(source, target)
-        except FileNotFoundError:
-            if self._look(source) is None:
-                raise
-            self._make_directories(posixpath.dirname(target))
-            self._rename(source, target)
+            name(source, target)
 
     def _rename(self, source: str, target: str) -> None:
         try:

@@ -35,7 +35,7 @@ class Roots:
 
     def newest(self) -> Checkpoint | None:
         """Return the newest whole root; None before the first start. Raises StorageError."""
-        epochs = self._list("whole")
+        epochs = self._list()["whole"]
         return self.root(epochs[-1]) if epochs else None
 
     def take(self, epoch: int, *, is_mine: bool) -> Checkpoint:
@@ -72,11 +72,11 @@ class Roots:
         Called by the writer of `epoch`, which has a root. If interrupted: a root is not called
         whole any more before its files go, and is called begun until they are gone.
         """
-        whole = self._list("whole")
-        for before in (each for each in self._list("left") if each < epoch):
+        found = self._list()
+        for before in (each for each in found["left"] if each < epoch):
             self._delete(names.root_path(self.path, "left", before))
-        for begun in self._list("begun"):
-            later = [each for each in whole if each > begun]
+        for begun in found["begun"]:
+            later = [each for each in found["whole"] if each > begun]
             made = (
                 self.storage.stat(names.root_path(self.path, "whole", later[0])) if later else None
             )
@@ -87,11 +87,15 @@ class Roots:
                 self._delete(names.join(self.root(begun).path, each.path))
             self._delete(names.root_path(self.path, "begun", begun))
 
-    def _list(self, kind: str) -> list[int]:
-        """Return the epochs that there is a file of this kind of, in their order."""
-        listed = (names.leaf(each.path) for each in self.storage.list(self.path))
-        found = (names.parse_root(name, kind) for name in listed)
-        return sorted(epoch for epoch in found if epoch is not None)
+    def _list(self) -> dict[str, list[int]]:
+        """Return the epochs that there is a file of, in their order, by the kind of file."""
+        listed = [names.leaf(each.path) for each in self.storage.list(self.path)]
+        return {
+            kind: sorted(
+                epoch for name in listed if (epoch := names.parse_root(name, kind)) is not None
+            )
+            for kind in ("begun", "whole", "left")
+        }
 
     def _has_left(self, epoch: int) -> bool:
         return self.storage.stat(names.root_path(self.path, "left", epoch)) is not None

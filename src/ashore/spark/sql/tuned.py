@@ -23,21 +23,17 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     check(job.sql is not None, "the job has SQL")
     partitions = job.sql.state_partitions if job.sql else None
     keep_ms = job.sql.keep_ms if job.sql else 0
-    if partitions is None and checkpoint is not None:
-        partitions = read_partitions(checkpoint)
-    wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions)
+    there = read_partitions(checkpoint) if checkpoint is not None else None
+    wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions or there)
     batches = read_batches(checkpoint) if checkpoint is not None else None
     settings = state_settings(tune(wanted, batches), job.spark.conf)
-    if checkpoint is not None:
-        _hold_against_state(checkpoint, settings[PARTITIONS])
+    if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
+        _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings
 
 
-def _hold_against_state(checkpoint: Checkpoint, wanted: str) -> None:
+def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:
     """Refuse another number for state that is there: Spark would go on with the old one."""
-    there = read_partitions(checkpoint)
-    if there is None or wanted == str(there):
-        return
     if checkpoint.storage.list(names.join(checkpoint.path, "state")):
         raise CheckpointUnfit(
             f"{checkpoint.uri}: the state is cut into {there} partitions, and the job file says "
