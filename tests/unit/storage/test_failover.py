@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.crash.storage_calls import PromptDeadline
 
 from ashore.errors import AnswerUnknown, NotApplied, PathExists, PathMissing, StorageError
 from ashore.storage import (
@@ -20,7 +21,7 @@ from ashore.storage import (
 )
 from ashore.testing import FailAfterEffect, FailBefore, FakeClock, Fault, FaultyStorage, Hang
 
-SHORT_S = 0.1
+DEADLINE_S = 30.0  # of calls that do not hang: a slow machine is no fault
 Asking = Callable[[Storage], object]
 LOOKING: dict[str, Asking] = {
     "stat": lambda storage: storage.stat("d/a"),
@@ -105,7 +106,7 @@ class Site:
     def opener(self, number: int) -> Callable[[], Storage]:
         def open_server() -> Storage:
             self.opened.append(number)
-            return DeadlineStorage(self.faulty[number], SHORT_S)
+            return PromptDeadline(self.faulty[number])
 
         return open_server
 
@@ -294,7 +295,10 @@ def replaced() -> tuple[FailoverStorage, ActiveServer, Confirmed]:
     had.create("d/a", b"content")
     zombie, real = Zombie(had, 0, Switch(0)), Confirmed(lake, 1, Switch(1))
     memory = ActiveServer()
-    servers = [lambda: DeadlineStorage(zombie, SHORT_S), lambda: DeadlineStorage(real, SHORT_S)]
+    servers = [
+        lambda: DeadlineStorage(zombie, DEADLINE_S),
+        lambda: DeadlineStorage(real, DEADLINE_S),
+    ]
     return FailoverStorage(servers, memory), memory, real
 
 
@@ -320,7 +324,7 @@ def test_that_a_replaced_server_misses_something_does_not_count_either(
 def test_no_server_is_asked_to_confirm_while_no_call_fails() -> None:
     lake = MemoryStorage()
     server = Confirmed(lake, 0, Switch(0))
-    storage = FailoverStorage([lambda: DeadlineStorage(server, SHORT_S)])
+    storage = FailoverStorage([lambda: DeadlineStorage(server, DEADLINE_S)])
     storage.create("d/a", b"")
     assert storage.stat("d/a") is not None
     assert server.confirmations == 0
@@ -338,7 +342,7 @@ def test_servers_of_which_none_may_change_anything_are_each_asked_once() -> None
     lake.create("d/a", b"")
     server = Safe(lake, 0, Switch(0))
     memory.fail()
-    storage = FailoverStorage([lambda: DeadlineStorage(server, SHORT_S)], memory)
+    storage = FailoverStorage([lambda: DeadlineStorage(server, DEADLINE_S)], memory)
     with pytest.raises(NotApplied, match="safe mode"):
         storage.stat("d/a")
     assert server.confirmations == 1
@@ -353,5 +357,5 @@ def test_who_may_not_change_the_lake_reads_all_the_same() -> None:
     memory.fail()
     lake = MemoryStorage()
     lake.create("d/a", b"")
-    opened = DeadlineStorage(ReadOnly(lake, 0, Switch(0)), SHORT_S)
+    opened = DeadlineStorage(ReadOnly(lake, 0, Switch(0)), DEADLINE_S)
     assert FailoverStorage([lambda: opened], memory).stat("d/a") is not None
