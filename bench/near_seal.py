@@ -9,7 +9,6 @@ which is held against `near`.
 """
 
 import contextlib
-import os
 import sys
 import tempfile
 import threading
@@ -137,8 +136,8 @@ def running(trial: Trial, servers: str, uri: str) -> Iterator[None]:
     )
     clock_file = trial.lake.parent / "clock.json"
     trial.steering.write(clock_file)
-    os.environ[CLOCK_VARIABLE] = str(clock_file)
-    with JobLaunch("run", job_file) as launch:
+    steered = {CLOCK_VARIABLE: str(clock_file)}
+    with JobLaunch("run", job_file, environment=steered) as launch:
         threads = [
             threading.Thread(target=trial.listen, args=(launch,)),
             threading.Thread(target=trial.produce, args=(servers,)),
