@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 from ashore.formats.encode import Output, Sink
 from ashore.formats.wire import map_entries
 
-GROUP_BYTES = 32 << 20  # of Arrow memory; the writer may need as much again while it encodes
+GROUP_BYTES = 64 << 20  # of Arrow memory; the writer may need as much again while it encodes
+PAGE_BYTES = 2 << 20  # a page is compressed alone, and zstd of level 3 looks 2 MB back
 SAMPLE_ROWS = 16_384
-DISTINCT_RATIO_MAX = 0.25
+# Of the sample. A row group has many times its rows, and hardly more of the values that repeat.
+DISTINCT_RATIO_MAX = 0.6
 RATIO_GUESS = 0.25  # file bytes per Arrow byte, until a row group has been measured
 
 
@@ -96,6 +98,7 @@ class ParquetEncoder:
                 self._schema,
                 compression="zstd",
                 compression_level=3,  # the default of zstd itself, of Spark and of Flink
+                data_page_size=PAGE_BYTES,
                 use_dictionary=choose_dictionary_columns(first),
                 coerce_timestamps="us",
                 # Only Arrow reads its own schema; all of it follows from the Parquet one.
