@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka_tools import Transaction
+from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Site, events, table_of
 
 from ashore.control.audit import Auditor, Gauge, Pace, Report
@@ -92,6 +93,30 @@ def test_a_job_that_runs_raises_no_alarm_and_what_is_done_to_its_files_does(
     }
     assert spoiled.gauge.unaccounted > 0
     assert spoiled.exit_code == 5
+
+
+def test_compaction_before_and_after_landing_raises_no_alarm(site: Site) -> None:
+    topic = site.topic(**SETTINGS)
+    number = produce_compacted(site, topic, 0, 200)
+    job_file = site.job_file(table_of(topic), batch={"max_records": 60})
+    well = Gauge(lag=0, unaccounted=0, unprovable=0)
+    with open_job(job_file) as opened:
+        auditor = Auditor(opened, Pace(1.0))
+        site.writer(job_file).drain()
+        assert (auditor.tick().gauge, auditor.tick().findings) == (well, ())
+
+        left = len(site.committed(topic))
+        number = produce_compacted(site, topic, number, 200)  # old records go, whose rows are there
+        assert len(site.committed(topic)) < left + 200
+        site.writer(job_file).drain()
+        assert (auditor.tick().gauge, auditor.tick().findings) == (well, ())
+        again = Auditor(opened, Pace(1.0)).tick()
+    assert (again.gauge, again.findings) == (well, ())
+    assert len(site.landed_ids()) < number
+
+    next(iter(site.files())).unlink()
+    with open_job(job_file) as opened:
+        assert Auditor(opened, Pace(1.0)).tick().exit_code == 5
 
 
 def test_the_command_tells_of_a_lost_file_and_ends_in_order(

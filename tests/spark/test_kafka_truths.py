@@ -1,7 +1,5 @@
 """What Kafka does to a topic, and what becomes of the table: nothing lost, nothing made up."""
 
-import time
-
 import pytest
 from tests.kafka_tools import (
     Transaction,
@@ -10,6 +8,7 @@ from tests.kafka_tools import (
     delete_records,
     delete_topic,
 )
+from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Around, Site, events, table_of
 
 from ashore.errors import OffsetsGone, StreamReplaced
@@ -17,8 +16,6 @@ from ashore.landing.recovery import rejoin
 from ashore.landing.slice_loop import Tick
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.positions import OffsetRange, ShardKey
-
-COMPACTION_S = 60.0
 
 
 def ids(site: Site, table: str = "ods.events") -> list[int]:
@@ -94,24 +91,8 @@ def test_a_range_of_markers_only_is_a_batch_without_files(site: Site) -> None:
 
 
 def test_holes_of_compaction_are_no_gaps(site: Site) -> None:
-    topic = site.topic(
-        **{
-            "cleanup.policy": "compact",
-            "segment.bytes": "1048576",
-            "segment.ms": "100",
-            "min.cleanable.dirty.ratio": "0.001",
-            "max.compaction.lag.ms": "100",
-        }
-    )
-    keys = [b"key-%d" % (number % 7) for number in range(200)]
-    site.produce_keyed(topic, keys, events(0, 200))
-    deadline_s = time.monotonic() + COMPACTION_S
-    number = 200
-    while len(site.committed(topic)) > number - 150:
-        assert time.monotonic() < deadline_s, "the broker does not compact"
-        site.produce_keyed(topic, [b"tick"], events(number, 1))  # a new segment, at times
-        number += 1
-        time.sleep(0.3)
+    topic = site.topic(**SETTINGS)
+    number = produce_compacted(site, topic, 0, 200)
     job_file = site.job_file(table_of(topic), batch={"max_records": 60})
 
     site.writer(job_file).drain()
