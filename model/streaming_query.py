@@ -4,12 +4,12 @@ What it promises: every interleaving within its bounds is visited; each mutation
 a counterexample, and none is shorter.
 What it must not know: files, tasks, Spark.
 
-Two processes run one query. Each takes a root of its own for its checkpoint: a copy of the newest
-whole one, or that one itself where its owner has left it in order and nobody came between. They
-crash, stop, stand still and wake at any step, while somebody may bring an older copy of the
-checkpoint back, or an empty one. What appends to the log and who is fenced is the subject of
-`landing_log.py`: here an append is one step, and it fails for a process that does not know the
-log's end.
+Two processes run one query, and a third takes its table back to an earlier batch. Each takes a root
+of its own for its checkpoint: a copy of the newest whole one, or that one itself where its owner
+has left it in order and nobody came between. They crash, stop, stand still and wake at any step,
+while somebody may bring an older copy of the checkpoint back, or an empty one. What appends to the
+log and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails
+for a process that does not know the log's end.
 
     python model/streaming_query.py           the protocol, then every mutation
 """
@@ -25,6 +25,7 @@ from typing import NamedTuple, Optional
 RECORDS = 3
 BATCHES_MAX = 3
 LIVES = {"W0": 2, "W1": 1}
+BACK = "R"  # the process that takes the table back; it has one life
 
 Range = tuple[int, int]
 Lineage = tuple[Range, ...]  # the ranges of all batches up to one: what a hash chain stands for
@@ -47,10 +48,10 @@ class Root(NamedTuple):
 
 
 class Entry(NamedTuple):
-    kind: str  # open | prepare
+    kind: str  # open | prepare | rewind
     epoch: int
     query: int = 0
-    batch: int = -1
+    batch: int = -1  # of a rewind: the one that stays the last
     lineage: Lineage = ()
     rows: Range = (0, 0)
 
@@ -79,7 +80,7 @@ class State(NamedTuple):
 def start() -> State:
     empty = Checkpoint(query=1)
     copies = (empty, Checkpoint(query=2))
-    processes = tuple(Process(name, lives=lives) for name, lives in LIVES.items())
+    processes = tuple(Process(name, lives=lives) for name, lives in {**LIVES, BACK: 1}.items())
     return State((Root(0, empty, left_by=0),), copies, (), processes)
 
 
@@ -99,7 +100,14 @@ def with_root(state: State, epoch: int, **changed: object) -> tuple[Root, ...]:
 
 
 def prepares(log: tuple[Entry, ...]) -> list[Entry]:
-    return [entry for entry in log if entry.kind == "prepare"]
+    """The batches that count: a rewind takes the later ones back."""
+    found: list[Entry] = []
+    for entry in log:
+        if entry.kind == "prepare":
+            found.append(entry)
+        elif entry.kind == "rewind":
+            del found[entry.batch + 1 :]
+    return found
 
 
 def lineage_of(checkpoint: Checkpoint, batch: int) -> Lineage:
@@ -133,9 +141,11 @@ def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
         if process.step not in {"off", "dead"} and process.lives > 1:
             crashed = Process(process.name, lives=process.lives - 1)
             yield f"{process.name} crashes", with_process(crashed)
-        for told, changed, others in steps(state, process, mutation):
+        chosen = steps_back if process.name == BACK else steps
+        for told, changed, others in chosen(state, process, mutation):
             yield f"{process.name} {told}", with_process(changed, **others)
-    if state.copies and all(each.step == "off" for each in state.processes):
+    writers = [each for each in state.processes if each.name != BACK]
+    if state.copies and all(each.step == "off" for each in writers):
         newest = state.roots[-1].epoch
         for copy in state.copies:
             restored = with_root(state, newest, checkpoint=copy)
@@ -239,6 +249,46 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             yield "finds it done", process._replace(step="plan"), {}
 
 
+def steps_back(
+    state: State, process: Process, mutation: str
+) -> Iterator[tuple[str, Process, dict]]:
+    """Take checkpoint and table back: the root first, then the log."""
+    log = state.log
+    if process.step == "off" and process.lives:
+        if len(prepares(log)) < 2:
+            return
+        epoch = max(entry.epoch for entry in log) + 1
+        entries = {"log": (*log, Entry("open", epoch))}
+        step = "append" if mutation == "take the log back first" else "cut"
+        known = len(log) + 1
+        if mutation == "take back without opening":
+            epoch, entries, known = epoch - 1, {}, len(log)
+        for batch in range(len(prepares(log)) - 1):
+            opened = process._replace(step=step, epoch=epoch, known=known, lives=0, batch=batch)
+            yield f"wants to go back to batch {batch}", opened, entries
+        return
+    is_first = mutation == "take the log back first"
+    if process.step == "cut":
+        newest = state.roots[-1].checkpoint
+        landed = prepares(log[: process.known])
+        kept = process.batch + 1
+        if newest.query != landed[0].query or newest.done < kept or len(newest.states) < kept:
+            yield "refuses", process._replace(step="dead"), {}
+            return
+        ends, states = newest.ends[:kept], newest.states[:kept]
+        cut = Root(process.epoch, Checkpoint(newest.query, ends, kept, states), process.epoch)
+        others = tuple(root for root in state.roots if root.epoch != process.epoch)
+        roots = {"roots": tuple(sorted((*others, cut)))}
+        yield "cuts a root", process._replace(step="dead" if is_first else "append"), roots
+    elif process.step == "append":
+        appends = process._replace(step="cut" if is_first else "dead")
+        if process.known != len(log):
+            yield "is fenced", process._replace(step="dead"), {}
+            return
+        entry = Entry("rewind", process.epoch, batch=process.batch)
+        yield "takes the table back", appends._replace(known=len(log) + 1), {"log": (*log, entry)}
+
+
 def at(process: Process, step: str, batch: int) -> Process:
     return process._replace(step=step, batch=batch)
 
@@ -251,6 +301,7 @@ def wrong_with(state: State) -> Optional[str]:
     if rows != list(range(len(rows))):
         return f"rows are missing: {rows}"
     landed = prepares(state.log)
+    back = max((entry.epoch for entry in state.log if entry.kind == "rewind"), default=0)
     is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
     for root in state.roots:
         checkpoint = root.checkpoint
@@ -260,6 +311,9 @@ def wrong_with(state: State) -> Optional[str]:
         if checkpoint.done > len(checkpoint.states):
             return f"batch {checkpoint.done - 1} is done and has no state"
         owns = not landed or landed[0].query == checkpoint.query
+        owns &= (
+            root.epoch >= back or root == state.roots[-1]
+        )  # older ones have seen what was undone
         if is_idle and owns and checkpoint.done > len(landed):
             return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
     return None
@@ -300,6 +354,8 @@ MUTATIONS = (
     "one root for all",
     "take a root that was left once",
     "copy the state first",
+    "take the log back first",
+    "take back without opening",
 )
 
 

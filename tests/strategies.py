@@ -5,6 +5,7 @@ has the form of an entry, whether or not it makes sense.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -26,10 +27,12 @@ from ashore.protocol.entries import (
     Reland,
     Retire,
     RetiredPartition,
+    Rewind,
     Seal,
     SealedPartition,
     ShardRead,
     Skip,
+    Withdrawn,
     write_entry,
 )
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
@@ -183,6 +186,16 @@ class Chain:
             query=None,
         )
 
+    def query_batch(self, query: Query, *parts: Part) -> Prepare:
+        """Return the body of the next batch of a query: its rows come from no offset."""
+        body = self.batch(*parts)
+        return replace(
+            body,
+            shards=tuple(replace(each, fetched=0, landed=0) for each in body.shards),
+            files=tuple(replace(each, spans=()) for each in body.files),
+            query=query,
+        )
+
     def file(self, target: int, task: int, span: FileSpan) -> DataFile:
         """Return a file with a name that was never used in this log."""
         self._names += 1
@@ -323,6 +336,17 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         entry=st.none() | numbers,
         lost=_many(texts),
         lost_rows=_pairs(shard_keys, numbers),
+        by=texts,
+        why=texts,
+    ),
+    "rewind": st.builds(
+        Rewind,
+        entry=numbers,
+        query=st.builds(Query, texts, numbers, texts),
+        before=texts,
+        shards=_many(st.builds(ShardRange, shard_keys, offset_ranges)),
+        targets=_many(targets),
+        files=_many(st.builds(Withdrawn, numbers, numbers, files)),
         by=texts,
         why=texts,
     ),

@@ -9,6 +9,7 @@ What it must not know: tests; they compare.
 import gzip
 import io
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ashore.protocol.entries import (
@@ -26,10 +27,12 @@ from ashore.protocol.entries import (
     Reland,
     Retire,
     RetiredPartition,
+    Rewind,
     Seal,
     SealedPartition,
     ShardRead,
     Skip,
+    Withdrawn,
     write_entry,
 )
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
@@ -167,9 +170,29 @@ def _query_files() -> dict[str, bytes]:
     query = Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 0, lineage)
     log.add(Prepare(0, START_MS + 2_000, (), (read,), (target,), (file,), (), query))
     log.add(Commit("query"), Closing(2, 1, 0, registered=False, owed=(), done=()))
+    snapshot = write_snapshot(log.fold)
+    again = ShardRead(key, OffsetRange(106, 110), target.table, 0, 0, 0, 0, 0, 0, None)
+    linked = link(lineage, "0" * 64, [ShardRange(key, again.offsets)])
+    later = replace(query, batch_id=1, lineage=linked)
+    file = replace(file, unique="00000000c0ffee01")
+    log.add(Prepare(1, START_MS + 4_000, (), (again,), (target,), (file,), (), later))
+    log.add(
+        Rewind(
+            entry=2,
+            query=query,
+            before="",
+            shards=(ShardRange(key, again.offsets),),
+            targets=(target,),
+            files=(Withdrawn(1, 1, file),),
+            by="ana",
+            why="the SQL was wrong",
+        ),
+        Closing(4, 1, 0, registered=False, owed=(), done=()),
+    )
     return {
         "query-prepare.json": log.entries[2][1],
-        "query-snapshot.json": write_snapshot(log.fold),
+        "query-snapshot.json": snapshot,
+        "entry-rewind.json": log.entries[5][1],
     }
 
 

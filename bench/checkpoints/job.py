@@ -18,8 +18,8 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.spark.session import start_session
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.settings import open_session
 from ashore.storage import open_storage
 from bench.checkpoints.modes import (

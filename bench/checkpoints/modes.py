@@ -10,7 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches
 from ashore.spark.sql.settings import (
     BASE_BATCHES,

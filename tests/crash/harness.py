@@ -22,11 +22,12 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import claim_tables
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick, stops_slice
 from ashore.protocol import names
-from ashore.protocol.entries import Entry, Open, Prepare, Reland, Skip
+from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rewind, Skip
 from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
+from ashore.protocol.plan_commit import places_of
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage, Storage, is_temporary
@@ -237,13 +238,16 @@ def visible_files(storage: Storage) -> set[str]:
 
 
 def named_places(entries: Sequence[Entry], name: SliceName = NAME) -> list[FilePlace]:
-    """The files that entries name and none has given up."""
+    """The files that entries name and none has given up, or taken back."""
     files: dict[str, FilePlace] = {}
     for entry in entries:
         body = entry.body
         if isinstance(body, Reland | Skip):
             for gone in body.lost:
                 del files[gone]
+        if isinstance(body, Rewind):
+            for withdrawn in body.files:
+                del files[withdrawn.file.unique]
         if isinstance(body, Prepare | Reland):
             place = BatchPlace(name, entry.epoch, body.batch)
             for file in body.files:
@@ -258,8 +262,12 @@ def checksum_of(content: bytes) -> str:
 def check_readers(storage: Storage) -> list[Entry]:
     """I3 and I6, at any moment: the log folds, and readers see no file that it does not name."""
     entries = history(storage)
-    require(reduce(extend, entries, EMPTY).end == len(entries) - 1, "the history does not fold")
-    unnamed = visible_files(storage) - {place.final for place in named_places(entries)}
+    fold = reduce(extend, entries, EMPTY)
+    require(fold.end == len(entries) - 1, "the history does not fold")
+    named = {place.final for place in named_places(entries)}
+    if fold.unclosed is not None:
+        named |= {each.pending for each in places_of(NAME, fold.unclosed) if each.leaves}
+    unnamed = visible_files(storage) - named
     require(not unnamed, f"visible, and no prepare names it: {sorted(unnamed)}")
     return entries
 
@@ -317,6 +325,10 @@ def check_ranges(entries: Sequence[Entry], fold: Fold) -> None:
         if isinstance(entry.body, Skip):
             for skipped in entry.body.ranges:
                 ranges[skipped.key].append(skipped.offsets)
+        if isinstance(entry.body, Rewind):
+            for back in entry.body.shards:
+                while ranges[back.key] and ranges[back.key][-1].start >= back.offsets.start:
+                    ranges[back.key].pop()
     for key, state in fold.shards.items():
         seams = find_seams(key, state.first, ranges[key])
         require(not seams, f"ranges do not meet: {seams}")

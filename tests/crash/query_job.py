@@ -80,7 +80,7 @@ class Query:
     def __init__(self, world: "QueryWorld", storage: Storage, clock: Clock) -> None:
         self.plan = SimpleNamespace(name=NAME, streams=self._claim)
         self.parts = SimpleNamespace(clock=clock)
-        self._world = world
+        self.world = world
         self._storage = storage
         log = LandingLog(LogContext(storage, clock, world.entropy), NAME)
         self.sink = QuerySink(
@@ -88,23 +88,30 @@ class Query:
             SinkParts(storage, log, clock),
         )
         self._is_claimed = False
-        self._is_open = False
+        self.is_open = False
 
     def tick(self) -> Tick:
         """Run one batch, as a query does that is started anew after each error."""
         try:
-            if not self._is_open:
+            if not self.is_open:
                 self.sink.open()
-                self._is_open = True
-            batch = self._next_batch()
+                self.is_open = True
+            batch = self.next_batch()
             if batch is None:
                 self.sink.idle()
                 return Tick.IDLE
             self._run(batch)
         except AshoreError:
-            self._is_open = False
+            self.is_open = False
             raise
         return Tick.LANDED
+
+    def has_more(self) -> bool:
+        """Tell whether a batch is planned and not done, or could be planned."""
+        checkpoint = self.world.checkpoint
+        last = max(checkpoint.offsets, default=-1)
+        planned = checkpoint.offsets.get(last, {})
+        return last not in checkpoint.commits or self._plan_ends(planned) != planned
 
     def close(self, _reason: str) -> None:
         """There is nothing to close: each batch is."""
@@ -114,16 +121,15 @@ class Query:
             claim_tables(self._storage, TABLES, NAME.job, self.parts.clock.now_ms())
             self._is_claimed = True
 
-    def _next_batch(self) -> QueryBatch | None:
+    def next_batch(self) -> QueryBatch | None:
         """Return the batch that is planned and not done, or plan one more."""
-        checkpoint = self._world.checkpoint
+        checkpoint = self.world.checkpoint
         last = max(checkpoint.offsets, default=-1)
+        if not self.has_more():
+            return None
         if last in checkpoint.commits or last < 0:
-            ends = self._plan_ends(checkpoint.offsets.get(last, {}))
-            if ends == checkpoint.offsets.get(last):
-                return None
+            checkpoint.offsets[last + 1] = self._plan_ends(checkpoint.offsets.get(last, {}))
             last += 1
-            checkpoint.offsets[last] = ends
         before, ends = checkpoint.offsets.get(last - 1, {}), checkpoint.offsets[last]
         ranges = tuple(
             ShardRange(key, OffsetRange(before.get(key, 0), end)) for key, end in ends.items()
@@ -131,7 +137,7 @@ class Query:
         return QueryBatch(checkpoint.query_id, last, checkpoint.plan, ranges)
 
     def _plan_ends(self, before: Ends) -> Ends:
-        source = self._world.source
+        source = self.world.source
         shards = [
             StreamShard(info.stream, shard)
             for info in source.describe_streams(source.list_streams()).values()
@@ -144,19 +150,24 @@ class Query:
         }
 
     def _run(self, batch: QueryBatch) -> None:
-        checkpoint, number = self._world.checkpoint, batch.batch_id
-        streams = self._world.source.describe_streams(self._world.source.list_streams())
-        order = self.sink.begin(batch, lambda key: streams[key.stream].stream_id)
+        checkpoint, number = self.world.checkpoint, batch.batch_id
+        streams = self.world.source.describe_streams(self.world.source.list_streams())
+        past = self.read_past(batch)
+        order = self.sink.begin(batch, lambda key: streams[key.stream].stream_id, past)
         rows = list(self._compute(batch))
         checkpoint.state[number] = checkpoint.state.get(number - 1, 0) + len(rows)
         if order is not None:
             self.sink.land(order, [self._write(order, rows)])
         checkpoint.commits.add(number)
 
+    def read_past(self, _batch: QueryBatch) -> dict[int, str]:
+        """Return lineages of older batches, where a checkpoint may be far behind its table."""
+        return {}
+
     def _compute(self, batch: QueryBatch) -> Iterator[RecordedRow]:
         for each in batch.ranges:
             shard = StreamShard(each.key.stream, each.key.shard)
-            for record in self._world.source.read_again(shard, each.offsets):
+            for record in self.world.source.read_again(shard, each.offsets):
                 yield RecordedRow(each.key.stream, 1, each.key.shard, record.offset)
 
     def _write(self, order: Order, rows: list[RecordedRow]) -> TaskResult:
@@ -165,7 +176,7 @@ class Query:
         for parity in (0, 1):
             chosen = [row for row in rows if row.offset % 2 == parity]
             if chosen:
-                unique = self._world.entropy()
+                unique = self.world.entropy()
                 content = b"".join(names_line(row) for row in chosen)
                 values = (("parity", str(parity)),)
                 targets.append(

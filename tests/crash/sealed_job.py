@@ -41,8 +41,8 @@ from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal
-from ashore.protocol.files import FilePlace
-from ashore.protocol.fold import EMPTY, Fold, PartitionKey, extend
+from ashore.protocol.files import FilePlace, PartitionKey
+from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_seal import SealRule

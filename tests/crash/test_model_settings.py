@@ -1,6 +1,7 @@
 """The executable model, in its larger settings: a minute, so not in `make check`."""
 
 import pytest
+from model import streaming_query
 from model.landing_log import LATE_CLEAN, MUTATIONS, SETTINGS, Setting, explore
 
 SLOW = {
@@ -29,3 +30,9 @@ def test_every_mutation_is_played_here_or_with_the_smaller_settings():
     from tests.property.test_model import FAST  # noqa: PLC0415
 
     assert {*FAST, *SLOW} == set(dict(MUTATIONS))
+
+
+def test_the_protocol_of_queries_holds():
+    states, wrong, trace = streaming_query.explore()
+    assert wrong is None, trace
+    assert states == 586_204  # fewer: something is no longer explored

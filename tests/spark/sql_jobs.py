@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tests.spark.site import Site
 
+from ashore.checkpoints.roots import Roots
 from ashore.landing.committer import Progress
 from ashore.protocol.names import SliceName, checkpoint_directory, checkpoint_root
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
-from ashore.spark.sql.roots import Roots
 
 START_MS = 1_795_003_200_000  # the start of a minute
 MINUTE_MS = 60_000

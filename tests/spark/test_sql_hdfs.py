@@ -9,13 +9,13 @@ from tests.kafka_tools import create_topic, produce
 from tests.spark.site import SHORT_LIVED
 from tests.spark.sql_jobs import clicks, encode, read_only
 
+from ashore.checkpoints.roots import Roots
 from ashore.control.jobs import open_job
 from ashore.control.launch import JobLaunch
 from ashore.control.verify import verify_job
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
-from ashore.spark.sql.roots import Roots
 
 SQL = """
     INSERT INTO ods.counted SELECT window.start AS second, count(*) AS clicks

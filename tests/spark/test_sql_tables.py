@@ -1,6 +1,7 @@
 """SQL over topics, into tables: the rows are those of one run over the whole input."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from tests.spark.site import At, Site
@@ -28,6 +29,9 @@ from ashore.control.jobs import (
     rejoin_topic,
     require_relandable,
 )
+from ashore.control.roll_back import apply as roll_back
+from ashore.control.roll_back import find_query
+from ashore.control.roll_back import plan as plan_roll_back
 from ashore.control.status import read_status
 from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused
 from ashore.landing.log_reader import read_log
@@ -105,6 +109,53 @@ def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
     watermark_ms = START_MS + 449_000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     site.prove(job_file)
+
+
+RIGHT = PER_MINUTE.replace("sum(id)", "sum(id + 1)")  # the state has the same columns
+
+
+def test_a_query_goes_back_to_an_earlier_batch_and_counts_on_with_other_sql(site: Site) -> None:
+    topic, name = site.topic(2), SliceName("landing", SLICE)
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE)
+    for number in range(4):
+        site.produce(topic, encode(clicks(number * 90, 90)), number % 2)
+        run(site, job_file)
+    path = checkpoint(site, SLICE)
+    last, to_batch = last_commit(path), 2
+    assert last > to_batch + 1
+    with open_job(job_file) as opened:
+        auditor = Auditor(opened, Pace(1.0))
+        assert auditor.tick().findings == ()
+        query = find_query(opened, "ods.per_minute")
+        plan = plan_roll_back(opened, query, to_batch)
+        assert (plan.from_batch, plan.to_batch) == (last, to_batch)
+        assert read_per_minute(site) == per_minute(
+            clicks(0, 360), watermark_ms=START_MS + 359_000 - 10_000
+        )
+
+        assert roll_back(opened, query, to_batch, "the SQL was wrong") == plan
+
+        assert auditor.tick().findings == ()
+    assert len(read_per_minute(site)) < 2 * (359 - 10) // 60
+    assert last_commit(checkpoint(site, SLICE)) == to_batch
+    site.prove(job_file)
+
+    changed = sql_job(site, RIGHT, read_only(topic), PER_MINUTE_TABLE)
+    site.produce(topic, encode(clicks(360, 90)), 0)
+    run(site, changed)
+
+    watermark_ms = START_MS + 449_000 - 10_000
+    assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
+    verdict = site.prove(changed)
+    assert any("fed by SQL" in note for note in verdict.notes)
+    aside = list(site.lake.glob("ods.db/per_minute/_aside-*/**/*.parquet"))
+    assert len(aside) == plan.files
+    strange = aside[0].relative_to(site.lake / "ods.db/per_minute")
+    shutil.copy(aside[0], site.lake / "ods.db/per_minute" / Path(*strange.parts[1:]))
+    with open_job(changed) as opened:
+        again = Auditor(opened, Pace(1.0))
+        assert any("no entry" in str(each.problem) for each in again.tick().findings)
+    assert read_log(site.storage, name).unclosed is None
 
 
 SHAPES = """

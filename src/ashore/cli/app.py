@@ -18,6 +18,7 @@ from ashore.cli.audit_command import audit
 from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
+from ashore.cli.roll_back_command import roll_back
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.control.launch import JobLaunch
@@ -43,6 +44,7 @@ app.add_typer(services, name="services")
 app.add_typer(drill, name="drill")
 app.command()(audit)
 app.command()(doctor)
+app.command()(roll_back)
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]

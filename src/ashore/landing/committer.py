@@ -80,7 +80,7 @@ class Committer:
         moved = Moved(0, 0)
         closing: Closing | None = None
         if places:
-            # Step 4. Move every pending file to its final path.
+            # Step 4. Move every pending file to its final path; or aside, what a rewind withdraws.
             self.progress.step(name.slice, "move")
             moved = move_files(self.storage, places, self.clock, self.log.look)
         for step in steps:

@@ -77,6 +77,9 @@ def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:
 
 def _look_at(storage: Storage, place: FilePlace) -> MoveOutcome:
     source = storage.stat(place.pending)
+    if place.leaves:
+        # Nothing of it must stay; what is gone from its table, for whatever reason, has left it.
+        return MoveOutcome.AGAIN if source else MoveOutcome.ALREADY_MOVED
     target = storage.stat(place.final)
     return judge_move(place, source.size if source else None, target.size if target else None)
 

@@ -28,7 +28,7 @@ from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.slice_loop import SliceParts, SlicePlan
 from ashore.protocol import names
-from ashore.protocol.entries import Closing, Commit, Prepare, Reland, Seal, Skip
+from ashore.protocol.entries import Closing, Commit, Prepare, Reland, Skip
 from ashore.protocol.files import DataFile
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -91,7 +91,8 @@ def require_quiet(
 
 def find_gone(storage: Storage, steps: Sequence[CommitStep]) -> int:
     """Return how many files of `steps` are neither at their source nor at their target."""
-    places = [step.place for step in steps if isinstance(step, MoveFile)]
+    moves = [step.place for step in steps if isinstance(step, MoveFile)]
+    places = [place for place in moves if not place.leaves]
     return sum(
         storage.stat(place.pending) is None and storage.stat(place.final) is None
         for place in places
@@ -139,7 +140,7 @@ def open_and_find_lost(committer: Committer) -> Lost | None:
         if closing is not None:
             log.append(Commit("recovery"), closing)
         return None
-    if unclosed is None or isinstance(unclosed.body, Seal):
+    if unclosed is None or not isinstance(unclosed.body, Prepare | Reland):
         return fail("files are lost of an entry that has none")
     closing = committer.finish(without=gone)
     files = tuple(file for file in unclosed.body.files if file.unique in gone)

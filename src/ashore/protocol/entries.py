@@ -207,9 +207,37 @@ class Retire:
     why: str
 
 
-Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire
+@codec.positional
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A final file that is no part of its table any more."""
+
+    epoch: int  # of the `prepare` that listed it
+    batch: int  # of that entry
+    file: DataFile  # its target is an index into the targets of the `rewind`
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """The table of a query goes back to the end of an earlier batch of it.
+
+    Later batches come to nothing: their offsets are read again, and their files go aside.
+    """
+
+    kind: ClassVar[str] = "rewind"
+    entry: int  # the `prepare` of the batch that the table goes back to
+    query: Query  # that batch
+    before: str  # the lineage of the batch before it; empty for batch 0
+    shards: tuple[ShardRange, ...]  # offsets given back: from the end of that batch on
+    targets: tuple[Target, ...]
+    files: tuple[Withdrawn, ...]
+    by: str
+    why: str
+
+
+Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind
 KINDS: dict[str, type[Body]] = {
-    body.kind: body for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire)
+    body.kind: body for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind)
 }
 
 

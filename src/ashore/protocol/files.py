@@ -15,6 +15,8 @@ from ashore.errors import check
 from ashore.protocol import names
 from ashore.protocol.names import FinalName, SliceName
 
+PartitionKey = tuple[str, str]  # table, partition path
+
 
 class Role(StrEnum):
     """What a table holds for its topic."""
@@ -38,6 +40,11 @@ class Target:
     def __post_init__(self) -> None:
         check(names.is_visible(self.directory), f"{self.directory} would hide its files")
         check(".." not in self.directory.split("/"), f"{self.directory} leaves its table")
+
+    @property
+    def key(self) -> PartitionKey:
+        """The table and its partition."""
+        return self.table, self.partition
 
     @property
     def directory(self) -> str:
@@ -75,11 +82,12 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """A data file with its two paths."""
+    """A data file with its two paths: where it lies, and where it belongs."""
 
     file: DataFile
     pending: str
     final: str
+    leaves: bool = False  # it leaves its table: from its final path to one aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +110,10 @@ class BatchPlace:
             )
         )
         return FilePlace(file, pending, names.join(target.directory, final))
+
+    def place_aside(self, file: DataFile, target: Target, number: int) -> FilePlace:
+        """Return `file` with its final path, and the one that entry `number` puts it aside to."""
+        final = self.place(file, target).final
+        aside = names.aside_directory(names.table_path(target.table), f"{self.name.slice}-{number}")
+        away = names.join(aside, target.partition, names.leaf(final))
+        return FilePlace(file, final, away, leaves=True)

@@ -8,7 +8,7 @@ partitions, not with the log.
 What it must not know: where entries are kept, or what time it is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
@@ -26,16 +26,22 @@ from ashore.protocol.entries import (
     Prepare,
     Reland,
     Retire,
+    Rewind,
     Seal,
     SealedPartition,
     ShardRead,
     Skip,
 )
-from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.protocol.query import DoesNotFollow, QueryState, follow
-
-PartitionKey = tuple[str, str]  # table, partition path
+from ashore.protocol.query import DoesNotFollow, QueryState, follow, go_back
+from ashore.protocol.rules import (
+    Refused,
+    check_counts,
+    check_files,
+    require,
+    rows_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Unclosed:
     number: int
     epoch: int
     written_ms: int
-    body: Prepare | Reland | Seal
+    body: Prepare | Reland | Seal | Rewind
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +157,9 @@ def extend(fold: Fold, entry: Entry) -> Fold:
     closed = _close(fold, entry)
     try:
         changes = _apply(closed, entry, fold.unclosed)
-    except (_Refused, DoesNotFollow) as refused:
+    except (Refused, DoesNotFollow) as refused:
         _damaged(entry, str(refused))
     return _seen(closed, entry, changes)
-
-
-class _Refused(Exception):
-    """A rule of the protocol does not hold."""
-
-
-def _require(condition: bool, reason: str) -> None:
-    if not condition:
-        raise _Refused(reason)
 
 
 def _damaged(entry: Entry, reason: str) -> NoReturn:
@@ -215,7 +212,7 @@ def _close(fold: Fold, entry: Entry) -> Fold:
     owed = kept | {owed.id: owed for owed in closing.owed}
     try:
         failing = _fail(fold.failing, closing, {each.action for each in owed.values()})
-    except _Refused as refused:
+    except Refused as refused:
         _damaged(entry, str(refused))
     partitions = _register(fold, closing, unclosed, owed)
     return replace(fold, unclosed=None, owed=owed, failing=failing, partitions=partitions)
@@ -225,8 +222,8 @@ def _fail(before: Mapping[str, Failing], closing: Closing, owed: set[str]) -> Ma
     """Return what has been tried in vain. `owed`: the actions of which something still is."""
     failing = {action: each for action, each in before.items() if action in owed}
     for failed in closing.failed:
-        _require(failed.action in owed, f"{failed.action} failed, and nothing of it is owed")
-        _require(failed.times > 0, f"{failed.action} failed {failed.times} times")
+        require(failed.action in owed, f"{failed.action} failed, and nothing of it is owed")
+        require(failed.times > 0, f"{failed.action} failed {failed.times} times")
         known = failing.get(failed.action) or Failing(failed.action, failed.last_ms, 0, 0, "")
         failing[failed.action] = replace(
             known, times=known.times + failed.times, last_ms=failed.last_ms, error=failed.error
@@ -259,12 +256,14 @@ def _register(
     return {**fold.partitions, **changed} if changed else fold.partitions
 
 
-def _partitions_of(body: Prepare | Reland | Seal) -> set[PartitionKey]:
+def _partitions_of(body: Prepare | Reland | Seal | Rewind) -> set[PartitionKey]:
     """Return the partitions that an entry has registered, if anything was."""
+    if isinstance(body, Rewind):
+        return set()
     if isinstance(body, Seal):
         is_registering = "register" in body.actions
         return {(each.table, each.partition) for each in body.partitions if is_registering}
-    return {(target.table, target.partition) for target in body.targets}
+    return {target.key for target in body.targets}
 
 
 def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, object]:
@@ -281,12 +280,14 @@ def _apply(fold: Fold, entry: Entry, closed: Unclosed | None) -> Mapping[str, ob
             return _skip(fold, body, closed)
         case Seal():
             return _seal(fold, entry, body)
+        case Rewind():
+            return _rewind(fold, entry, body)
         case Retire():
             gone = {(each.table, each.partition) for each in body.partitions}
             kept = {key: state for key, state in fold.partitions.items() if key not in gone}
             return {"partitions": kept}
         case Commit():
-            _require(entry.closing is not None, "it closes nothing")
+            require(entry.closing is not None, "it closes nothing")
             return {}
         case Open():
             return fail("open entries close nothing")
@@ -296,15 +297,15 @@ def _join(fold: Fold, entry: Entry, body: Join) -> Mapping[ShardKey, ShardState]
     shards, generations = dict(fold.shards), _generations(fold.shards)
     for joined in body.shards:
         key, stream = joined.key, (joined.key.source, joined.key.stream)
-        _require(key not in shards, f"{key} joins a second time")
-        _require(joined.first_offset >= 0, f"{key} begins at offset {joined.first_offset}")
+        require(key not in shards, f"{key} joins a second time")
+        require(joined.first_offset >= 0, f"{key} begins at offset {joined.first_offset}")
         known = generations.get(stream)
         if known is None:
-            _require(key.generation == 1, f"{key} begins with generation {key.generation}")
+            require(key.generation == 1, f"{key} begins with generation {key.generation}")
         elif joined.stream_id == known[1]:
-            _require(key.generation == known[0], f"{key} has the identity of another generation")
+            require(key.generation == known[0], f"{key} has the identity of another generation")
         else:
-            _require(key.generation == known[0] + 1, f"{key} does not follow generation {known[0]}")
+            require(key.generation == known[0] + 1, f"{key} does not follow generation {known[0]}")
         generations[stream] = (key.generation, joined.stream_id)
         # A shard without records holds the watermark up for a while from here on, not from 1970.
         shards[key] = _new_shard(joined, max(fold.now_ms, entry.written_ms))
@@ -333,29 +334,29 @@ def _new_shard(joined: Joined, now_ms: int) -> ShardState:
 def _check_next(state: ShardState | None, key: ShardKey, offsets: OffsetRange) -> ShardState:
     """Return the shard's state, having checked that `offsets` begin where it ends."""
     if state is None:
-        raise _Refused(f"{key} was never joined")
+        raise Refused(f"{key} was never joined")
     if offsets.start != state.next:
-        raise _Refused(f"{key}: range {offsets} while {state.next} is the next offset")
+        raise Refused(f"{key}: range {offsets} while {state.next} is the next offset")
     return state
 
 
 def _prepare(fold: Fold, entry: Entry, body: Prepare) -> Mapping[str, object]:
-    _require(body.batch == fold.next_batch, f"batch {body.batch}, expected {fold.next_batch}")
-    _require(body.now_ms >= fold.now_ms, "its time is below the log's last")
+    require(body.batch == fold.next_batch, f"batch {body.batch}, expected {fold.next_batch}")
+    require(body.now_ms >= fold.now_ms, "its time is below the log's last")
     generations = _generations(fold.shards)
     changed: dict[ShardKey, ShardState] = {}
     for read in body.shards:
         key = read.key
         state = _check_next(fold.shards.get(key), key, read.offsets)
         if generations[key.source, key.stream][0] != key.generation:
-            raise _Refused(f"{key} is not of the current generation")
+            raise Refused(f"{key} is not of the current generation")
         changed[key] = _read(state, read, body)
-    _require(len(changed) == len(body.shards), "a shard stands in it twice")
+    require(len(changed) == len(body.shards), "a shard stands in it twice")
     for table, watermark_ms in body.watermarks:
-        _require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
-    _check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
+        require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
+    check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
-        _check_counts(body)
+        check_counts(body)
     counters = dict(fold.counters)
     for name, count in body.counters:
         counters[name] = counters.get(name, 0) + count
@@ -375,11 +376,11 @@ def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
     parts = read.landed + read.dead + read.filtered + read.dropped
     if body.query is None:
         if read.fetched != parts:
-            raise _Refused(f"{read.key}: {read.fetched} fetched, {parts} accounted for")
+            raise Refused(f"{read.key}: {read.fetched} fetched, {parts} accounted for")
         if read.fetched > read.offsets.end - read.offsets.start:
-            raise _Refused(f"{read.key}: more records than offsets")
+            raise Refused(f"{read.key}: more records than offsets")
     if min(read.landed, read.dead, read.filtered, read.dropped, read.size_bytes) < 0:
-        raise _Refused(f"{read.key}: a count below zero")
+        raise Refused(f"{read.key}: a count below zero")
     event_max_ms = state.event_max_ms
     if event_max_ms is None or (read.event_max_ms is not None and read.event_max_ms > event_max_ms):
         event_max_ms = read.event_max_ms
@@ -402,69 +403,6 @@ def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
     )
 
 
-def _check_files(
-    files: tuple[DataFile, ...],
-    targets: tuple[Target, ...],
-    shard_count: int,
-    *,
-    has_spans: bool,
-) -> None:
-    """Check that files are named once, and that their indices and sums fit.
-
-    Arguments:
-        files: of the entry.
-        targets: of the entry.
-        shard_count: how many shards spans may refer to.
-        has_spans: whether every row came from a known offset; those of a query did not.
-
-    """
-    _require(len({file.unique for file in files}) == len(files), "a file stands in it twice")
-    for file in files:
-        if not 0 <= file.target < len(targets):
-            raise _Refused(f"file {file.unique} has no target")
-        if file.rows < 0 or file.size_bytes < 0:
-            raise _Refused(f"file {file.unique}: a count below zero")
-        rows = 0
-        for span in file.spans:
-            if not 0 <= span.shard < shard_count:
-                raise _Refused(f"file {file.unique}: a span has no shard")
-            if not 0 <= span.rows <= span.end - span.start:
-                raise _Refused(f"file {file.unique}: {span.rows} rows in a span of fewer offsets")
-            rows += span.rows
-        if rows != file.rows and (has_spans or file.spans):
-            raise _Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
-
-
-def _check_counts(body: Prepare) -> None:
-    """Check that the rows of the files are the records that the shards report."""
-    landed, dead = [0] * len(body.shards), [0] * len(body.shards)
-    for file in body.files:
-        counts = dead if body.targets[file.target].role is Role.DEAD else landed
-        for span in file.spans:
-            read = body.shards[span.shard]
-            if not read.offsets.start <= span.start < span.end <= read.offsets.end:
-                raise _Refused(f"file {file.unique} holds offsets outside of {read.key}")
-            counts[span.shard] += span.rows
-    for index, read in enumerate(body.shards):
-        if (landed[index], dead[index]) != (read.landed, read.dead):
-            raise _Refused(
-                f"{read.key}: {landed[index]} rows and {dead[index]} dead rows in files, "
-                f"{read.landed} landed and {read.dead} dead"
-            )
-
-
-def _rows_of(
-    files: Iterable[DataFile], targets: tuple[Target, ...]
-) -> dict[PartitionKey, tuple[int, int]]:
-    """Return rows and number of files of each partition."""
-    sums: dict[PartitionKey, tuple[int, int]] = {}
-    keys = [(target.table, target.partition) for target in targets]
-    for file in files:
-        rows, count = sums.get(keys[file.target], (0, 0))
-        sums[keys[file.target]] = (rows + file.rows, count + 1)
-    return sums
-
-
 def _fill(
     partitions: Mapping[PartitionKey, PartitionState],
     number: int,
@@ -472,7 +410,7 @@ def _fill(
     targets: tuple[Target, ...],
 ) -> Mapping[PartitionKey, PartitionState]:
     filled = dict(partitions)
-    for key, (rows, count) in _rows_of(files, targets).items():
+    for key, (rows, count) in rows_of(files, targets).items():
         state = filled.get(key) or PartitionState(*key, 0, 0, number, False, 0, 0, 0)
         filled[key] = replace(
             state, rows=state.rows + rows, files=state.files + count, entry=number
@@ -484,21 +422,21 @@ def _reland(
     fold: Fold, entry: Entry, body: Reland, closed: Unclosed | None
 ) -> Mapping[str, object]:
     gone = _lost_files(closed, body.entry, body.lost)
-    _require(len(gone.files) > 0, "it lands nothing again")
+    require(len(gone.files) > 0, "it lands nothing again")
     of = gone.body
     known = {each if isinstance(each, ShardKey) else each.key for each in of.shards}
-    _require(
+    require(
         (body.batch, body.now_ms, body.watermarks) == (of.batch, of.now_ms, of.watermarks)
         and known >= set(body.shards),
         "its batch, time, watermarks or shards are not those of the entry",
     )
-    _check_files(body.files, body.targets, len(body.shards), has_spans=True)
-    lost, landed = _rows_of(gone.files, of.targets), _rows_of(body.files, body.targets)
+    check_files(body.files, body.targets, len(body.shards), has_spans=True)
+    lost, landed = rows_of(gone.files, of.targets), rows_of(body.files, body.targets)
     partitions = dict(fold.partitions)
     for key in lost.keys() | landed.keys():
         rows, count = landed.get(key, (0, 0))
         lost_rows, lost_count = lost.get(key, (0, 0))
-        _require(rows == lost_rows, f"{key[1]}: {rows} rows landed again, {lost_rows} were lost")
+        require(rows == lost_rows, f"{key[1]}: {rows} rows landed again, {lost_rows} were lost")
         if key in partitions:
             left = partitions[key]
             files = left.files - lost_count + count
@@ -519,12 +457,12 @@ class _Lost(NamedTuple):
 def _lost_files(closed: Unclosed | None, number: int | None, lost: tuple[str, ...]) -> _Lost:
     """Return the files that an entry gives up, all of them of the entry that it closes."""
     if closed is None or closed.number != number:
-        raise _Refused("lost files of an entry that it does not close")
-    if isinstance(closed.body, Seal):
-        raise _Refused("lost files of an entry that has none")
+        raise Refused("lost files of an entry that it does not close")
+    if not isinstance(closed.body, Prepare | Reland):
+        raise Refused("lost files of an entry that has none")
     files = {file.unique: file for file in closed.body.files}
-    _require(files.keys() >= set(lost), "lost files that the entry does not name")
-    _require(len(set(lost)) == len(lost), "a lost file stands in it twice")
+    require(files.keys() >= set(lost), "lost files that the entry does not name")
+    require(len(set(lost)) == len(lost), "a lost file stands in it twice")
     return _Lost(tuple(files[each] for each in lost), closed.body)
 
 
@@ -537,20 +475,48 @@ def _skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Mapping[str, objec
     partitions, lost_rows = dict(fold.partitions), 0
     if body.lost or body.entry is not None:
         gone = _lost_files(closed, body.entry, body.lost)
-        _require(len(gone.files) > 0, "it gives up no file of its entry")
+        require(len(gone.files) > 0, "it gives up no file of its entry")
         is_query = isinstance(gone.body, Prepare) and gone.body.query is not None
-        for key, (rows, count) in _rows_of(gone.files, gone.body.targets).items():
+        for key, (rows, count) in rows_of(gone.files, gone.body.targets).items():
             lost_rows += 0 if is_query else rows  # a query's rows are of no shard
             if key in partitions:
                 left = partitions[key]
                 partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)
     counted = sum(rows for _, rows in body.lost_rows)
-    _require(counted == lost_rows, f"{lost_rows} rows of shards are lost, {counted} counted")
+    require(counted == lost_rows, f"{lost_rows} rows of shards are lost, {counted} counted")
     for shard, rows in body.lost_rows:
-        _require(shard in shards, f"{shard} was never joined")
-        _require(rows >= 0, f"{shard}: a count below zero")
+        require(shard in shards, f"{shard} was never joined")
+        require(rows >= 0, f"{shard}: a count below zero")
         shards[shard] = replace(shards[shard], lost=shards[shard].lost + rows)
     return {"shards": shards, "partitions": partitions}
+
+
+def _rewind(fold: Fold, entry: Entry, body: Rewind) -> Mapping[str, object]:
+    require(0 <= body.entry < entry.number, f"it goes back to entry {body.entry}")
+    shards = dict(fold.shards)
+    for each in body.shards:
+        state = shards.get(each.key)
+        if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
+            raise Refused(f"{each} is given back, which is not the end of what was read")
+        shards[each.key] = replace(state, next=each.offsets.start)
+    files = tuple(each.file for each in body.files)
+    check_files(files, body.targets, 0, has_spans=False)
+    partitions = dict(fold.partitions)
+    for key, (rows, count) in rows_of(files, body.targets).items():
+        left = partitions.get(key)
+        if left is None:
+            continue  # retired, or sealed long ago and forgotten
+        require(not left.sealed_version, f"{key[1]} is sealed")
+        require(left.rows >= rows and left.files >= count, f"{key[1]} has no such files")
+        partitions[key] = replace(
+            left, rows=left.rows - rows, files=left.files - count, entry=entry.number
+        )
+    return {
+        "shards": shards,
+        "partitions": partitions,
+        "query": go_back(fold.query, body),
+        "unclosed": Unclosed(entry.number, entry.epoch, entry.written_ms, body),
+    }
 
 
 def _seal(fold: Fold, entry: Entry, body: Seal) -> Mapping[str, object]:
@@ -559,7 +525,7 @@ def _seal(fold: Fold, entry: Entry, body: Seal) -> Mapping[str, object]:
         key = (sealed.table, sealed.partition)
         state = partitions.get(key) or PartitionState(*key, 0, 0, entry.number, False, 0, 0, 0)
         expected = state.sealed_version + 1
-        _require(sealed.version >= expected, f"{key[1]}: version {sealed.version} is not new")
+        require(sealed.version >= expected, f"{key[1]}: version {sealed.version} is not new")
         partitions[key] = _sealed(state, sealed)
     return {
         "partitions": partitions,

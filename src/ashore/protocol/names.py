@@ -6,6 +6,7 @@ exclusively, so that no name is used twice. Paths are relative to the lake root.
 What it must not know: what the files hold.
 
     <database>.db/<table>/date=2026-11-21/hour=08/a-main-3-42-0007-<unique>.parquet
+    <database>.db/<table>/_aside-<token>/...    what was taken out of the table, with its partition
     <database>.db/<table>/.ashore/owner-<k>.json
     <database>.db/<table>/.ashore/<job>/<slice>/<epoch>/<batch>-<unique>.in-progress
     .ashore/<job>/<slice>/log/00000000000000000042.json
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from ashore.errors import check
 
 PRIVATE = ".ashore"
+_ASIDE = "_aside-"
 ARCHIVE_ENTRIES = 1000  # entries in one archive: archive k holds [1000 k, 1000 (k + 1))
 
 # A job called `owner-1.json` would stand where a table's owner file does.
@@ -95,6 +97,11 @@ def table_path(table: str) -> str:
     check(TABLE.fullmatch(table) is not None, f"table name {table!r}")
     database, name = table.split(".")
     return f"{database}.db/{name}"
+
+
+def aside_directory(directory: str, token: str) -> str:
+    """Return a place for what is taken out of a directory: readers do not see it, people do."""
+    return join(directory, f"{_ASIDE}{token}")
 
 
 def log_directory(name: SliceName) -> str:

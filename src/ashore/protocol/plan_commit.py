@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ashore.errors import check
 from ashore.protocol import names
-from ashore.protocol.entries import Prepare, Reland
+from ashore.protocol.entries import Prepare, Reland, Rewind
 from ashore.protocol.files import BatchPlace, FilePlace, Target
 from ashore.protocol.fold import Fold, Unclosed
 from ashore.protocol.names import SliceName
@@ -27,7 +27,7 @@ class OpenSlice:
 
 @dataclass(frozen=True, slots=True)
 class MoveFile:
-    """Give a pending file its final name."""
+    """Give a file the name that its entry wants: a pending one its final name, or one aside."""
 
     place: FilePlace
 
@@ -86,6 +86,13 @@ def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | N
 def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:
     """Return the files of an unclosed entry with their paths."""
     body = unclosed.body
+    if isinstance(body, Rewind):
+        return [
+            BatchPlace(name, each.epoch, each.batch).place_aside(
+                each.file, body.targets[each.file.target], unclosed.number
+            )
+            for each in body.files
+        ]
     if not isinstance(body, Prepare | Reland):
         return []
     place = BatchPlace(name, unclosed.epoch, body.batch)
@@ -115,7 +122,7 @@ def plan_commit(
         steps.append(SyncDirectories(tuple(sorted(directories))))
     if registers and isinstance(unclosed.body, Prepare | Reland):
         new = [
-            (target.table, target.partition)
+            target.key
             for target in unclosed.body.targets
             if target.partition and not _is_registered(fold, target)
         ]
@@ -126,7 +133,7 @@ def plan_commit(
 
 
 def _is_registered(fold: Fold, target: Target) -> bool:
-    state = fold.partitions.get((target.table, target.partition))
+    state = fold.partitions.get(target.key)
     return state is not None and state.registered
 
 

@@ -93,7 +93,7 @@ def registers_all(fold: Fold, *, registers: bool, waits: Waits = nobody_waits) -
 def _of_files(fold: Fold, body: Prepare | Reland, waits: Waits) -> dict[str, Owed]:
     owed = {}
     for target in body.targets:
-        state = fold.partitions.get((target.table, target.partition))
+        state = fold.partitions.get(target.key)
         if target.partition and not waits(target.table) and not (state and state.registered):
             key = f"{REGISTER}:{target.table}:{target.partition}"
             owed[key] = Owed(key, REGISTER, target.table, target.partition)

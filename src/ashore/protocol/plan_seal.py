@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ashore.protocol.entries import Prepare, Reland, SealedPartition
-from ashore.protocol.fold import Fold, PartitionKey, PartitionState, Unclosed
+from ashore.protocol.files import PartitionKey
+from ashore.protocol.fold import Fold, PartitionState, Unclosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +136,4 @@ def _touches(unclosed: Unclosed, key: PartitionKey) -> bool:
     body = unclosed.body
     if not isinstance(body, Prepare | Reland):
         return False
-    return any((target.table, target.partition) == key for target in body.targets)
+    return any(target.key == key for target in body.targets)

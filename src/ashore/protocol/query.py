@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ashore.protocol.entries import Prepare
+from ashore.protocol.entries import Prepare, Rewind
 from ashore.protocol.positions import ShardRange
 
 
@@ -45,6 +45,16 @@ def follow(known: QueryState | None, body: Prepare) -> QueryState | None:
     is_next = batch.batch_id == known.batch_id + 1
     _require(is_next, f"batch {batch.batch_id} of a query after its batch {known.batch_id}")
     return QueryState(batch.query_id, batch.batch_id, batch.lineage, known.lineage)
+
+
+def go_back(known: QueryState | None, body: Rewind) -> QueryState:
+    """Return the state of a slice's query after a `rewind`."""
+    batch = body.query
+    if known is None or batch.query_id != known.query_id:
+        raise DoesNotFollow(f"query {batch.query_id} goes back in a slice that is not its own")
+    is_earlier = 0 <= batch.batch_id < known.batch_id
+    _require(is_earlier, f"it goes back from batch {known.batch_id} to {batch.batch_id}")
+    return QueryState(batch.query_id, batch.batch_id, batch.lineage, body.before)
 
 
 def _require(condition: bool, reason: str) -> None:

@@ -40,9 +40,7 @@ def chain_of(batches: int) -> Chain:
     """A log that holds so many batches of a query, ten offsets each."""
     chain, linked = Chain.started(KEY), lineages(batches)
     for number in range(batches):
-        body = chain.batch(Part(KEY, 10, {}))
-        read = tuple(replace(each, fetched=0, landed=0) for each in body.shards)
-        chain.add(replace(body, shards=read, query=Query("q", number, linked[number])))
+        chain.add(chain.query_batch(Query("q", number, linked[number]), Part(KEY, 10, {})))
         chain.add(Commit("query"))
     return chain
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config import Job
 from ashore.landing.job import load_job_file
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.settings import BASE_BATCHES, KEPT_BATCHES, PARTITIONS
 from ashore.spark.sql.tuned import query_settings
 from ashore.storage import MemoryStorage

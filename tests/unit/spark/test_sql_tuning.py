@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches, read_partitions
 from ashore.spark.sql.tuning import (
     BASE_BATCHES_MAX,

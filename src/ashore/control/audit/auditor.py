@@ -302,7 +302,9 @@ class Auditor:
     def _judge_directory(self, directory: str, there: dict[str, FileStat], due: _Due) -> None:
         known = self._watched.get(directory, {})
         if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
-            strangers = self._drop_adopted({each for each in there if each not in known})
+            left = self._log.builder.has_left
+            strange = {path for path in there if path not in known or left(known[path].file)}
+            strangers = self._drop_adopted(strange)
             statement = state_strangers(strangers, self._ledger.table_of)
             self._book.say(("strangers", directory), statement)
         for path, watched in known.items():

@@ -15,7 +15,6 @@ from ashore.control.doctor.adoption import Adoption, plan_adoption
 from ashore.control.doctor.connect_sink import looks_like_connect
 from ashore.control.doctor.seen import Observations, TableSeen, path_below
 from ashore.control.doctor.steps import (
-    ASIDE,
     JoinAdopted,
     ListAdopted,
     MoveAside,
@@ -65,7 +64,7 @@ def plan_doctor(seen: Observations) -> Diagnosis:
 
 def _log_steps(seen: Observations) -> Iterator[Step]:
     directory = names.log_directory(seen.name)
-    aside = names.join(names.parent(directory), f"{ASIDE}{seen.token}")
+    aside = names.aside_directory(names.parent(directory), seen.token)
     for path in seen.log.foreign:
         target = names.join(aside, names.leaf(path))
         yield MoveAside(path, target, "no writer of the log makes such a name")
@@ -108,7 +107,7 @@ def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
     if former is None or adoption.refusals:
         return
     table = next(each for each in seen.tables if each.table == former.table)
-    aside = names.join(table.path, f"{ASIDE}{seen.token}")
+    aside = names.aside_directory(table.path, seen.token)
     for path in former.strays:
         target = names.join(aside, path_below(path, table.path))
         yield MoveAside(path, target, f"a failed attempt of the {former.kind} left it")
@@ -170,7 +169,7 @@ def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], l
     steps: list[Step] = []
     ours: list[FileStat] = []
     old: list[FileStat] = []
-    aside = names.join(table.path, f"{ASIDE}{seen.token}")
+    aside = names.aside_directory(table.path, seen.token)
     for each in strangers:
         if names.parse_final(names.leaf(each.path)) is not None:
             ours.append(each)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from ashore.protocol.entries import Join
 
-ASIDE = "_aside-"  # begins the names of directories that no reader of tables sees
-
 
 @dataclass(frozen=True, slots=True)
 class MoveAside:

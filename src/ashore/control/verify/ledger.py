@@ -13,7 +13,17 @@ from enum import StrEnum
 from itertools import pairwise
 
 from ashore.control.verify.result import Problem, ProblemKind
-from ashore.protocol.entries import Entry, Join, Prepare, Reland, Retire, Seal, ShardRead, Skip
+from ashore.protocol.entries import (
+    Entry,
+    Join,
+    Prepare,
+    Reland,
+    Retire,
+    Rewind,
+    Seal,
+    ShardRead,
+    Skip,
+)
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, Seam, ShardKey, find_seams
@@ -27,6 +37,7 @@ class Excuse(StrEnum):
     RELANDED = "relanded"  # other files hold its rows
     GIVEN_UP = "given_up"
     RETIRED = "retired"
+    WITHDRAWN = "withdrawn"  # its table went back: it leaves, and must not stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +153,15 @@ class LedgerBuilder:
             case Reland() as reland:
                 self._take_reland(name, entry, reland)
             case Skip() as skip:
-                for skipped in skip.ranges:
-                    self._add_range(name, skipped.key, skipped.offsets)
-                    self._skipped.append((skipped.key, skipped.offsets.size))
-                self._excuse(name, skip.entry, skip.lost, Excuse.GIVEN_UP)
+                self._take_skip(name, skip)
+            case Rewind() as rewind:
+                self._take_rewind(name, rewind)
             case Retire() as retire:
                 for gone in retire.partitions:
                     self._retired[gone.table, gone.partition].append((name.slice, entry))
             case _:
                 pass
-        if isinstance(entry.body, Prepare | Reland | Seal):
+        if isinstance(entry.body, Prepare | Reland | Seal | Rewind):
             self._unclosed[name.slice] = entry.number
 
     def tables(self) -> dict[str, str]:
@@ -164,6 +174,14 @@ class LedgerBuilder:
         if excuse is None and self._is_retired(file):
             return Excuse.RETIRED
         return excuse
+
+    def has_left(self, file: LoggedFile) -> bool:
+        """Tell whether a file must not be in its table any more: readers would see its rows twice.
+
+        While the slice has an unclosed entry, it may still be on its way.
+        """
+        is_withdrawn = self.excuse_of(file) is Excuse.WITHDRAWN
+        return is_withdrawn and file.slice not in self._unclosed
 
     def positions(self) -> dict[ShardKey, int]:
         """Return the next offset of each shard that was joined."""
@@ -215,7 +233,9 @@ class LedgerBuilder:
         return Ledger(
             parts=tuple(self.excuse_rows(self._parts, self._files)),
             files=tuple(asked),
-            excused_files=tuple(file for file in self._files if self.excuse_of(file)),
+            excused_files=tuple(
+                file for file in self._files if self.excuse_of(file) and not self.has_left(file)
+            ),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
             generations=dict(self._generations),
@@ -266,6 +286,27 @@ class LedgerBuilder:
         if rows != wanted:
             text = f"entry {entry.number}: {rows} rows landed again, {wanted} were lost"
             self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
+
+    def _take_skip(self, name: SliceName, body: Skip) -> None:
+        for skipped in body.ranges:
+            self._add_range(name, skipped.key, skipped.offsets)
+            self._skipped.append((skipped.key, skipped.offsets.size))
+        self._excuse(name, body.entry, body.lost, Excuse.GIVEN_UP)
+
+    def _take_rewind(self, name: SliceName, body: Rewind) -> None:
+        for each in body.shards:
+            start = each.offsets.start
+            ranges = (given for given in self._ranges[each.key] if given.start < start)
+            self._ranges[each.key] = [
+                OffsetRange(given.start, min(given.end, start)) for given in ranges
+            ]
+        self._parts = [
+            part
+            for part in self._parts
+            if part.key.slice != name.slice or part.key.entry <= body.entry
+        ]
+        for withdrawn in body.files:
+            self._excuses[name.slice, withdrawn.file.unique] = Excuse.WITHDRAWN
 
     def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
         place = BatchPlace(origin.name, origin.entry.epoch, body.batch)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
+from ashore.checkpoints.roots import open_roots
 from ashore.config import Job, Table, match_topics, select_sources
 from ashore.config.model import FedTopic
 from ashore.config.sql_checks import view_name
@@ -23,27 +24,24 @@ from ashore.errors import JobFileInvalid, QueryRefused, check
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
 from ashore.landing.fed import fed_slice, fed_spec
-from ashore.landing.job import first_offset_of, lake_of, table_spec
+from ashore.landing.job import first_offset_of, table_spec
 from ashore.landing.job_loop import Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
-from ashore.protocol import names
 from ashore.protocol.fold import EMPTY
-from ashore.protocol.names import SliceName
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.query_loop import QueryLoop
-from ashore.spark.sql.roots import Roots
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.topics import plan_topic
 from ashore.spark.sql.tuned import query_settings
 from ashore.spark.sql.views import View
 from ashore.storage.base import Storage
-from ashore.storage.open import LakeAddress, lake_address
+from ashore.storage.open import LakeAddress
 
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
 
@@ -98,7 +96,13 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
                 script=script,
                 insert=insert,
                 views=views,
-                roots=_roots(job, shared, fed_slice(job.job, fed[name])),
+                roots=open_roots(
+                    job,
+                    fed_slice(job.job, fed[name]),
+                    shared.lake,
+                    shared.storage,
+                    shared.clock,
+                ),
                 interval_ms=job.batch.interval_ms,
                 patience_s=patience_s,
                 settings=query_settings(job, _cores(shared)),
@@ -170,17 +174,6 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
         topics = (*before.topics, topic) if before is not None else (topic,)
         found[spec.table] = replace(view, topics=topics)
     return tuple(found.values())
-
-
-def _roots(job: Job, shared: Shared, name: SliceName) -> Roots:
-    root = job.sql.checkpoints if job.sql is not None else None
-    if root is None:
-        path = names.checkpoint_directory(name)
-        return Roots(shared.storage, path, f"{shared.lake.uri.rstrip('/')}/{path}")
-    path = names.join(name.job, name.slice)
-    uri = root.reveal().rstrip("/")
-    address = lake_address(uri, shared.lake.deadline_s, dict(lake_of(job).options))
-    return Roots(address.open(shared.clock), path, f"{uri}/{path}")
 
 
 def _cores(shared: Shared) -> int:

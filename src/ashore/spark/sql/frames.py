@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from ashore.checkpoints.roots import Roots
 from ashore.errors import QueryRefused
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -21,7 +22,6 @@ from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import check_streaming
 from ashore.spark.sql.refusals import refuse
-from ashore.spark.sql.roots import Roots
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.protocol import names
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.tuning import Batches
 from ashore.storage.base import FileStat, Storage
 

@@ -17,15 +17,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, StreamReplaced
 from ashore.landing.joins import check_streams, plan_join, require_streams
+from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
 from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
 from ashore.protocol.positions import ShardKey
+from ashore.protocol.query_history import read_batches
 from ashore.sources.base import Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.sql.catch_up import read_past, write_offsets
-from ashore.spark.sql.checkpoint import Checkpoint
+from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
@@ -141,8 +143,8 @@ class SqlQuery:
         """Run batches again that the table holds, one by one, each cut as it was."""
         checkpoint, sink = self._checkpoint, self.parts.sink
         self._say(f"batches {behind.first} to {behind.last} run again, for the state alone")
-        past = read_past(sink.parts.storage, self.name, behind.first - 1)
-        self._past = {number: each.lineage for number, each in past.items()}
+        past = read_batches(read_history(sink.parts.storage, self.name), behind.first - 1)
+        self._past = {number: each.query.lineage for number, each in past.items()}
         for number in range(behind.first, behind.last + 1):
             if checkpoint.read_position().planned < number:
                 write_offsets(checkpoint, self.name, past[number])

@@ -8,11 +8,11 @@ What it must not know: files.
 from collections import Counter
 from collections.abc import Iterator
 
+from ashore.checkpoints.checkpoint import Ends
 from ashore.errors import CheckpointUnfit
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.spark.sql.checkpoint import Ends
 
 
 def source_of(name: SliceName, reading: int = 1) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from ashore.checkpoints.checkpoint import STATE_FORMAT
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.tuning import MAINTENANCE_S, Tuning
 
@@ -28,7 +29,7 @@ STATE = {
     # A changelog needs no flush, so that a store keeps in memory what came since its last base.
     BOUNDED_MEMORY: "true",
     MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
-    FORMAT: "1",
+    FORMAT: str(STATE_FORMAT),
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
 BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"

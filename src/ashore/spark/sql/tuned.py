@@ -5,10 +5,10 @@ the job file names one; reads only.
 What it must not know: Spark.
 """
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config import Job
 from ashore.errors import CheckpointUnfit, check
 from ashore.protocol import names
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches, read_partitions
 from ashore.spark.sql.settings import PARTITIONS, state_settings
 from ashore.spark.sql.tuning import Wanted, tune

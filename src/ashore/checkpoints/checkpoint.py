@@ -21,6 +21,10 @@ from ashore.storage.base import Storage
 
 _HINT = "restore the checkpoint; was it written by another release of Spark?"
 
+# Of Spark's state stores (`checkpointFormatVersion`). Spark does not note it, and reads only what
+# was written with the one that is set: a root says with which one it was begun.
+STATE_FORMAT = 1
+
 Ends = Mapping[int, Mapping[str, Mapping[str, int]]]  # source, topic, topic partition, offset
 
 
@@ -68,10 +72,17 @@ class Checkpoint:
         except (ValueError, AttributeError, TypeError) as error:
             raise CheckpointUnfit(f"{path}: {error}", hint=_HINT) from None
 
+    def list_finished(self) -> list[int]:
+        """Return the batches that are done and still kept, sorted. Raises StorageError."""
+        return sorted(self._list("commits") & self._list("offsets"))
+
     def _newest(self, kind: str) -> int:
+        return max(self._list(kind), default=NO_BATCH)
+
+    def _list(self, kind: str) -> set[int]:
         listed = self.storage.list(names.join(self.path, kind))
-        numbers = [names.leaf(each.path) for each in listed if not each.is_directory]
-        return max((int(each) for each in numbers if each.isdigit()), default=NO_BATCH)
+        found = [names.leaf(each.path) for each in listed if not each.is_directory]
+        return {int(each) for each in found if each.isdigit()}
 
 
 def parse_offsets(text: str) -> Ends:

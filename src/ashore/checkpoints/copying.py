@@ -24,9 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.protocol import names
 from ashore.protocol.plan_query import CheckpointPosition
-from ashore.spark.sql.checkpoint import Checkpoint
 from ashore.storage.base import FileStat, Links, Storage
 
 T = TypeVar("T")
@@ -78,15 +78,24 @@ class CheckpointFile:
         return self.version is not None and self.name.endswith(_BASES)
 
 
-def copy_checkpoint(source: Checkpoint, target: Checkpoint) -> None:
+def copy_checkpoint(
+    source: Checkpoint, target: Checkpoint, upto: CheckpointPosition | None = None
+) -> None:
     """Copy what finished batches have left, and what the next one plans.
 
     Requires: nobody but this writer knows the target.
     If interrupted: some files are there; the source is as it was.
+
+    Arguments:
+        source: to copy.
+        target: that is made.
+        upto: an earlier position of the source; without it, the newest.
+
     Raises StorageError; PathMissing where the source's owner deletes old files meanwhile.
+
     """
     storage = source.storage
-    position = source.read_position()
+    position = upto or source.read_position()
     found = plan_copy(position, list_files(source))
     if not found:
         return
@@ -120,15 +129,17 @@ def plan_copy(
     position: CheckpointPosition, files: Iterable[CheckpointFile]
 ) -> list[CheckpointFile]:
     """Return the files of a checkpoint as it was at `position`: nothing that came later."""
-    return [each for each in files if not _is_left_out(each, position.committed)]
+    return [each for each in files if not _is_left_out(each, position)]
 
 
-def _is_left_out(file: CheckpointFile, done: int) -> bool:
+def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
     """Tell whether a file is younger than the last batch that is done, or nobody's."""
+    done = position.committed
     if file.name.startswith("."):
         return True
     if file.batch is not None:
-        return file.batch > (done + 1 if file.directory == "offsets" else done)
+        is_plan = file.directory == "offsets"
+        return file.batch > (min(position.planned, done + 1) if is_plan else done)
     return file.version is not None and file.version > done + 1
 
 

@@ -1,15 +1,16 @@
 """The roots of a query's checkpoint: who takes which, and what a copy holds."""
 
 import io
+import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ashore.errors import PathMissing
-from ashore.spark.sql.checkpoint import Checkpoint
-from ashore.spark.sql.roots import Roots
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.roots import Roots
+from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.testing import FakeClock
 from ashore.testing.wrapped import WrappedStorage
@@ -128,6 +129,34 @@ def test_what_an_old_writer_still_does_is_not_in_the_copy(storage: Storage) -> N
     storage.create(path, b"other")
     assert files(copy) == before
     assert storage.read(f"{copy.path}/{STORE}/2.changelog") == f"{STORE}/2.changelog".encode()
+
+
+def test_a_root_is_cut_after_a_batch_and_may_be_taken_as_it_is(storage: Storage) -> None:
+    roots = begun(storage, 5)
+    write(roots.root(1), "offsets/5")
+    before = files(roots.root(1))
+
+    cut = roots.cut(2, 2)
+
+    position = cut.read_position()
+    assert (position.query_id, position.planned, position.committed) == ("query", 2, 2)
+    assert cut.list_finished()[-1] == 2
+    assert {each for each in files(cut) if each.endswith(".changelog")} == {
+        f"{STORE}/{n}.changelog" for n in range(1, 4)
+    }
+    assert files(roots.root(1)) == before
+    assert roots.take(3, is_mine=False) == cut
+
+
+def test_state_of_another_format_is_refused(storage: Storage) -> None:
+    roots = begun(storage, 1)
+    path = f"{DIRECTORY}/whole-1.json"
+    told = json.loads(storage.read(path))
+    assert told == {"copy_of": None, "state_format": 1}
+    storage.delete(path)
+    storage.create(path, json.dumps({**told, "state_format": 2}).encode())
+    with pytest.raises(CheckpointUnfit, match="format 2, this release writes 1"):
+        roots.newest()
 
 
 def test_a_true_copy_takes_what_a_start_needs() -> None:

@@ -3,11 +3,11 @@
 import pytest
 from tests.strategies import Chain
 
+from ashore.checkpoints.checkpoint import Checkpoint, parse_offsets
 from ashore.errors import CheckpointUnfit
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import CheckpointPosition
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.spark.sql.checkpoint import Checkpoint, parse_offsets
 from ashore.spark.sql.ranges import plan_ranges, source_of
 from ashore.storage import MemoryStorage
 

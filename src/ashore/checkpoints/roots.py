@@ -13,11 +13,18 @@ import contextlib
 import json
 from dataclasses import dataclass
 
-from ashore.errors import PathExists, PathMissing
+from ashore.base.clock import Clock
+from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
+from ashore.checkpoints.copying import copy_checkpoint, list_files
+from ashore.config import Job
+from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
 from ashore.protocol import names
-from ashore.spark.sql.checkpoint import Checkpoint
-from ashore.spark.sql.copying import copy_checkpoint, list_files
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_query import CheckpointPosition
 from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress, lake_address
+
+_FORMAT = "state_format"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +41,22 @@ class Roots:
         return Checkpoint(self.storage, path, f"{self.uri}/{epoch}")
 
     def newest(self) -> Checkpoint | None:
-        """Return the newest whole root; None before the first start. Raises StorageError."""
+        """Return the newest whole root; None before the first start.
+
+        Raises StorageError; CheckpointUnfit where its state has a format of another release.
+        """
         epochs = self._list()["whole"]
-        return self.root(epochs[-1]) if epochs else None
+        if not epochs:
+            return None
+        path = names.root_path(self.path, "whole", epochs[-1])
+        found = json.loads(self.storage.read(path)).get(_FORMAT, STATE_FORMAT)
+        if found != STATE_FORMAT:
+            raise CheckpointUnfit(
+                f"{path}: the state is of format {found}, this release writes {STATE_FORMAT}",
+                hint="run the job with the release that began the checkpoint",
+                why="other_format",
+            )
+        return self.root(epochs[-1])
 
     def take(self, epoch: int, *, is_mine: bool) -> Checkpoint:
         """Return the root that the writer of `epoch` uses.
@@ -54,10 +74,33 @@ class Roots:
         newest = self.newest()
         if newest is not None and (is_mine or self._has_left(epoch - 1)):
             return newest
-        told = json.dumps({"copy_of": newest.path if newest else None}).encode()
+        return self._make(epoch, newest)
+
+    def cut(self, epoch: int, batch: int) -> Checkpoint:
+        """Make a root in which a batch of the newest root is the last one.
+
+        The writer of `epoch` has left it: the next one may take it as it is.
+        Requires: the log was opened with that epoch, before; the newest root keeps the batch.
+        If interrupted: a part of a root may be there, which is never taken; or all of it, which is
+        caught up with the table.
+        Raises StorageError.
+        """
+        newest = self.newest()
+        check(newest is not None, "a root is cut from another")
+        upto = CheckpointPosition(newest.read_query_id() if newest else None, batch, batch)
+        made = self._make(epoch, newest, upto)
+        self.leave(epoch)
+        return made
+
+    def _make(
+        self, epoch: int, newest: Checkpoint | None, upto: CheckpointPosition | None = None
+    ) -> Checkpoint:
+        """Make a root: empty, or a copy of the newest one."""
+        copied = newest.path if newest else None
+        told = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
         self.storage.create(names.root_path(self.path, "begun", epoch), told)
         if newest is not None:
-            copy_checkpoint(newest, self.root(epoch))
+            copy_checkpoint(newest, self.root(epoch), upto)
         self.storage.create(names.root_path(self.path, "whole", epoch), told)
         return self.root(epoch)
 
@@ -103,3 +146,26 @@ class Roots:
     def _delete(self, path: str) -> None:
         with contextlib.suppress(PathMissing):  # another process was faster
             self.storage.delete(path)
+
+
+def open_roots(
+    job: Job, name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
+) -> Roots:
+    """Return the roots of a query's checkpoint, where the job file wants them.
+
+    Arguments:
+        job: that the query is of.
+        name: of its slice.
+        lake: of the job. Where the job file names no other place, the roots are there.
+        storage: the lake, open.
+        clock: of a storage that is opened, if they are not in the lake.
+
+    """
+    given = job.sql.checkpoints if job.sql is not None else None
+    if given is None:
+        path = names.checkpoint_directory(name)
+        return Roots(storage, path, f"{lake.uri.rstrip('/')}/{path}")
+    path = names.join(name.job, name.slice)
+    uri = given.reveal().rstrip("/")
+    address = lake_address(uri, lake.deadline_s, dict(lake.options))
+    return Roots(address.open(clock), path, f"{uri}/{path}")

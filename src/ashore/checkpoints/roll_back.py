@@ -1,0 +1,103 @@
+"""The way back: the checkpoint of a query and its table, taken to the end of an earlier batch.
+
+What it is: `plan_roll_back`, which looks, and `roll_back`, which does it.
+What it promises: first a root is made that ends with that batch, then the log says that later ones
+come to nothing, then their files go aside. Where this is cut short in between, the root is behind
+the table, and a start catches it up; or the log has spoken, and whoever opens it next moves the
+rest. A checkpoint or a table that cannot go back is refused before anything is appended.
+What it must not know: terminals, and why somebody wants to go back.
+"""
+
+from dataclasses import dataclass
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.roots import Roots
+from ashore.errors import CheckpointUnfit, QueryRefused
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol.entries import Commit, Rewind
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_query import NO_BATCH, Refusal
+from ashore.protocol.plan_rewind import NoRewind, Wish, plan_rewind
+from ashore.protocol.query_history import read_batches
+from ashore.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """What goes, or has gone, back."""
+
+    from_batch: int
+    to_batch: int
+    files: int  # that leave the table
+    rows: int  # in these files
+
+
+def plan_roll_back(storage: Storage, name: SliceName, roots: Roots, wish: Wish) -> RollBack:
+    """Return what `roll_back` would do. Appends nothing.
+
+    Raises QueryRefused, CheckpointUnfit, LogDamaged, StorageError.
+    """
+    fold = read_log(storage, name)
+    _require_kept(name, roots.newest(), fold, wish.batch_id)
+    return _tell(fold, _plan(storage, name, fold, wish), wish)
+
+
+def roll_back(committer: Committer, roots: Roots, wish: Wish) -> RollBack:
+    """Take a query back. Takes its slice over.
+
+    If interrupted: call it again, with the same batch; or run the job, which goes on from whichever
+    of the two the log says.
+    Raises as `plan_roll_back`; FilesLost, FileConflict, Fenced.
+    """
+    log, storage = committer.log, committer.storage
+    plan_roll_back(storage, log.name, roots, wish)
+    log.open()
+    closing = committer.finish()
+    fold = log.fold
+    body = _plan(storage, log.name, fold, wish)
+    if body is None:
+        if closing is not None:
+            log.append(Commit("recovery"), closing)
+    else:
+        roots.cut(fold.epoch, wish.batch_id)
+        log.append(body, closing)
+        log.append(Commit("recovery"), committer.finish())
+    return _tell(fold, body, wish)
+
+
+def _plan(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rewind | None:
+    """Return the entry that is wanted; None where the table is at that batch."""
+    if fold.query is not None and fold.query.batch_id == wish.batch_id:
+        return None
+    batches = read_batches(read_history(storage, name), wish.batch_id - 1)
+    body = plan_rewind(fold, batches, wish)
+    if isinstance(body, NoRewind):
+        raise QueryRefused(f"{name}: {body.text}; nothing was changed", hint=body.hint)
+    return body
+
+
+def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch: int) -> None:
+    """Raise CheckpointUnfit where the newest root cannot be cut after a batch."""
+    query_id = newest.read_query_id() if newest else None
+    if newest is None or query_id is None:
+        raise _unfit(name, Refusal.EMPTY_CHECKPOINT, "there is no checkpoint")
+    if fold.query is not None and fold.query.query_id != query_id:
+        text = f"the checkpoint is that of query {query_id}, the table {fold.query.query_id}'s"
+        raise _unfit(name, Refusal.OTHER_QUERY, text)
+    kept = newest.list_finished()
+    if batch not in kept:
+        held = f"batches {kept[0]} to {kept[-1]}" if kept else "no batch"
+        raise _unfit(name, Refusal.FORGOTTEN, f"the checkpoint keeps {held}, not batch {batch}")
+
+
+def _unfit(name: SliceName, why: Refusal, text: str) -> CheckpointUnfit:
+    hint = "bring a checkpoint back that keeps the batch; `sql.keep` says how long they are kept"
+    return CheckpointUnfit(f"{name}: {text}; nothing was changed", hint=hint, why=why.value)
+
+
+def _tell(fold: Fold, body: Rewind | None, wish: Wish) -> RollBack:
+    at = fold.query.batch_id if fold.query else NO_BATCH
+    files = body.files if body else ()
+    return RollBack(at, wish.batch_id, len(files), sum(each.file.rows for each in files))

@@ -1,0 +1,72 @@
+"""The command `ashore roll-back`.
+
+What it promises: with `--explain` nothing is changed; without it nothing is deleted.
+What it must not know: how a query goes back.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.checkpoints.roll_back import RollBack
+from ashore.cli import output
+from ashore.cli.output import print_json, told
+from ashore.control.jobs import open_job, watch_quiet
+from ashore.control.roll_back import apply, choose_batch, find_query, plan
+
+
+def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    table: Annotated[str, typer.Argument(help="The table that an INSERT of the job fills.")],
+    to_batch: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="The batch that stays the last one. By default the last one that the checkpoint "
+            "has finished: where an older checkpoint was brought back, the table follows it.",
+        ),
+    ] = None,
+    why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore roll-back",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what would be done, do nothing.")
+    ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Take a query back to an earlier batch: its checkpoint and its table. Files go aside."""
+    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        query = find_query(opened, table)
+        batch = choose_batch(query, to_batch)
+        if explain:
+            _show(table, plan(opened, query, batch), is_done=False, as_json=as_json)
+            return
+        if not take_over:
+            watch_quiet(opened)
+        _show(table, apply(opened, query, batch, why), is_done=True, as_json=as_json)
+
+
+def _show(table: str, went: RollBack, *, is_done: bool, as_json: bool) -> None:
+    if as_json:
+        document = {
+            "table": table,
+            "from_batch": went.from_batch,
+            "to_batch": went.to_batch,
+            "files": went.files,
+            "rows": went.rows,
+            "done": is_done,
+        }
+        print_json(document)
+        return
+    if went.from_batch == went.to_batch:
+        output.out.print(f"{table} is at batch {went.to_batch}: nothing to take back")
+        return
+    verb = "goes" if is_done else "would go"
+    output.out.print(
+        f"{table} {verb} back from batch {went.from_batch} to batch {went.to_batch}: "
+        f"{went.rows:,} rows in {went.files:,} files {'are' if is_done else 'would be'} put aside, "
+        "and what they were made of is read again"
+    )

@@ -1,0 +1,76 @@
+"""Taking one query of a job back to an earlier batch, from a job file and without Spark.
+
+What it is: the use case behind `roll-back`.
+What it promises: what `plan` shows is what `apply` does, unless the job has gone on in between.
+What it must not know: terminals.
+"""
+
+import getpass
+from dataclasses import dataclass
+
+from ashore.checkpoints.roll_back import RollBack, plan_roll_back, roll_back
+from ashore.checkpoints.roots import Roots, open_roots
+from ashore.config.values import nearest
+from ashore.control.jobs import OpenJob
+from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.landing.fed import fed_slice
+from ashore.landing.job import lake_of
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_query import Refusal
+from ashore.protocol.plan_rewind import Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a job, and where its checkpoint is."""
+
+    name: SliceName
+    roots: Roots
+
+
+def find_query(opened: OpenJob, table: str) -> Query:
+    """Return the query that fills a table, or a topic. Raises JobFileInvalid."""
+    job = opened.job
+    fed = {item.table: fed_slice(job.job, item) for item in job.tables if item.topic is None}
+    if job.sql is not None:
+        fed |= {item.topic: fed_slice(job.job, item) for item in job.sql.topics}
+    if table not in fed:
+        near = nearest(table, list(fed))
+        raise JobFileInvalid(
+            f"no table {table} of {job.path} is fed by SQL",
+            hint=f"write {near}" if near else "name a table that an INSERT of the job fills",
+        )
+    name = fed[table]
+    return Query(name, open_roots(job, name, lake_of(job), opened.storage, opened.clock))
+
+
+def choose_batch(query: Query, to_batch: int | None) -> int:
+    """Return the batch that is wanted: without a wish, the last one that the checkpoint calls done.
+
+    Raises CheckpointUnfit, StorageError.
+    """
+    if to_batch is not None:
+        return to_batch
+    newest = query.roots.newest()
+    finished = newest.list_finished() if newest else []
+    if not finished:
+        raise CheckpointUnfit(
+            f"{query.name}: there is no checkpoint with a finished batch",
+            hint="bring a checkpoint back first",
+            why=Refusal.EMPTY_CHECKPOINT.value,
+        )
+    return finished[-1]
+
+
+def plan(opened: OpenJob, query: Query, batch: int) -> RollBack:
+    """Return what `apply` would do. Raises QueryRefused, CheckpointUnfit, LogDamaged."""
+    return plan_roll_back(opened.storage, query.name, query.roots, _wish(batch, ""))
+
+
+def apply(opened: OpenJob, query: Query, batch: int, why: str) -> RollBack:
+    """Take checkpoint and table back, with an entry that says who and why. Takes over."""
+    return roll_back(opened.committer(query.name), query.roots, _wish(batch, why))
+
+
+def _wish(batch: int, why: str) -> Wish:
+    return Wish(batch, getpass.getuser(), why)

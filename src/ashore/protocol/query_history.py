@@ -1,0 +1,72 @@
+"""The batches of a query that count, as the entries of its slice tell them.
+
+What it is: `read_batches`, from a history to its batches by number; a `rewind` takes some back.
+What it promises: pure. Of each batch, the files that are in the table: those given up, or dropped
+with their partition, are not among them.
+What it must not know: where entries are kept.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ashore.protocol.entries import Entry, Prepare, Query, Retire, Rewind, Skip
+from ashore.protocol.files import DataFile, PartitionKey, Target
+
+
+@dataclass(frozen=True, slots=True)
+class LandedBatch:
+    """A batch of a query that the log holds."""
+
+    entry: int
+    epoch: int
+    body: Prepare
+    query: Query
+    files: tuple[DataFile, ...]  # of the body, without those that are gone on purpose
+
+    def target(self, file: DataFile) -> Target:
+        """Return where a file of this batch is."""
+        return self.body.targets[file.target]
+
+
+def read_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]:
+    """Return the batches that count, by their numbers, from number `first` on.
+
+    Arguments:
+        entries: of one slice, from its first to its last.
+        first: batches below it are left out: a long history has millions.
+
+    """
+    found: dict[int, LandedBatch] = {}
+    for entry in entries:
+        match entry.body:
+            case Prepare(query=Query() as query) as body:
+                if query.batch_id >= first:
+                    landed = LandedBatch(entry.number, entry.epoch, body, query, body.files)
+                    found[query.batch_id] = landed
+            case Rewind() as body:
+                kept = body.query.batch_id
+                found = {number: each for number, each in found.items() if number <= kept}
+            case Skip() as body:
+                found = _without(found, set(body.lost), set())
+            case Retire() as body:
+                retired = {(each.table, each.partition) for each in body.partitions}
+                found = _without(found, set(), retired)
+            case _:
+                pass
+    return found
+
+
+def _without(
+    batches: dict[int, LandedBatch], unique: set[str], partitions: set[PartitionKey]
+) -> dict[int, LandedBatch]:
+    """Return the batches without some files: those called so, and all of some partitions."""
+    return {number: _strip(batch, unique, partitions) for number, batch in batches.items()}
+
+
+def _strip(batch: LandedBatch, unique: set[str], partitions: set[PartitionKey]) -> LandedBatch:
+    left = tuple(
+        file
+        for file in batch.files
+        if file.unique not in unique and batch.target(file).key not in partitions
+    )
+    return replace(batch, files=left)

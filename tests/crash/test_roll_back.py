@@ -1,0 +1,283 @@
+"""A query that is taken back to an earlier batch: its rows are there once, whatever is struck."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+import pytest
+from tests.crash import storage_calls
+from tests.crash.harness import (
+    NAME,
+    Process,
+    check_end,
+    check_readers,
+    find_failures,
+    finish,
+    reference,
+    report,
+    require,
+    visible_files,
+    walk,
+)
+from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, query_world
+from tests.crash.second_writer import WAKING, FrozenStorage
+from tests.crash.storage_calls import Case, Life, Scenario, Strike, describe
+
+from ashore.checkpoints import roll_back as roll_back_module
+from ashore.checkpoints.roll_back import plan_roll_back, roll_back
+from ashore.errors import CheckpointUnfit, Fenced, QueryRefused
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.slice_loop import Tick
+from ashore.protocol import fold as fold_module
+from ashore.protocol.entries import Rewind
+from ashore.protocol.plan_query import QueryBatch
+from ashore.protocol.plan_rewind import Wish
+from ashore.protocol.query_history import read_batches
+from ashore.storage import Storage
+from ashore.testing import FaultyStorage, RecordedSource, StopProcess
+
+WISH = Wish(1, "an operator", "the SQL was wrong")
+
+
+@dataclass
+class Roots:
+    """The one root that the world has: what is tried out is the lake."""
+
+    world: "BackWorld"
+
+    def newest(self) -> "Roots":
+        return self
+
+    def read_query_id(self) -> str:
+        return self.world.checkpoint.query_id
+
+    def list_finished(self) -> list[int]:
+        return sorted(self.world.checkpoint.commits)
+
+    def cut(self, _epoch: int, batch: int) -> None:
+        old = self.world.checkpoint
+        self.world.checkpoint = Checkpoint(
+            old.query_id,
+            old.plan,
+            {number: ends for number, ends in old.offsets.items() if number <= batch},
+            {number for number in old.commits if number <= batch},
+            {number: seen for number, seen in old.state.items() if number <= batch},
+        )
+
+
+class GoingBack(Query):
+    """A query that its process takes back first, unless the log says that it has been."""
+
+    def tick(self) -> Tick:
+        storage, world = self.sink.parts.storage, self.world
+        if world.is_back:
+            return super().tick()
+        if not rewinds_of(storage):
+            roots = Roots(world)
+            committer = Committer(self.sink.parts.log, storage, self.parts.clock)
+            roll_back(committer, roots, WISH)  # type: ignore[arg-type]
+        world.is_back = True
+        return Tick.LANDED
+
+    def read_past(self, batch: QueryBatch) -> dict[int, str]:
+        known = self.sink.fold.query
+        if known is None or batch.batch_id >= known.batch_id:
+            return {}
+        batches = read_batches(read_history(self.sink.parts.storage, NAME), batch.batch_id - 1)
+        return {number: each.query.lineage for number, each in batches.items()}
+
+
+@dataclass
+class BackWorld(QueryWorld):
+    """A world whose query is taken back to its first batch."""
+
+    is_back: bool = False  # as somebody has seen it
+
+    def start_on(
+        self,
+        faulty: FaultyStorage,
+        *,
+        wrap=lambda storage: storage,
+        source: RecordedSource | None = None,
+    ) -> Process:
+        require(source is None, "a query reads the world's own source")
+        storage = wrap(faulty)
+        return Process(GoingBack(self, storage, self.clock), faulty, storage)
+
+
+def rewinds_of(storage: Storage) -> list[Rewind]:
+    return [each.body for each in read_history(storage, NAME) if isinstance(each.body, Rewind)]
+
+
+def back_world() -> BackWorld:
+    """A world whose query has landed all that there was."""
+    plain = query_world()
+    check_end(plain.start().run())
+    return BackWorld(
+        plain.machine, plain.source, plain.clock, seed=plain.seed, checkpoint=plain.checkpoint
+    )
+
+
+# The first process is killed when the first file has gone aside; the second does the rest.
+BACK = Scenario(back_world, (Life((StopProcess(1, kind="move", when="after"),)), Life()))
+
+
+def test_what_is_withdrawn_lies_aside() -> None:
+    world = back_world()
+    for life in BACK.lives:
+        life.live(world, world.start(life.ends))
+    (rewind,) = rewinds_of(world.machine)
+    assert (rewind.query.batch_id, rewind.by, rewind.why) == (1, WISH.by, WISH.why)
+    assert rewind.shards
+    aside = {path for path in walk(world.machine, "ods.db") if "/_aside-" in path}
+    assert len(aside) == len(rewind.files) > 1
+    assert not aside & visible_files(world.machine)
+    assert count_state(world) == reference(query_world()).rows.total()
+
+
+@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+def test_every_storage_call(strike: Strike) -> None:
+    report(find_failures(cases(strike)))
+
+
+def cases(strike: Strike) -> Iterator[Case]:
+    """Yield the strike at every call, up to where batches are written again: those are like any."""
+    expected = reference(back_world())
+    for life, calls in enumerate(BACK.number_calls()):
+        for call in takewhile(lambda call: call.kind != "open_write", calls):
+            yield (
+                describe(strike, life, call),
+                lambda life=life, call=call: BACK.run_case(strike, life, call, expected),
+            )
+
+
+def run_frozen(number: int, waking: str) -> None:
+    """Freeze the first process before one of its calls; another does all of it."""
+    expected = reference(back_world())
+    world = back_world()
+    frozen = FrozenStorage(
+        world.machine, number, lambda: check_end(world.start().run()), WAKING[waking](number)
+    )
+    ended = world.start_on(frozen).run()
+    require(frozen.has_frozen, "it was never frozen")
+    require(ended is None or isinstance(ended, Fenced), f"the woken process ended with {ended!r}")
+    check_readers(world.machine)
+    frozen.pending.release()
+    finish(world, expected)
+
+
+def frozen_cases(waking: str) -> Iterator[Case]:
+    whole = back_world().start()
+    check_end(whole.run())
+    for call in takewhile(lambda call: call.kind != "open_write", whole.faulty.calls):
+        yield (
+            f"call {call.number} waits: {call.kind} {call.path}",
+            lambda n=call.number: run_frozen(n, waking),
+        )
+
+
+@pytest.mark.parametrize("waking", WAKING)
+def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
+    report(find_failures(frozen_cases(waking)))
+
+
+# ---- mutants
+
+
+def take_the_log_back_first(patch: pytest.MonkeyPatch) -> None:
+    """Cut the root after the entry: a kill in between leaves a checkpoint ahead of its table."""
+    cut = Roots.cut
+    waiting: list[Callable[[], None]] = []
+    patch.setattr(Roots, "cut", lambda *given: waiting.append(lambda: cut(*given)))
+    tell = roll_back_module._tell
+
+    def later(*given):
+        while waiting:
+            waiting.pop()()
+        return tell(*given)
+
+    patch.setattr(roll_back_module, "_tell", later)
+
+
+def leave_the_files(patch: pytest.MonkeyPatch) -> None:
+    """Take offsets back, and leave the files where readers see them."""
+    patch.setattr(roll_back_module, "plan_rewind", without_files(roll_back_module.plan_rewind))
+
+
+def without_files(plan):
+    def careless(*given):
+        body = plan(*given)
+        return (
+            type(body)(
+                **{
+                    **{name: getattr(body, name) for name in body.__slots__},
+                    "files": (),
+                    "targets": (),
+                }
+            )
+            if isinstance(body, Rewind)
+            else body
+        )
+
+    return careless
+
+
+def keep_the_offsets(patch: pytest.MonkeyPatch) -> None:
+    """Put files aside, and read on where the last batch had ended."""
+    rewind = fold_module._rewind
+
+    def careless(fold, entry, body):
+        return {**rewind(fold, entry, body), "shards": fold.shards}
+
+    patch.setattr(fold_module, "_rewind", careless)
+
+
+@pytest.mark.parametrize("mutate", [take_the_log_back_first, leave_the_files, keep_the_offsets])
+def test_a_mutant_is_found_out(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strike = Strike("stops after", lambda n: [StopProcess(n, when="after")])
+    struck = list(cases(strike))
+    mutate(monkeypatch)
+    assert next(find_failures(iter(struck)), None) is not None
+
+
+# ---- refusals: nothing is appended
+
+
+@pytest.mark.parametrize(
+    ("batch", "kept", "why"),
+    [
+        pytest.param(4, {2, 3, 4}, "not after batch 4", id="later than the table"),
+        pytest.param(1, {2}, "keeps batches 2 to 2, not batch 1", id="not kept any more"),
+        pytest.param(1, set(), "keeps no batch", id="empty"),
+    ],
+)
+def test_what_cannot_go_back_is_refused(batch: int, kept: set[int], why: str) -> None:
+    world = back_world()
+    world.checkpoint.commits = kept
+    end = read_log(world.machine, NAME).end
+    roots, wish = Roots(world), Wish(batch, "an operator", "why")
+    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    with pytest.raises((QueryRefused, CheckpointUnfit), match=why):
+        roll_back(committer, roots, wish)  # type: ignore[arg-type]
+    assert read_log(world.machine, NAME).end == end
+
+
+def test_a_plan_appends_nothing_and_says_what_goes() -> None:
+    world = back_world()
+    end = read_log(world.machine, NAME).end
+    plan = plan_roll_back(world.machine, NAME, Roots(world), WISH)  # type: ignore[arg-type]
+    assert (plan.from_batch, plan.to_batch) == (3, 1)
+    assert plan.files > 0
+    assert plan.rows > 0
+    assert read_log(world.machine, NAME).end == end
+
+
+def test_a_table_that_is_there_already_stays() -> None:
+    world = back_world()
+    committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
+    went = roll_back(committer, Roots(world), Wish(3, "an operator", "why"))  # type: ignore[arg-type]
+    assert (went.from_batch, went.to_batch, went.files) == (3, 3, 0)
+    assert rewinds_of(world.machine) == []
