@@ -103,8 +103,8 @@ DRILL = Drill(
     shows="any machine that sees the lake goes on, from another directory of another cluster",
     short=Length(
         rounds=1,
-        records=900,
-        text="one cluster after another, 900 records; at length four are lost",
+        records=750,
+        text="one cluster after another, 750 records; at length four are lost",
         is_real=True,
     ),
     long=Length(
