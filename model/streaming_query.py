@@ -311,9 +311,8 @@ def wrong_with(state: State) -> Optional[str]:
         if checkpoint.done > len(checkpoint.states):
             return f"batch {checkpoint.done - 1} is done and has no state"
         owns = not landed or landed[0].query == checkpoint.query
-        owns &= (
-            root.epoch >= back or root == state.roots[-1]
-        )  # older ones have seen what was undone
+        # An older root, which nobody takes any more, may have seen what was taken back.
+        owns &= root.epoch >= back or root == state.roots[-1]
         if is_idle and owns and checkpoint.done > len(landed):
             return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
     return None

@@ -38,9 +38,9 @@ from ashore.storage.open import LakeAddress
 RESULT = ""  # the stream that stands for the query's result in an order
 
 _HINTS = {
-    Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table: this one would "
-    "get its rows a second time",
-    Refusal.OTHER_QUERY: "bring the checkpoint of that query back, or fill another table",
+    Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table or topic: this one "
+    "would get its rows a second time",
+    Refusal.OTHER_QUERY: "bring the checkpoint of that query back, or fill another table or topic",
     Refusal.OTHER_LINEAGE: "finish the batch with the SQL it was begun with, then change it; was "
     "another checkpoint restored?",
     Refusal.GAP: "was another checkpoint restored, or the table's log?",

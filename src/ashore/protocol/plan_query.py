@@ -96,7 +96,7 @@ def plan_start(
             return Refuse(Refusal.GAP, text)
         return Start()
     if checkpoint.query_id is None:
-        text = f"there is no checkpoint, and the table holds this query's batch {known.batch_id}"
+        text = f"there is no checkpoint, and the log holds batch {known.batch_id}"
         return Refuse(Refusal.EMPTY_CHECKPOINT, text)
     if checkpoint.query_id != known.query_id:
         return _other_query(known, checkpoint.query_id)
@@ -147,7 +147,7 @@ def plan_query_batch(
 
 
 def _other_query(known: QueryState, query_id: str) -> Refuse:
-    text = f"the table was filled by query {known.query_id}, this is query {query_id}"
+    text = f"the log is that of query {known.query_id}, this is query {query_id}"
     return Refuse(Refusal.OTHER_QUERY, text)
 
 

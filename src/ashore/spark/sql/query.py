@@ -212,7 +212,7 @@ class SqlQuery:
             if known is not None and (topic not in now or now[topic].stream_id != known[1]):
                 raise StreamReplaced(
                     f"topic {topic} was replaced while it was read; nothing was prepared",
-                    hint="the state of the query is that of the old topic: fill another table",
+                    hint="the state is that of the old topic: fill another table or topic",
                     stream=topic,
                 )
 

@@ -63,13 +63,13 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint is that of other SQL",
-            hint="bring the SQL back that the query was started with, or fill another table",
+            hint="bring the SQL of the query's start back, or fill another table or topic",
             detail=detail,
         )
     if _SOURCES.search(text):
         return QueryRefused(
             f"{name}: the checkpoint was written with other sources",
-            hint="bring the SQL back that the query was started with, or fill another table",
+            hint="bring the SQL of the query's start back, or fill another table or topic",
             detail=detail,
         )
     if _GONE.search(text):
