@@ -29,7 +29,7 @@ from ashore.formats.wire import Refused, convert, find_missing, wire_schema
 
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
 BLOCK_ROWS = 8_192
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 4 << 20
 SPLIT = 16  # into so many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
 FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
