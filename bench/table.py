@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bench.machine import Machine
 
 HEADER = ("Benchmark", "question", "figure", "aim")
+VERSIONS = ("Python", "Spark", "pyarrow", "Java")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,32 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where, when and from what figures are."""
+
+    commit: str
+    began: str
+    machine: Machine
+    load_before: float | None  # others were at work if it is not low; None: it was not noted
+
+    def describe(self) -> str:
+        """Return it in a line."""
+        machine = self.machine
+        versions = ", ".join(f"{name} {machine.versions[name]}" for name in VERSIONS)
+        load = "" if self.load_before is None else f"; load before: {self.load_before:.1f}"
+        return (
+            f"commit {self.commit}, {self.began}, {machine.cores} cores ({machine.cpu}), "
+            f"{machine.memory_gib:.0f} GiB, Linux {machine.kernel}; {versions}{load}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """What one benchmark answered."""
 
     benchmark: str
     rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where, when and from what figures are."""
-
-    command: str
-    commit: str
-    began: str
-    machine: Machine
-    load_before: float  # others were at work if it is not low
+    origin: Origin
 
 
 def render_table(
@@ -78,19 +89,14 @@ def render_answers(answers: Sequence[Answers]) -> str:
     )
 
 
-def render_page(answers: Sequence[Answers], origin: Origin) -> str:
+def render_page(answers: Sequence[Answers]) -> str:
     """Return the page in `bench/results/`."""
-    machine = origin.machine
-    versions = ", ".join(
-        f"{name} {machine.versions[name]}" for name in ("Python", "Spark", "pyarrow", "Java")
-    )
+    origins = "".join(f"- `{each.benchmark}`: {each.origin.describe()}\n" for each in answers)
     return (
         "# Benchmarks\n\n"
-        "Figures without a unit are ratios of two things measured in the same run.\n\n"
-        f"{render_answers(answers)}\n"
-        f"Measured {origin.began} at commit {origin.commit} by `{origin.command}` on "
-        f"{machine.cores} cores ({machine.cpu}), {machine.memory_gib:.0f} GiB, Linux "
-        f"{machine.kernel}; {versions}. Load of the machine before: {origin.load_before:.1f}.\n"
+        "Figures without a unit are ratios of two things measured in the same run. `make bench` "
+        "measures all, `python -m bench NAME` one.\n\n"
+        f"{render_answers(answers)}\n## Where and when\n\n{origins}"
     )
 
 

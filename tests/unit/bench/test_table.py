@@ -1,21 +1,22 @@
 """The table that `make bench` ends with."""
 
 import pkgutil
+from dataclasses import replace
 
 import bench
 import pytest
 from bench import __main__ as command
+from bench import kept
 from bench.machine import Machine
 from bench.table import Answers, Origin, Row, render_answers, render_page
 
 VERSIONS = {"Python": "3.11", "Spark": "4.2.0", "pyarrow": "25", "Java": "21", "Flink": "2.3.0"}
-ORIGIN = Origin("make bench", "abc", "2026-11-21 08:00 UTC", Machine("x", 2, 8, "6", VERSIONS), 0.2)
+ORIGIN = Origin("abc", "2026-11-21 08:00 UTC", Machine("x", 2, 8, "6", VERSIONS), 0.2)
 
 
 def cells(row):
-    return [
-        each.strip() for each in render_answers([Answers("b", (row,))]).splitlines()[2].split("|")
-    ]
+    shown = render_answers([Answers("b", (row,), ORIGIN)])
+    return [each.strip() for each in shown.splitlines()[2].split("|")]
 
 
 @pytest.mark.parametrize(
@@ -37,12 +38,13 @@ def test_a_row_shows_its_figure_and_whether_it_reaches_its_aim(row, figure, aim)
     assert cells(row)[1:-1] == ["`b`", "q", figure, aim]
 
 
-def test_the_page_tells_where_it_was_measured_and_what_was_not_run():
+def test_the_page_tells_where_each_was_measured():
+    other = replace(ORIGIN, commit="def")
     page = render_page(
-        [Answers("a", (Row("first", 2),)), Answers("b", (Row("second", 3),))], ORIGIN
+        [Answers("a", (Row("first", 2),), ORIGIN), Answers("b", (Row("second", 3),), other)]
     )
     assert page.index("first") < page.index("second")
-    for part in ("abc", "2026-11-21 08:00 UTC", "`make bench`", "2 cores (x)", "8 GiB", "Linux 6"):
+    for part in ("`a`: commit abc", "`b`: commit def", "08:00 UTC", "2 cores (x)", "8 GiB"):
         assert part in page
     assert "Flink" not in page
 
@@ -69,28 +71,44 @@ def benchmarks(tmp_path, monkeypatch):
     return command.PAGE
 
 
-def test_a_run_of_all_keeps_its_table(benchmarks, monkeypatch, capsys):
+def test_what_was_answered_is_kept_and_shown(benchmarks, monkeypatch, capsys):
     monkeypatch.setattr(command, "names", lambda: ["works"])
     assert command.main([]) == 0
     assert "| `works` | how | 1.50 |" in benchmarks.read_text("utf-8")
     assert "| `works` | how | 1.50 |" in capsys.readouterr().out
+    assert kept.load(benchmarks.with_suffix(".json"))["works"].rows == (Row("how", 1.5),)
 
 
-def test_a_run_of_some_shows_its_table_only(benchmarks, monkeypatch, capsys):
+def test_one_that_is_asked_alone_replaces_its_own_answers_only(benchmarks, monkeypatch):
+    before = {
+        name: Answers(name, (Row("old", 7.0, "MB", at_most=8.0),), ORIGIN)
+        for name in ("other", "works")
+    }
+    kept.save(benchmarks.with_suffix(".json"), before)
+    assert kept.load(benchmarks.with_suffix(".json")) == before
     monkeypatch.setattr(command, "names", lambda: ["works", "breaks"])
     assert command.main(["works"]) == 0
-    assert "1.50" in capsys.readouterr().out
-    assert not benchmarks.exists()
+    found = kept.load(benchmarks.with_suffix(".json"))
+    assert found["other"] == before["other"]
+    assert found["works"].rows == (Row("how", 1.5),)
+    assert "old" in benchmarks.read_text("utf-8")
 
 
-def test_one_that_fails_costs_the_page_but_not_the_others(benchmarks, monkeypatch, capsys):
+def test_one_that_fails_costs_nothing_of_the_others(benchmarks, monkeypatch, capsys):
     monkeypatch.setattr(command, "names", lambda: ["breaks", "works"])
     assert command.main([]) == 1
     shown = capsys.readouterr()
     assert "1.50" in shown.out
     assert "no disk" in shown.err
     assert "failed: breaks" in shown.err
-    assert not benchmarks.exists()
+    assert "1.50" in benchmarks.read_text("utf-8")
+
+
+def test_answers_of_another_version_are_refused(tmp_path):
+    path = tmp_path / "bench.json"
+    path.write_text('{"format_version": 2, "answers": []}')
+    with pytest.raises(ValueError, match="another version"):
+        kept.load(path)
 
 
 def test_an_unknown_name_runs_nothing(capsys):
