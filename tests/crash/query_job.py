@@ -213,6 +213,7 @@ class QueryWorld(World):
     """A world whose processes run one query."""
 
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    query: type[Query] = Query  # what a process runs
 
     def start_on(
         self,
@@ -223,7 +224,7 @@ class QueryWorld(World):
     ) -> Process:
         require(source is None, "a query reads the world's own source")
         storage = wrap(faulty)
-        return Process(Query(self, storage, self.clock), faulty, storage)
+        return Process(self.query(self, storage, self.clock), faulty, storage)
 
 
 def query_world() -> QueryWorld:

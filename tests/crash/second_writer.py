@@ -162,3 +162,25 @@ def begun_world() -> tuple[World, FaultyStorage]:
         world.start([killed]).run()
     world.start([StopProcess(1, kind="move", when="after")]).run()
     return world, FaultyStorage(world.machine)
+
+
+def frozen_queries(new_world: Callable[[], World], waking: str) -> Iterator[Case]:
+    """Freeze the first process of a query before each of its calls; another runs to the end."""
+    expected, whole = reference(new_world()), new_world().start()
+    check_end(whole.run())
+    for call in whole.faulty.calls:
+
+        def run(number: int = call.number) -> None:
+            world = new_world()
+            faults = WAKING[waking](number)
+            others = lambda: check_end(world.start().run())  # noqa: E731 - as short as it gets
+            frozen = FrozenStorage(world.machine, number, others, faults)
+            ended = world.start_on(frozen).run()
+            require(frozen.has_frozen, "it was never frozen")
+            is_well = ended is None or isinstance(ended, Fenced)
+            require(is_well, f"the woken process ended with {ended!r}")
+            check_readers(world.machine)
+            frozen.pending.release()
+            finish(world, expected)
+
+        yield f"call {call.number} waits: {call.kind} {call.path}", run

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.unit.spark.test_sql_roots import STORE, begun, files, roots_of, snapshot, write
+from tests.unit.checkpoints.test_roots import STORE, begun, files, roots_of, snapshot, write
 
 from ashore.errors import StorageError
 from ashore.storage import MemoryStorage

@@ -18,10 +18,10 @@ from tests.crash.harness import (
     require,
 )
 from tests.crash.query_job import QueryWorld, count_state, query_world
-from tests.crash.second_writer import WAKING, FrozenStorage
+from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
-from ashore.errors import CheckpointUnfit, Fenced, FilesLost
+from ashore.errors import CheckpointUnfit, FilesLost
 from ashore.landing import committer, query_sink
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_log
@@ -50,36 +50,9 @@ def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases_of(QUERY, strike, range(2))))
 
 
-def run_frozen(number: int, waking: str) -> None:
-    """Freeze the first process before one of its calls; another runs the query to its end."""
-    expected = reference(query_world())
-    world = query_world()
-    frozen = FrozenStorage(
-        world.machine, number, lambda: check_end(world.start().run()), WAKING[waking](number)
-    )
-    ended = world.start_on(frozen).run()
-    require(frozen.has_frozen, "it was never frozen")
-    require(ended is None or isinstance(ended, Fenced), f"the woken process ended with {ended!r}")
-    check_readers(world.machine)
-    frozen.pending.release()
-    finish(world, expected)
-
-
-def frozen_cases(waking: str) -> list[Case]:
-    whole = query_world().start()
-    check_end(whole.run())
-    return [
-        (
-            f"call {call.number} waits: {call.kind} {call.path}",
-            lambda n=call.number: run_frozen(n, waking),
-        )
-        for call in whole.faulty.calls
-    ]
-
-
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    report(find_failures(iter(frozen_cases(waking))))
+    report(find_failures(frozen_queries(query_world, waking)))
 
 
 # ---- mutants: each shortcut must be found out

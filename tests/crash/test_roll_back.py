@@ -8,24 +8,20 @@ import pytest
 from tests.crash import storage_calls
 from tests.crash.harness import (
     NAME,
-    Process,
     check_end,
-    check_readers,
     find_failures,
-    finish,
     reference,
     report,
-    require,
     visible_files,
     walk,
 )
 from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, query_world
-from tests.crash.second_writer import WAKING, FrozenStorage
+from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike, describe
 
 from ashore.checkpoints import roll_back as roll_back_module
 from ashore.checkpoints.roll_back import plan_roll_back, roll_back
-from ashore.errors import CheckpointUnfit, Fenced, QueryRefused
+from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.slice_loop import Tick
@@ -35,7 +31,7 @@ from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.plan_rewind import Wish
 from ashore.protocol.query_history import read_batches
 from ashore.storage import Storage
-from ashore.testing import FaultyStorage, RecordedSource, StopProcess
+from ashore.testing import StopProcess
 
 WISH = Wish(1, "an operator", "the SQL was wrong")
 
@@ -94,17 +90,6 @@ class BackWorld(QueryWorld):
 
     is_back: bool = False  # as somebody has seen it
 
-    def start_on(
-        self,
-        faulty: FaultyStorage,
-        *,
-        wrap=lambda storage: storage,
-        source: RecordedSource | None = None,
-    ) -> Process:
-        require(source is None, "a query reads the world's own source")
-        storage = wrap(faulty)
-        return Process(GoingBack(self, storage, self.clock), faulty, storage)
-
 
 def rewinds_of(storage: Storage) -> list[Rewind]:
     return [each.body for each in read_history(storage, NAME) if isinstance(each.body, Rewind)]
@@ -115,7 +100,12 @@ def back_world() -> BackWorld:
     plain = query_world()
     check_end(plain.start().run())
     return BackWorld(
-        plain.machine, plain.source, plain.clock, seed=plain.seed, checkpoint=plain.checkpoint
+        plain.machine,
+        plain.source,
+        plain.clock,
+        seed=plain.seed,
+        checkpoint=plain.checkpoint,
+        query=GoingBack,
     )
 
 
@@ -152,34 +142,10 @@ def cases(strike: Strike) -> Iterator[Case]:
             )
 
 
-def run_frozen(number: int, waking: str) -> None:
-    """Freeze the first process before one of its calls; another does all of it."""
-    expected = reference(back_world())
-    world = back_world()
-    frozen = FrozenStorage(
-        world.machine, number, lambda: check_end(world.start().run()), WAKING[waking](number)
-    )
-    ended = world.start_on(frozen).run()
-    require(frozen.has_frozen, "it was never frozen")
-    require(ended is None or isinstance(ended, Fenced), f"the woken process ended with {ended!r}")
-    check_readers(world.machine)
-    frozen.pending.release()
-    finish(world, expected)
-
-
-def frozen_cases(waking: str) -> Iterator[Case]:
-    whole = back_world().start()
-    check_end(whole.run())
-    for call in takewhile(lambda call: call.kind != "open_write", whole.faulty.calls):
-        yield (
-            f"call {call.number} waits: {call.kind} {call.path}",
-            lambda n=call.number: run_frozen(n, waking),
-        )
-
-
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    report(find_failures(frozen_cases(waking)))
+    cases = frozen_queries(back_world, waking)
+    report(find_failures(takewhile(lambda case: ": open_write " not in case[0], cases)))
 
 
 # ---- mutants
