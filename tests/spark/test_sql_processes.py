@@ -30,6 +30,7 @@ from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 from ashore.control.launch import JobLaunch
 
 COUNT = 90
+STOP_S = 2.0
 SLICE = "ods__per_minute"
 FIRSTS = """
     INSERT INTO ods.firsts SELECT id, max(country) AS country FROM clicks
@@ -46,9 +47,17 @@ def kill_at(job_file: Path, step: str) -> None:
 
 def freeze(launch: JobLaunch) -> None:
     """Stop driver and JVM, and wait until each of their threads stands still."""
-    os.killpg(launch.pid, signal.SIGSTOP)
-    while any(state not in "TZX" for state in states_of_threads(launch.pid)):
-        time.sleep(0.01)
+    while True:
+        os.killpg(launch.pid, signal.SIGSTOP)
+        end_s = time.monotonic() + STOP_S
+        while time.monotonic() < end_s:
+            if all(state in "TZX" for state in states_of_threads(launch.pid)):
+                return
+            time.sleep(0.01)
+        # A thread that starts a program waits until that has begun, and cannot be stopped before:
+        # never, where the program is stopped as well.
+        os.killpg(launch.pid, signal.SIGCONT)
+        time.sleep(0.05)
 
 
 def states_of_threads(group: int) -> Iterator[str]:
