@@ -17,6 +17,7 @@ from ashore.cli import demo_view, output, run_view, status_view, validate_view, 
 from ashore.cli.audit_command import audit
 from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
 from ashore.cli.roll_back_command import roll_back
 from ashore.control import jobs
@@ -45,14 +46,6 @@ app.add_typer(drill, name="drill")
 app.command()(audit)
 app.command()(doctor)
 app.command()(roll_back)
-
-JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Show what would be done, do nothing.")]
-TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
-]
 
 
 @app.callback()

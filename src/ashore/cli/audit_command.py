@@ -9,13 +9,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
+from ashore.cli.options import Debug, JobFile
 from ashore.cli.output import shown_progress, told
 from ashore.control import jobs
 from ashore.control.audit import Pace, audit_once, follow
@@ -39,7 +39,7 @@ def _parsed(parse: Callable[[str], int], text: str) -> int:
 
 
 def audit(
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    job_file: JobFile,
     continuous: Annotated[
         bool, typer.Option("--continuous", help="Look again every interval, until stopped.")
     ] = False,
@@ -52,7 +52,7 @@ def audit(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document; with --continuous one a line.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Look whether every offset is accounted for and every file is as the log says."""
     rate = _size(read_rate)

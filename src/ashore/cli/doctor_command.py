@@ -5,12 +5,12 @@ for a person to decide.
 What it must not know: how a diagnosis comes about.
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ashore.cli import doctor_view
+from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import told
 from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
 from ashore.control.jobs import open_job
@@ -27,7 +27,7 @@ _CONNECT_HELP = (
 
 
 def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    job_file: JobFile,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what would be done, do nothing. The default.")
     ] = False,
@@ -41,8 +41,8 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --apply: do it although somebody writes.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Repair what can be repaired without guessing; say what cannot, and exit with 4 for it."""
     if explain and apply:

@@ -16,6 +16,7 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
+from ashore.cli.options import AsJson, Debug
 from ashore.cli.output import print_json, told
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
 from ashore.drills.report import Report, logged, make_run_directory, write_report
@@ -24,9 +25,6 @@ from ashore.drills.sites.servers import Servers
 ALL = "all"
 
 drill = typer.Typer(help="Drills: what tries to break exactly-once.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
 @drill.command("list")

@@ -4,20 +4,20 @@ What it promises: with `--explain` nothing is changed; without it nothing is del
 What it must not know: how a query goes back.
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ashore.checkpoints.roll_back import RollBack
 from ashore.cli import output
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, told
 from ashore.control.jobs import open_job, watch_quiet
 from ashore.control.roll_back import apply, choose_batch, find_query, plan
 
 
 def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    job_file: JobFile,
     table: Annotated[str, typer.Argument(help="The table that an INSERT of the job fills.")],
     to_batch: Annotated[
         int | None,
@@ -28,14 +28,10 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         ),
     ] = None,
     why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore roll-back",
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show what would be done, do nothing.")
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Take a query back to an earlier batch: its checkpoint and its table. Files go aside."""
     with told(as_json=as_json, debug=debug), open_job(job_file) as opened:

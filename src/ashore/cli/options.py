@@ -1,0 +1,18 @@
+"""Arguments and options that commands share, spelled once.
+
+What it promises: an option has one name and one meaning wherever it is taken from here.
+What it must not know: commands.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Show what would be done, do nothing.")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
+]
