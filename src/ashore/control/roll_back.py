@@ -13,7 +13,7 @@ from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.landing.fed import fed_slice
+from ashore.landing.fed import fed_by_sql, fed_slice
 from ashore.landing.job import lake_of
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import Refusal
@@ -31,16 +31,14 @@ class Query:
 def find_query(opened: OpenJob, table: str) -> Query:
     """Return the query that fills a table, or a topic. Raises JobFileInvalid."""
     job = opened.job
-    fed = {item.table: fed_slice(job.job, item) for item in job.tables if item.topic is None}
-    if job.sql is not None:
-        fed |= {item.topic: fed_slice(job.job, item) for item in job.sql.topics}
+    fed = fed_by_sql(job)
     if table not in fed:
         near = nearest(table, list(fed))
         raise JobFileInvalid(
             f"no table {table} of {job.path} is fed by SQL",
             hint=f"write {near}" if near else "name a table that an INSERT of the job fills",
         )
-    name = fed[table]
+    name = fed_slice(job.job, fed[table])
     return Query(name, open_roots(job, name, lake_of(job), opened.storage, opened.clock))
 
 

@@ -6,7 +6,7 @@ What it must not know: SQL.
 
 from io import BytesIO
 
-from ashore.config import Table
+from ashore.config import Job, Table
 from ashore.config.model import FedTopic
 from ashore.config.sql_checks import fed_partitions, insert_name, insert_name_of_topic
 from ashore.errors import QueryRefused
@@ -15,8 +15,17 @@ from ashore.landing.batch import LateRule, TableSpec
 from ashore.protocol.names import SliceName
 from ashore.routing import Bucketer, is_event_time
 
+# What an INSERT fills.
+Fed = Table | FedTopic
 
-def fed_slice(job: str, item: Table | FedTopic) -> SliceName:
+
+def fed_by_sql(job: Job) -> dict[str, Fed]:
+    """Return the tables and topics that INSERTs of a job fill, by their names."""
+    tables: dict[str, Fed] = {item.table: item for item in job.tables if item.topic is None}
+    return tables | {item.topic: item for item in (job.sql.topics if job.sql else ())}
+
+
+def fed_slice(job: str, item: Fed) -> SliceName:
     """Return the slice of the INSERT that feeds a table, or writes a topic."""
     if isinstance(item, FedTopic):
         return SliceName(job, insert_name_of_topic(item.topic))

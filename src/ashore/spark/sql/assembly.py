@@ -23,7 +23,7 @@ from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid, QueryRefused, check
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.fed import fed_slice, fed_spec
+from ashore.landing.fed import Fed, fed_by_sql, fed_slice, fed_spec
 from ashore.landing.job import first_offset_of, table_spec
 from ashore.landing.job_loop import Rhythm
 from ashore.landing.log import LandingLog, LogContext
@@ -74,9 +74,6 @@ def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
     return loops
 
 
-Fed = Table | FedTopic
-
-
 def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed, QueryPlan]]:
     """Return the tables and topics that SQL feeds, each with its query.
 
@@ -85,32 +82,27 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
     if job.sql is None:
         return []
     script = parse_script(shared.spark, read_sql(job))
-    tables = {item.table: item for item in job.tables if item.topic is None}
-    topics = {item.topic: item for item in job.sql.topics}
-    fed: dict[str, Fed] = {**tables, **topics}
+    fed = fed_by_sql(job)
     views = read_views(job, shared.source)
+    matched = [(fed[name], insert) for name, insert in _match(script, fed).items()]
     return [
         (
-            fed[name],
+            item,
             QueryPlan(
                 script=script,
                 insert=insert,
                 views=views,
                 roots=open_roots(
-                    job,
-                    fed_slice(job.job, fed[name]),
-                    shared.lake,
-                    shared.storage,
-                    shared.clock,
+                    job, fed_slice(job.job, item), shared.lake, shared.storage, shared.clock
                 ),
                 interval_ms=job.batch.interval_ms,
                 patience_s=patience_s,
                 settings=query_settings(job, _cores(shared)),
                 first_of=first_offset_of(job),
-                topic=plan_topic(topics[name], job.sql.producer) if name in topics else None,
+                topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
             ),
         )
-        for name, insert in _match(script, fed).items()
+        for item, insert in matched
     ]
 
 

@@ -9,10 +9,10 @@ from dataclasses import asdict
 
 from ashore.config import Job
 from ashore.config.tables import Table
-from ashore.landing.fed import fed_slice, fed_spec
+from ashore.landing.fed import Fed, fed_slice, fed_spec
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import describe_operators, describe_sources
-from ashore.spark.sql.assembly import Fed, Shared, plan_queries
+from ashore.spark.sql.assembly import Shared, plan_queries
 from ashore.spark.sql.frames import open_frame, output_ddl
 
 APPEND = "each row at least once: those of a batch that was cut short come again"
