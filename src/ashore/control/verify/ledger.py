@@ -138,6 +138,7 @@ class LedgerBuilder:
         self._listed_by: dict[str, dict[int, list[LoggedFile]]] = defaultdict(dict)
         self._table_of_shard: dict[ShardKey, str] = {}
         self._unclosed: dict[str, int] = {}
+        self._rewinds: dict[str, int] = {}  # slice: number of the last one
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
 
@@ -155,7 +156,7 @@ class LedgerBuilder:
             case Skip() as skip:
                 self._take_skip(name, skip)
             case Rewind() as rewind:
-                self._take_rewind(name, rewind)
+                self._take_rewind(name, entry.number, rewind)
             case Retire() as retire:
                 for gone in retire.partitions:
                     self._retired[gone.table, gone.partition].append((name.slice, entry))
@@ -178,10 +179,11 @@ class LedgerBuilder:
     def has_left(self, file: LoggedFile) -> bool:
         """Tell whether a file must not be in its table any more: readers would see its rows twice.
 
-        While the slice has an unclosed entry, it may still be on its way.
+        Until the slice's last rewind is closed, it may still be on its way.
         """
-        is_withdrawn = self.excuse_of(file) is Excuse.WITHDRAWN
-        return is_withdrawn and file.slice not in self._unclosed
+        if self.excuse_of(file) is not Excuse.WITHDRAWN:
+            return False
+        return self._unclosed.get(file.slice) != self._rewinds[file.slice]
 
     def positions(self) -> dict[ShardKey, int]:
         """Return the next offset of each shard that was joined."""
@@ -293,7 +295,7 @@ class LedgerBuilder:
             self._skipped.append((skipped.key, skipped.offsets.size))
         self._excuse(name, body.entry, body.lost, Excuse.GIVEN_UP)
 
-    def _take_rewind(self, name: SliceName, body: Rewind) -> None:
+    def _take_rewind(self, name: SliceName, number: int, body: Rewind) -> None:
         for each in body.shards:
             start = each.offsets.start
             ranges = (given for given in self._ranges[each.key] if given.start < start)
@@ -307,6 +309,7 @@ class LedgerBuilder:
         ]
         for withdrawn in body.files:
             self._excuses[name.slice, withdrawn.file.unique] = Excuse.WITHDRAWN
+        self._rewinds[name.slice] = number
 
     def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
         place = BatchPlace(origin.name, origin.entry.epoch, body.batch)
