@@ -60,8 +60,10 @@ def read_only(topic: str, name: str = "clicks", **changes: object) -> dict[str, 
     return {**table, **changes}
 
 
-def sql_job(site: Site, text: str, *tables: dict[str, object], **sections: object) -> Path:
-    written = {"text": text, "state_partitions": 2}
+def sql_job(
+    site: Site, text: str, *tables: dict[str, object], refresh: str = "1m", **sections: object
+) -> Path:
+    written = {"text": text, "state_partitions": 2, "refresh": refresh}
     return site.job_file(*tables, **{"sql": written, "batch": {"interval": "300ms"}, **sections})
 
 

@@ -294,6 +294,12 @@ class Sql(Section):
         description="How far the state of each INSERT can be taken back: so much of its past is "
         "in its checkpoint. Less where that were more than 20,000 files.",
     )
+    refresh_ms: PositiveMs = Field(
+        default=60_000,
+        alias="refresh",
+        description="How often files are listed anew that SQL reads as a table, such as another "
+        "table of the lake that topics are joined with.",
+    )
 
 
 class Job(Section):

@@ -17,7 +17,12 @@ from ashore.spark.internals.operators import (
     describe_operators,
 )
 from ashore.spark.internals.refusals import Refusal, explain_refusal
-from ashore.spark.internals.sources import PlanSource, describe_sources
+from ashore.spark.internals.sources import (
+    PlanSource,
+    describe_sources,
+    reads_files,
+    refresh_files,
+)
 from ashore.spark.internals.statements import (
     ParsedInsert,
     Statement,
@@ -41,5 +46,7 @@ __all__ = [
     "find_hidden_keys",
     "parse_statements",
     "plan_select",
+    "reads_files",
+    "refresh_files",
     "require_known_spark",
 ]

@@ -156,6 +156,7 @@ CHILDREN = Method(TREE, "children", SEQ)
 LEAVES = Method(TREE, "collectLeaves", SEQ)
 PLAN_OUTPUT = Method(f"{CATALYST}.plans.QueryPlan", "output", SEQ)
 IS_STREAMING = Method(LOGICAL_PLAN, "isStreaming", "boolean")
+REFRESH = Method(LOGICAL_PLAN, "refresh", "void")
 
 COLUMN_METADATA = Method(
     f"{CATALYST}.expressions.NamedExpression", "metadata", f"{SQL}.types.Metadata"

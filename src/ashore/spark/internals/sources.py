@@ -47,6 +47,27 @@ def find_columns(frame: DataFrame) -> dict[int, str]:
     return found
 
 
+def reads_files(frame: DataFrame) -> bool:
+    """Tell whether a frame reads files as a table, not as a stream. Raises SparkUnknown."""
+    return any(
+        jvm.class_name(leaf) == "LogicalRelation"
+        and jvm.class_name(jvm.BATCH_RELATION(leaf)) == "HadoopFsRelation"
+        for leaf in _leaves(frame)
+    )
+
+
+def refresh_files(frame: DataFrame) -> None:
+    """List the files anew that a frame reads as tables: the next batch of its query sees them.
+
+    Spark lists them once, where a relation is made; the query that is started with the frame has
+    the very same relations. A directory that is gone is an empty one. Where it fails, the lists
+    from before stay.
+    Raises Py4JError, or what PySpark makes of Spark's exception.
+    """
+    require_known_spark(frame.sparkSession)
+    jvm.REFRESH(jvm.analyzed_plan(frame))
+
+
 def _leaves(frame: DataFrame) -> Iterator[JavaObject]:
     require_known_spark(frame.sparkSession)
     return jvm.items(jvm.LEAVES(jvm.analyzed_plan(frame)))

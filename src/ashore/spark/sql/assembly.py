@@ -96,6 +96,7 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
                     job, fed_slice(job.job, item), shared.lake, shared.storage, shared.clock
                 ),
                 interval_ms=job.batch.interval_ms,
+                refresh_ms=job.sql.refresh_ms,
                 patience_s=patience_s,
                 settings=query_settings(job, _cores(shared)),
                 first_of=first_offset_of(job),

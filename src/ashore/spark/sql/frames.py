@@ -40,6 +40,7 @@ class QueryPlan:
     views: tuple[View, ...]
     roots: Roots
     interval_ms: int
+    refresh_ms: int  # from one listing to the next of files that are read as a table
     patience_s: float  # how long a stop waits for the batch under way
     settings: Mapping[str, str]
     first_of: Callable[[str, bool], FirstOffset]

@@ -31,6 +31,7 @@ from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
+from ashore.spark.sql.refresher import Refresher
 from ashore.spark.sql.refusals import explain_failure, refuse
 from ashore.spark.sql.topics import send_rows
 from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
@@ -90,9 +91,10 @@ class SqlQuery:
         interval = f"{self.plan.interval_ms} milliseconds"
         writer = self._writer(frame)
         self._start(
+            frame,
             writer.trigger(availableNow=True)
             if until_drained
-            else writer.trigger(processingTime=interval)
+            else writer.trigger(processingTime=interval),
         )
         self.plan.roots.leave(sink.fold.epoch)
 
@@ -104,7 +106,7 @@ class SqlQuery:
             .foreachBatch(self._run_batch)
         )
 
-    def _start(self, writer: DataStreamWriter) -> None:
+    def _start(self, frame: DataFrame, writer: DataStreamWriter) -> None:
         """Start the query and wait for its end."""
         self._failure = None
         if self._is_stopping.is_set():
@@ -114,7 +116,7 @@ class SqlQuery:
             query = writer.start()
         except PySparkException as error:
             raise refuse(error, self.plan.insert.table) from error
-        self._wait(query)
+        self._wait(query, frame)
 
     def stop(self) -> None:
         """End `run`. The batch under way is waited for, as long as the plan says."""
@@ -148,7 +150,7 @@ class SqlQuery:
         for number in range(behind.first, behind.last + 1):
             if checkpoint.read_position().planned < number:
                 write_offsets(checkpoint, self.name, past[number])
-            self._start(self._writer(frame).trigger(once=True))
+            self._start(frame, self._writer(frame).trigger(once=True))
             if checkpoint.read_position().committed < number and not self._is_stopping.is_set():
                 raise BatchFailed(f"{self.name}: batch {number} did not run again")
 
@@ -218,13 +220,16 @@ class SqlQuery:
 
     # ---- until the end
 
-    def _wait(self, query: StreamingQuery) -> None:
+    def _wait(self, query: StreamingQuery, frame: DataFrame) -> None:
         """Wait for the end of the query, and tell of records that it has left out."""
         reported = Reported()
+        refresh_s = self.plan.refresh_ms / 1000
+        refresher = Refresher(frame, refresh_s, self.parts.sink.parts.clock, self._say)
         try:
             while not query.awaitTermination(POLL_S):
                 self._tell(query, reported)
                 self._keep_house()
+                refresher.tick()
                 self._idle()
                 if self._is_stopping.is_set():
                     self._let_batch_end()

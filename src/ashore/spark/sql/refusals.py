@@ -74,19 +74,28 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         )
     if _GONE.search(text):
         return OffsetsGone(
-            f"{name}: Kafka no longer has offsets that come next: {_last_cause(text)}",
+            f"{name}: Kafka no longer has offsets that come next: {_innermost_cause(text)}",
             hint="a query's state cannot leave them out: fill another table from what is there",
             detail=detail,
         )
     return BatchFailed(
-        f"{name} failed in Spark: {_last_cause(text)}",
+        f"{name} failed in Spark: {_innermost_cause(text)}",
         hint="nothing was prepared by the batch; it is run again",
         detail=detail,
     )
 
 
-def _last_cause(text: str) -> str:
-    """Return the innermost cause of a Spark error, in one line."""
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
-    lines = causes or [line for line in text.splitlines() if line.strip()] or ["unknown"]
-    return str(lines[-1] if causes else lines[0]).strip()[:500]
+def outermost_cause(error: Exception) -> str:
+    """Return what an error of Spark, or of Py4J, says first of why, in one line."""
+    return _causes(str(error))[0]
+
+
+def _innermost_cause(text: str) -> str:
+    return _causes(text)[-1]
+
+
+def _causes(text: str) -> list[str]:
+    """Return the causes in a Spark error, each in one line. Py4J writes the first after `: `."""
+    found = re.findall(r"(?:^|Caused by): ([^\n]+)", text, re.MULTILINE)
+    first = next((line for line in text.splitlines() if line.strip()), "unknown")
+    return [str(each).strip()[:500] for each in found or [first]]
