@@ -1,7 +1,7 @@
 """A query that is taken back to an earlier batch: its rows are there once, whatever is struck."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import pytest
@@ -17,7 +17,7 @@ from tests.crash.harness import (
 )
 from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
-from tests.crash.storage_calls import Case, Life, Scenario, Strike, describe
+from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
 from ashore.checkpoints import roll_back as roll_back_module
 from ashore.checkpoints.roll_back import plan_roll_back, roll_back
@@ -88,6 +88,7 @@ class GoingBack(Query):
 class BackWorld(QueryWorld):
     """A world whose query is taken back to its first batch."""
 
+    query: type[Query] = GoingBack
     is_back: bool = False  # as somebody has seen it
 
 
@@ -105,7 +106,6 @@ def back_world() -> BackWorld:
         plain.clock,
         seed=plain.seed,
         checkpoint=plain.checkpoint,
-        query=GoingBack,
     )
 
 
@@ -133,19 +133,17 @@ def test_every_storage_call(strike: Strike) -> None:
 
 def cases(strike: Strike) -> Iterator[Case]:
     """Yield the strike at every call, up to where batches are written again: those are like any."""
-    expected = reference(back_world())
-    for life, calls in enumerate(BACK.number_calls()):
-        for call in takewhile(lambda call: call.kind != "open_write", calls):
-            yield (
-                describe(strike, life, call),
-                lambda life=life, call=call: BACK.run_case(strike, life, call, expected),
-            )
+    for life in range(len(BACK.lives)):
+        yield from up_to_writing(storage_calls.cases_of(BACK, strike, [life]))
+
+
+def up_to_writing(found: Iterator[Case]) -> Iterator[Case]:
+    return takewhile(lambda case: ": open_write " not in case[0], found)
 
 
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
-    cases = frozen_queries(back_world, waking)
-    report(find_failures(takewhile(lambda case: ": open_write " not in case[0], cases)))
+    report(find_failures(up_to_writing(frozen_queries(back_world, waking))))
 
 
 # ---- mutants
@@ -174,17 +172,7 @@ def leave_the_files(patch: pytest.MonkeyPatch) -> None:
 def without_files(plan):
     def careless(*given):
         body = plan(*given)
-        return (
-            type(body)(
-                **{
-                    **{name: getattr(body, name) for name in body.__slots__},
-                    "files": (),
-                    "targets": (),
-                }
-            )
-            if isinstance(body, Rewind)
-            else body
-        )
+        return replace(body, files=(), targets=()) if isinstance(body, Rewind) else body
 
     return careless
 

@@ -8,7 +8,6 @@ import pytest
 from tests.crash import storage_calls
 from tests.crash.harness import (
     NAME,
-    Process,
     check_end,
     check_readers,
     find_failures,
@@ -25,7 +24,7 @@ from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardKey
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
-from ashore.testing import FaultyStorage, StopProcess
+from ashore.testing import StopProcess
 
 Sent = tuple[int, ShardKey, int]  # batch, key, how far the key was read
 
@@ -54,10 +53,8 @@ class TopicQuery(Query):
 class TopicWorld(QueryWorld):
     """A world whose processes write one topic, which keeps all that was ever sent."""
 
+    query: type[Query] = TopicQuery
     topic: list[Sent] = field(default_factory=list)
-
-    def start_on(self, faulty: FaultyStorage, **_changes: object) -> Process:
-        return Process(TopicQuery(self, faulty, self.clock), faulty, faulty)
 
 
 def topic_world() -> TopicWorld:

@@ -44,7 +44,9 @@ def test_the_page_tells_where_each_was_measured():
         [Answers("a", (Row("first", 2),), ORIGIN), Answers("b", (Row("second", 3),), other)]
     )
     assert page.index("first") < page.index("second")
-    for part in ("`a`: commit abc", "`b`: commit def", "08:00 UTC", "2 cores (x)", "8 GiB"):
+    for part in ("`a`: commit abc", "`b`: commit def", "2026-11-21 08:00 UTC", "`make bench`"):
+        assert part in page
+    for part in ("2 cores (x)", "8 GiB", "Linux 6"):
         assert part in page
     assert "Flink" not in page
 
@@ -79,7 +81,7 @@ def test_what_was_answered_is_kept_and_shown(benchmarks, monkeypatch, capsys):
     assert kept.load(benchmarks.with_suffix(".json"))["works"].rows == (Row("how", 1.5),)
 
 
-def test_one_that_is_asked_alone_replaces_its_own_answers_only(benchmarks, monkeypatch):
+def test_one_that_is_asked_alone_replaces_its_own_answers_only(benchmarks, monkeypatch, capsys):
     before = {
         name: Answers(name, (Row("old", 7.0, "MB", at_most=8.0),), ORIGIN)
         for name in ("other", "works")
@@ -88,6 +90,7 @@ def test_one_that_is_asked_alone_replaces_its_own_answers_only(benchmarks, monke
     assert kept.load(benchmarks.with_suffix(".json")) == before
     monkeypatch.setattr(command, "names", lambda: ["works", "breaks"])
     assert command.main(["works"]) == 0
+    assert "1.50" in capsys.readouterr().out
     found = kept.load(benchmarks.with_suffix(".json"))
     assert found["other"] == before["other"]
     assert found["works"].rows == (Row("how", 1.5),)
