@@ -40,6 +40,11 @@ DEFAULTS = {
     "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     # Large buffers go back when they are let go of, so that a batch's size does not show.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(20 << 20),
+    # A file of HDFS can be closed once a DataNode has told the NameNode of its last block: often a
+    # moment after the writer has asked. Hadoop's client asks again after 400 ms, which is most of
+    # the time of a commit of state. Each wait is twice the one before: 80 s in all, instead of 12.
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "5",
+    "spark.hadoop.dfs.client.block.write.locateFollowingBlock.retries": "14",
 }
 # For a JVM that plans and starts tasks, and sees no record: the compiler for code that runs long,
 # and the collector with threads of its own, cost more than they bring, at the start above all.
