@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -55,6 +56,7 @@ def main() -> int:
         "--interval", type=float, help="seconds between batches of part steady; without: 5, and "
         "for a million uniform keys also the shortest that each mode holds",
     )  # fmt: skip
+    run.add_argument("--kills", type=int, help="of part steady, how often each job is killed")
     run.add_argument("--small", action="store_true", help="seconds only; nothing is kept")
     run.add_argument("--save", type=Path, help="keep results here instead, without suffix")
     commands.add_parser("table", help="write the page from the results")
@@ -79,6 +81,7 @@ def measure(options: argparse.Namespace, target: Path | None) -> None:
         print(f"{passed_s // 60:02d}:{passed_s % 60:02d} {text}", file=sys.stderr, flush=True)
 
     lengths = SMALL if options.small else FULL
+    lengths = replace(lengths, kills=options.kills or lengths.kills)
     with (
         tempfile.TemporaryDirectory(prefix="ashore-checkpoints-") as name,
         Site(Path(name), lengths) as site,

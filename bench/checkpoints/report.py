@@ -184,7 +184,9 @@ def _describe() -> str:
         "RocksDB, checkpoints on an HDFS with one DataNode on the same machine and disk. Skewed: a "
         f"fifth of the keys gets four fifths of the updates (a power of {FIFTH:.2f}). CPU and disk "
         "are those of the job's processes, without HDFS; commit times are Spark's own, all "
-        "partitions added up; a batch that is late begins the next one late.\n"
+        "partitions added up; a batch that is late begins the next one late. All three "
+        "close files of HDFS as soon as can be, by Ashore's setting: without it, Spark would wait "
+        "for 0.4 s where the one DataNode reports a block too late, which is with most files.\n"
     )
 
 

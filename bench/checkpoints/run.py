@@ -41,7 +41,7 @@ class Lengths:
     stable_batches: int
 
 
-FULL = Lengths(warm_s=120, steady_s=180, kills=3, warm_batches=5, stable_batches=20)
+FULL = Lengths(warm_s=45, steady_s=120, kills=2, warm_batches=5, stable_batches=20)
 SMALL = Lengths(warm_s=15, steady_s=20, kills=1, warm_batches=2, stable_batches=4)
 
 
