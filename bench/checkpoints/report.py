@@ -149,6 +149,7 @@ def render_cuts(results: Results) -> str:
     rows = [
         [
             f"{each.case.partitions:,}",
+            str(each.batches),
             f"{each.trigger_ms.median:,.0f} / {each.trigger_ms.peak:,.0f}",
             f"{each.commit_ms.median:,.0f}",
             f"{each.rss_peak_bytes / MEGA:,.0f}",
@@ -156,7 +157,7 @@ def render_cuts(results: Results) -> str:
         ]
         for each in cuts
     ]
-    header = ["Partitions", "batch ms, p50 / p99", "state commit ms", "peak memory MB"]
+    header = ["Partitions", "batches", "batch ms, p50 / p99", "state commit ms", "peak memory MB"]
     return render_table([*header, f"ms each adds to those of {first.case.partitions}"], rows)
 
 

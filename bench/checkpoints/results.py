@@ -66,6 +66,7 @@ class Cut:
 
     case: Case
     when: When
+    batches: int
     trigger_ms: Spread
     commit_ms: Spread
     rss_peak_bytes: int

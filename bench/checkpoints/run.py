@@ -26,6 +26,7 @@ from bench.processes import Child, ChildFailed, Meter
 INTERVALS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 DEADLINE_S = 3600.0
 CATCH_UP_BATCHES_MAX = 60
+CUT_S = 120.0  # at most: a thousand partitions do not end twenty batches by then
 
 Batch = Mapping[str, object]
 
@@ -41,7 +42,7 @@ class Lengths:
     stable_batches: int
 
 
-FULL = Lengths(warm_s=45, steady_s=120, kills=2, warm_batches=5, stable_batches=20)
+FULL = Lengths(warm_s=40, steady_s=100, kills=2, warm_batches=5, stable_batches=20)
 SMALL = Lengths(warm_s=15, steady_s=20, kills=1, warm_batches=2, stable_batches=4)
 
 
@@ -256,10 +257,16 @@ def measure_cut(site: Site, case: Case) -> Cut:
         for _ in islice(hear_batches(child), lengths.warm_batches):
             pass
         with Meter(child.session, ()) as meter:
-            batches = list(islice(hear_batches(child), lengths.stable_batches))
+            batches = take(child, CUT_S, lengths.stable_batches)
         child.kill()
-    peak = meter.usage.rss_peak_bytes
-    return Cut(case, when, spread(batches, "trigger_ms"), spread(batches, "commit_ms"), peak)
+    return Cut(
+        case=case,
+        when=when,
+        batches=len(batches),
+        trigger_ms=spread(batches, "trigger_ms"),
+        commit_ms=spread(batches, "commit_ms"),
+        rss_peak_bytes=meter.usage.rss_peak_bytes,
+    )
 
 
 # ---- what is said to a job process, and heard
@@ -292,12 +299,12 @@ def hear_batches(child: Child) -> Iterator[Batch]:
             raise ChildFailed(f"{child.name}: {said}")
 
 
-def take(child: Child, seconds: float) -> list[Batch]:
-    """Return the batches of the next seconds, and of the one then under way."""
+def take(child: Child, seconds: float, count_max: int | None = None) -> list[Batch]:
+    """Return the batches of the next seconds, and the one then under way; not more than so many."""
     until_s, taken = time.monotonic() + seconds, []
     for batch in hear_batches(child):
         taken.append(batch)
-        if time.monotonic() >= until_s:
+        if time.monotonic() >= until_s or len(taken) == count_max:
             break
     return taken
 

@@ -203,8 +203,8 @@ def everything() -> Results:
         steady(base, 100.0),
         steady(CASE, 60.0),
         Shortest(CASE, WHEN, {"1": False, "2": True}),
-        Cut(CASE, WHEN, Spread(1, 1000, 1), Spread(1, 2, 3), 10**9),
-        Cut(replace(CASE, partitions=64), WHEN, Spread(1, 1480, 1), Spread(1, 2, 3), 10**9),
+        Cut(CASE, WHEN, 20, Spread(1, 1000, 1), Spread(1, 2, 3), 10**9),
+        Cut(replace(CASE, partitions=64), WHEN, 9, Spread(1, 1480, 1), Spread(1, 2, 3), 10**9),
         Fresh(CASE, WHEN, 1000, 3.21, 6.54),
     ):
         results = results.adding(record)
@@ -246,7 +246,7 @@ def test_the_page_has_every_part_and_says_what_was_not_measured() -> None:
     for cell in (
         "3.21",
         "1 s no, 2 s yes",
-        "| 64 | 1,480 / 1 | 2 | 1,000 | 10.0 |",
+        "| 64 | 9 | 1,480 / 1 | 2 | 1,000 | 10.0 |",
         "12 11",
         "160 / 8.0",
     ):
