@@ -16,6 +16,7 @@ from ashore.spark.sql.settings import (
     BASE_BATCHES,
     BOUNDED_MEMORY,
     CHANGELOG,
+    JOIN_FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_INTERVAL,
     MAINTENANCE_THREADS,
@@ -43,6 +44,7 @@ SPARK = {
     MAINTENANCE_THREADS: "1",
     BASE_BATCHES: "10",
     KEPT_BATCHES: "100",
+    JOIN_FORMAT: "2",
 }
 MODES = {
     "snapshot": "a base with each batch",

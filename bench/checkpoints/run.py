@@ -26,7 +26,7 @@ from bench.processes import Child, ChildFailed, Meter
 INTERVALS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 DEADLINE_S = 3600.0
 CATCH_UP_BATCHES_MAX = 60
-CUT_S = 120.0  # at most: a thousand partitions do not end twenty batches by then
+CUT_S = 60.0  # at most: a thousand partitions do not end twenty batches by then
 
 Batch = Mapping[str, object]
 
@@ -224,6 +224,10 @@ def find_shortest(site: Site, case: Case) -> Shortest:
         fill(child, case)
 
         def is_stable(interval_s: float) -> bool:
+            start(child, replace(case, interval_s=interval_s))
+            for _ in islice(hear_batches(child), lengths.stable_batches):
+                pass
+            # Again, with settings that follow from batches at this interval.
             start(child, replace(case, interval_s=interval_s))
             batches = islice(hear_batches(child), lengths.warm_batches, None)
             wanted = islice(batches, lengths.stable_batches)

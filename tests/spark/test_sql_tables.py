@@ -38,6 +38,7 @@ from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName, entry_path
 from ashore.protocol.plan_commit import places_of
+from ashore.spark.sql.settings import JOIN_FORMAT
 from ashore.spark.sql.validate import describe_queries
 
 SLICE = "ods__per_minute"
@@ -216,7 +217,27 @@ def test_joins_unions_and_deduplication(site: Site) -> None:
     site.prove(job_file)
 
 
-def test_bad_records_are_told_of_or_stop_the_query(site: Site) -> None:
+def test_a_join_that_was_begun_with_four_stores_keeps_them(site: Site) -> None:
+    topic = site.topic(1)
+    sql = """
+        INSERT INTO ods.twice SELECT a.id FROM clicks a JOIN clicks b
+        ON a.id = b.id AND a.event_time = b.event_time;
+    """
+    tables = [read_only(topic), {"table": "ods.twice"}]
+    site.produce(topic, encode(clicks(0, 5)))
+    run(site, sql_job(site, sql, *tables, spark={"conf": {JOIN_FORMAT: "2"}}))
+    job_file = sql_job(site, sql, *tables)
+    site.produce(topic, encode(clicks(3, 5)))
+    run(site, job_file)
+    # 3 and 4 came twice, and each of the two met both.
+    ids = [row.id for row in site.read("ods.twice").orderBy("id").collect()]
+    assert ids == [0, 1, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 6, 7]
+    stores = checkpoint(site, "ods__twice") / "state" / "0" / "0"
+    assert len([each for each in stores.iterdir() if each.is_dir()]) == 4
+    site.prove(job_file)
+
+
+def test_bad_records_are_told_of(site: Site) -> None:
     topic = site.topic(1)
     sql = "INSERT INTO ods.big SELECT id FROM clicks;"
     job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"})

@@ -23,7 +23,7 @@ from ashore.spark.sql.tuning import Batches
 from ashore.storage.base import FileStat, Storage
 
 SAMPLED = 4
-NEWEST = 100  # batches
+NEWEST = 20  # gaps between batches: what follows a backlog, or a new interval, soon counts
 _TABLES = "SSTs"
 
 
@@ -42,7 +42,7 @@ def read_batches(checkpoint: Checkpoint) -> Batches | None:
         each.modified_ms
         for each in storage.list(names.join(path, "offsets"))
         if names.leaf(each.path).isdigit()
-    )[-NEWEST:]
+    )[-NEWEST - 1 :]
     gaps_ms = [after - before for before, after in pairwise(begun_ms)]
     operators = [each.path for each in storage.list(names.join(path, "state"))]
     found = [each for operator in operators for each in _read_operator(storage, operator)]

@@ -21,15 +21,18 @@ FORMAT = f"{_STORE}checkpointFormatVersion"
 CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
 BOUNDED_MEMORY = f"{_STORE}rocksdb.boundedMemoryUsage"
 MAINTENANCE_INTERVAL = f"{_STORE}maintenanceInterval"
+PROVIDER = f"{_STORE}providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
 STATE = {
-    f"{_STORE}providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    PROVIDER: ROCKSDB,
     CHANGELOG: "true",
     # A changelog needs no flush, so that a store keeps in memory what came since its last base.
     BOUNDED_MEMORY: "true",
     MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
     FORMAT: str(STATE_FORMAT),
+    # One store a partition instead of four. A checkpoint notes which it has, and keeps it.
+    JOIN_FORMAT: "3",
 }
 PARTITIONS = "spark.sql.shuffle.partitions"
 BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"
@@ -55,6 +58,8 @@ def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
     }
+    if given.get(PROVIDER, ROCKSDB) != ROCKSDB:
+        del settings[JOIN_FORMAT]  # only RocksDB has it
     return {name: given.get(name, value) for name, value in settings.items()}
 
 
