@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 from ashore.services.hdfs import Hdfs, HdfsOptions
+from ashore.spark.sql.settings import BASE_BATCHES
+from ashore.spark.sql.tuning import MAINTENANCE_S
 from ashore.storage import Storage, open_storage
 from bench.checkpoints.modes import Case, Order
 from bench.checkpoints.results import Cut, Shortest, Steady, When
@@ -36,14 +38,15 @@ class Lengths:
     """How long each step is."""
 
     warm_s: float
-    steady_s: float
+    steady_s: float  # at least
+    rhythm_s: float  # at most, where it takes longer from one base to the next
     kills: int
     warm_batches: int  # before batches are held against an interval
     stable_batches: int
 
 
-FULL = Lengths(warm_s=40, steady_s=100, kills=2, warm_batches=5, stable_batches=20)
-SMALL = Lengths(warm_s=15, steady_s=20, kills=1, warm_batches=2, stable_batches=4)
+FULL = Lengths(warm_s=40, steady_s=100, rhythm_s=400, kills=2, warm_batches=5, stable_batches=20)
+SMALL = Lengths(warm_s=15, steady_s=20, rhythm_s=0, kills=1, warm_batches=2, stable_batches=4)
 
 
 class Site:
@@ -125,11 +128,11 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
         fill(child, case)
         start(child, case)
         take(child, lengths.warm_s)
-        start(child, case)  # with settings that follow from the batches until here
+        settings = start(child, case)  # which follow from the batches until here
         take(child, case.interval_s)
         since_ms = time.time_ns() // 1_000_000
         with Sampler(child.session, site.datanode) as sampler:
-            batches = take(child, lengths.steady_s)
+            batches = take(child, plan_window_s(lengths, case, settings))
         passed_min = (time.time_ns() // 1_000_000 - since_ms) / 60_000
         created = site.count_calls("create", case, since_ms)
         deleted = site.count_calls("delete", case, since_ms)
@@ -162,6 +165,12 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
         replay_files=len(replay),
         replay_bytes=sum(replay),
     )
+
+
+def plan_window_s(lengths: Lengths, case: Case, settings: Mapping[str, str]) -> float:
+    """Return how long to look, in seconds: until each store has made a base and uploaded it."""
+    rhythm_s = int(settings[BASE_BATCHES]) * case.interval_s + MAINTENANCE_S
+    return max(lengths.steady_s, min(rhythm_s, lengths.rhythm_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +234,11 @@ def find_shortest(site: Site, case: Case) -> Shortest:
 
         def is_stable(interval_s: float) -> bool:
             start(child, replace(case, interval_s=interval_s))
-            for _ in islice(hear_batches(child), lengths.stable_batches):
-                pass
+            skip(child, lengths.stable_batches)
             # Again, with settings that follow from batches at this interval.
             start(child, replace(case, interval_s=interval_s))
-            batches = islice(hear_batches(child), lengths.warm_batches, None)
-            wanted = islice(batches, lengths.stable_batches)
+            skip(child, lengths.warm_batches)
+            wanted = islice(hear_batches(child), lengths.stable_batches)
             found = all(number(each, "trigger_ms") <= interval_s * 1000 for each in wanted)
             holds[f"{interval_s:g}"] = found
             return found
@@ -258,8 +266,7 @@ def measure_cut(site: Site, case: Case) -> Cut:
     with site.job(case) as child:
         fill(child, case)
         start(child, case)
-        for _ in islice(hear_batches(child), lengths.warm_batches):
-            pass
+        skip(child, lengths.warm_batches)
         with Meter(child.session, ()) as meter:
             batches = take(child, CUT_S, lengths.stable_batches)
         child.kill()
@@ -285,12 +292,16 @@ def fill(child: Child, case: Case) -> None:
             return
 
 
-def start(child: Child, case: Case) -> None:
-    """Begin to run at the steady rate. Batches of what ran before are let go by."""
+def start(child: Child, case: Case) -> dict[str, str]:
+    """Begin to run at the steady rate. Batches of what ran before are let go by.
+
+    Returns the settings of Spark that it runs with.
+    """
     child.answer(f"run {case.interval_s}")
     while (said := child.hear())["event"] != "started":
         if said["event"] not in {"ready", "batch"}:
             raise ChildFailed(f"{child.name}: {said}")
+    return cast("dict[str, str]", said["settings"])
 
 
 def hear_batches(child: Child) -> Iterator[Batch]:
@@ -301,6 +312,12 @@ def hear_batches(child: Child) -> Iterator[Batch]:
             yield said
         elif said["event"] != "started":
             raise ChildFailed(f"{child.name}: {said}")
+
+
+def skip(child: Child, count: int) -> None:
+    """Wait for the ends of so many batches."""
+    for _ in islice(hear_batches(child), count):
+        pass
 
 
 def take(child: Child, seconds: float, count_max: int | None = None) -> list[Batch]:

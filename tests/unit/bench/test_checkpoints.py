@@ -115,14 +115,14 @@ total = 0
 while True:
     match hear().split():
         case ["fill"]:
-            tell("started")
+            tell("started", settings={})
             for total in (40, 80, 120):
                 tell("batch", total=total, trigger_ms=1)
         case ["run", "7.0"]:
             tell("failed", why="no disk")
         case ["run", seconds]:
             tell("batch", total=total, trigger_ms=999)  # of the query before
-            tell("started")
+            tell("started", settings={"interval": seconds})
             for number in range(50):
                 tell("batch", total=total, trigger_ms=number)
 """
@@ -139,7 +139,7 @@ def child(tmp_path: Path):
 
 def test_batches_of_the_query_before_do_not_count(child: Child) -> None:
     fill(child, replace(CASE, keys=100))
-    start(child, CASE)
+    assert start(child, CASE) == {"interval": str(CASE.interval_s)}
     assert [each["trigger_ms"] for each in take(child, 0)] == [0]
     assert next(hear_batches(child))["trigger_ms"] == 1
 
