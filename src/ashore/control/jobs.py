@@ -8,6 +8,7 @@ What it must not know: terminals.
 
 import contextlib
 import getpass
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,8 +168,16 @@ def accept_losses(opened: OpenJob, why: str) -> GivenUp:
         lost = open_and_find_lost(committer)
         if lost is not None:
             files += len(lost.files)
-            rows += accept_loss(committer.log, lost, getpass.getuser(), why)
+            rows += accept_loss(committer.log, lost, operator(), why)
     return GivenUp(files, rows)
+
+
+def operator() -> str:
+    """Return who runs this command, for the log: a name, or the number of a user without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user often has no entry
+        return f"uid {os.getuid()}"
 
 
 def rejoin_topic(opened: OpenJob, topic: str) -> int:

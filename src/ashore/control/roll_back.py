@@ -5,13 +5,12 @@ What it promises: what `plan` shows is what `apply` does, unless the job has gon
 What it must not know: terminals.
 """
 
-import getpass
 from dataclasses import dataclass
 
 from ashore.checkpoints.roll_back import RollBack, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config.values import nearest
-from ashore.control.jobs import OpenJob
+from ashore.control.jobs import OpenJob, operator
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.landing.fed import fed_by_sql, fed_slice
 from ashore.landing.job import lake_of
@@ -71,4 +70,4 @@ def apply(opened: OpenJob, query: Query, batch: int, why: str) -> RollBack:
 
 
 def _wish(batch: int, why: str) -> Wish:
-    return Wish(batch, getpass.getuser(), why)
+    return Wish(batch, operator(), why)

@@ -1,10 +1,13 @@
 """`recover` helps every slice of a dead job: that of its topics, and those of its queries."""
 
+import os
+
+import pytest
 from tests.crash.harness import checksum_of
 from tests.unit.config.test_sql import SQL_JOB
 from tests.unit.config.texts import job
 
-from ashore.control.jobs import OpenJob, plan_recover, recover_dead
+from ashore.control.jobs import OpenJob, operator, plan_recover, recover_dead
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Prepare, Query
@@ -44,3 +47,11 @@ def test_what_a_killed_query_had_prepared_is_moved() -> None:
     assert storage.read(final) == CONTENT
     assert recover_dead(opened, steps).already_moved == 1
     assert read_log(storage, NAME).unclosed is not None  # the next writer closes it
+
+
+def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def has_no_entry() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", has_no_entry)
+    assert operator() == f"uid {os.getuid()}"
