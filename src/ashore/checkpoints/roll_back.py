@@ -93,7 +93,10 @@ def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch:
 
 
 def _unfit(name: SliceName, why: Refusal, text: str) -> CheckpointUnfit:
-    hint = "bring a checkpoint back that keeps the batch; `sql.keep` says how long they are kept"
+    hint = (
+        "bring a checkpoint back that keeps the batch: `sql.keep` says how long they are kept; "
+        "after a crash on HDFS the root before this one, beside it, has them"
+    )
     return CheckpointUnfit(f"{name}: {text}; nothing was changed", hint=hint, why=why.value)
 
 
