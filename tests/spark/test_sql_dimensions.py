@@ -15,12 +15,17 @@ from pyspark.sql import SparkSession
 from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, run, sql_job
 
+from ashore.errors import BatchFailed
 from ashore.landing.committer import Quiet
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.spark.sql.validate import describe_queries
 from ashore.storage import open_storage
 
 WAIT_S = 180.0
+NAMES = (
+    'CREATE TABLE names ("code" VARCHAR(2), "name" VARCHAR(20))',
+    "INSERT INTO names VALUES ('DE', 'Germany')",
+)
 DRIVER = "org.apache.derby.jdbc.EmbeddedDriver"  # which Spark brings along
 
 
@@ -32,8 +37,12 @@ def derby(spark: SparkSession, *statements: str) -> Iterator[str]:
     try:
         yield url
     finally:
-        with pytest.raises(Exception, match="dropped"):  # which is how Derby says that it is gone
-            execute(spark, f"{url};drop=true", ())
+        drop(spark, url)
+
+
+def drop(spark: SparkSession, url: str) -> None:
+    with pytest.raises(Exception, match="dropped"):  # which is how Derby says that it is gone
+        execute(spark, f"{url};drop=true", ())
 
 
 def execute(spark: SparkSession, url: str, statements: Sequence[str]) -> None:
@@ -48,9 +57,7 @@ def execute(spark: SparkSession, url: str, statements: Sequence[str]) -> None:
 
 def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
     topic = site.topic(1)
-    create = 'CREATE TABLE names ("code" VARCHAR(2), "name" VARCHAR(20))'
-    first = "INSERT INTO names VALUES ('DE', 'Germany')"
-    with derby(site.spark, create, first) as url:
+    with derby(site.spark, *NAMES) as url:
         sql = f"""
             CREATE TEMPORARY VIEW names USING jdbc
                 OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}');
@@ -59,13 +66,10 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
             FROM clicks LEFT JOIN found ON country = code;
         """
         job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"})
-        landed = Landed()
-        with running(site, job_file, landed):
-            site.produce(topic, encode(clicks(0, 2)))
-            landed.wait_for(2)
+        with running(site, job_file, topic) as job:
+            job.land(2)
             execute(site.spark, url, ["INSERT INTO names VALUES ('CN', 'China')"])
-            site.produce(topic, encode(clicks(2, 2)))
-            landed.wait_for(4)
+            job.land(2)
 
         assembly = site.writer(job_file).assembly
         (described,) = describe_queries(assembly.job, assembly.shared, 0.0)
@@ -82,6 +86,34 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
     site.prove(job_file)
 
 
+def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
+    topic, url = site.topic(1), f"jdbc:derby:memory:{uuid4().hex}"
+    sql = f"""
+        CREATE TEMPORARY VIEW names USING jdbc
+            OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}');
+        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
+    """
+    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"})
+    assembly = site.writer(job_file).assembly
+    with pytest.raises(BatchFailed, match="what the SQL reads does not answer: ") as caught:
+        describe_queries(assembly.job, assembly.shared, 0.0)
+    assert "Couldn't connect" in caught.value.message
+    assert "\n" not in caught.value.message
+
+    execute(site.spark, f"{url};create=true", NAMES)
+    with running(site, job_file, topic) as job:
+        job.land(2)
+        drop(site.spark, url)
+        job.send(2)
+        job.told.wait_for_trouble("ods.named: what the SQL reads does not answer: ")
+        execute(site.spark, f"{url};create=true", NAMES)
+        job.told.wait_for(4)
+    drop(site.spark, url)
+    named = {row.id: row.name for row in site.read("ods.named").collect()}
+    assert named == {0: None, 1: "Germany", 2: "Germany", 3: None}
+    site.prove(job_file)
+
+
 def test_a_table_of_the_lake_is_listed_anew(site: Site) -> None:
     names, topic = site.topic(1), site.topic(1)
     schema = "code STRING, name STRING"
@@ -93,25 +125,39 @@ def test_a_table_of_the_lake_is_listed_anew(site: Site) -> None:
         INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
     """
     job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
-    landed = Landed()
-    with running(site, job_file, landed):
-        site.produce(topic, encode(clicks(0, 2)))
-        landed.wait_for(2)
+    with running(site, job_file, topic) as job:
+        job.land(2)
         land(site, names_job, names, code="CN", name="China")
-        count = 2
         until_s = time.monotonic() + WAIT_S
         while not any(row.name == "China" for row in site.read("ods.named").collect()):
             assert time.monotonic() < until_s
-            site.produce(topic, encode(clicks(count, 2)))
-            count += 2
-            landed.wait_for(count)
-        site.produce(topic, encode(clicks(count, 4)))
-        landed.wait_for(count + 4)
+            job.land(2)
+        last = job.land(4)
     named = {row.id: row.name for row in site.read("ods.named").collect()}
     assert named[0] is None  # nobody had landed it yet
-    last = {number: named[number] for number in range(count, count + 4)}
-    assert last == {number: "Germany" if number % 3 else "China" for number in last}
+    expected = {number: "Germany" if number % 3 else "China" for number in last}
+    assert {number: named[number] for number in last} == expected
     site.prove(job_file)
+
+
+def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Path) -> None:
+    names, away = tmp_path / "names", tmp_path / "away"
+    write_names(site, names, DE="Germany")
+    topic = site.topic(1)
+    sql = f"""
+        CREATE TEMPORARY VIEW names USING parquet OPTIONS (path '{names}');
+        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
+    """
+    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
+    with running(site, job_file, topic) as job:
+        job.land(2)
+        names.rename(away)
+        told = job.told.wait_for_trouble("cannot be listed, the list from before holds: ")
+        away.rename(names)
+        job.land(2)
+    assert str(names) in told
+    named = {row.id: row.name for row in site.read("ods.named").collect()}
+    assert named == {0: None, 1: "Germany", 2: "Germany", 3: None}
 
 
 def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> None:
@@ -124,29 +170,56 @@ def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> 
             INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
         """
         job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
-        landed = Landed()
-        with running(site, job_file, landed):
-            site.produce(topic, encode(clicks(0, 2)))
-            landed.wait_for(2)
+        with running(site, job_file, topic) as job:
+            job.land(2)
             hdfs.stop()
-            landed.wait_for_trouble("cannot be listed, the list from before holds: ")
-            site.produce(topic, encode(clicks(2, 2)))
-            landed.wait_for(4)
-    assert hdfs.uri.rpartition(":")[2] in landed.troubles[0]  # who did not answer
-    assert "\n" not in landed.troubles[0]
+            told = job.told.wait_for_trouble("cannot be listed, the list from before holds: ")
+            job.land(2)
+    assert hdfs.uri.rpartition(":")[2] in told  # who did not answer
+    assert "\n" not in told
 
 
 @contextmanager
-def running(site: Site, job_file: Path, landed: "Landed") -> Iterator[None]:
-    """Run the job in another thread."""
-    job = site.writer(job_file, landed).assembly.run(until_drained=False)
+def running(site: Site, job_file: Path, topic: str) -> Iterator["Running"]:
+    """Run a job that turns each click of a topic into a row, in another thread."""
+    told = Told()
+    job = site.writer(job_file, told).assembly.run(until_drained=False)
     thread = threading.Thread(target=job.run)
     thread.start()
     try:
-        yield
+        yield Running(site, topic, told)
     finally:
         job.stop()
         thread.join()
+
+
+class Running:
+    """A running job, and the clicks that it was given."""
+
+    def __init__(self, site: Site, topic: str, told: "Told") -> None:
+        self.told = told
+        self._site = site
+        self._topic = topic
+        self._count = 0
+
+    def land(self, count: int) -> range:
+        """Produce the next clicks, and wait for their rows. Returns their numbers."""
+        numbers = self.send(count)
+        self.told.wait_for(self._count)
+        return numbers
+
+    def send(self, count: int) -> range:
+        """Produce the next clicks. Returns their numbers."""
+        numbers = range(self._count, self._count + count)
+        self._site.produce(self._topic, encode(clicks(numbers.start, count)))
+        self._count = numbers.stop
+        return numbers
+
+
+def write_names(site: Site, path: Path, **names: str) -> None:
+    site.spark.createDataFrame(list(names.items()), "code STRING, name STRING").write.parquet(
+        str(path)
+    )
 
 
 def land(site: Site, job_file: Path, topic: str, **row: str) -> None:
@@ -154,7 +227,7 @@ def land(site: Site, job_file: Path, topic: str, **row: str) -> None:
     run(site, job_file)
 
 
-class Landed(Quiet):
+class Told(Quiet):
     """A progress that counts rows, and keeps what it is told of."""
 
     def __init__(self) -> None:
@@ -176,9 +249,10 @@ class Landed(Quiet):
             self.troubles.append(message)
             self._changed.notify_all()
 
-    def wait_for_trouble(self, words: str) -> None:
-        def is_told() -> bool:
-            return any(words in message for message in self.troubles)
+    def wait_for_trouble(self, words: str) -> str:
+        def find() -> list[str]:
+            return [message for message in self.troubles if words in message]
 
         with self._changed:
-            assert self._changed.wait_for(is_told, WAIT_S), self.troubles
+            assert self._changed.wait_for(find, WAIT_S), self.troubles
+            return find()[0]

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.kafka_tools import create_topic, delete_topic
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -33,7 +34,7 @@ from ashore.control.roll_back import apply as roll_back
 from ashore.control.roll_back import find_query
 from ashore.control.roll_back import plan as plan_roll_back
 from ashore.control.status import read_status
-from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused
+from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused, StreamReplaced
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName, entry_path
@@ -235,6 +236,91 @@ def test_a_join_that_was_begun_with_four_stores_keeps_them(site: Site) -> None:
     stores = checkpoint(site, "ods__twice") / "state" / "0" / "0"
     assert len([each for each in stores.iterdir() if each.is_dir()]) == 4
     site.prove(job_file)
+
+
+def test_sources_that_change_places_are_refused_and_nothing_is_planned(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "others"), {"table": "ods.both"}]
+    sql = "INSERT INTO ods.both SELECT id FROM clicks UNION ALL SELECT id FROM others;"
+    job_file = sql_job(site, sql, *tables)
+    for start in (0, 10):
+        site.produce(first, encode(clicks(start, 2)))
+        site.produce(second, encode(clicks(start + 5, 2)))
+        if start == 0:
+            run(site, job_file)
+    swapped = sql.replace("clicks", "?").replace("others", "clicks").replace("?", "others")
+    with pytest.raises(QueryRefused, match="written with other sources"):
+        run(site, sql_job(site, swapped, *tables))
+    run(site, sql_job(site, sql, *tables))  # as the hint says
+    assert sorted(row.id for row in site.read("ods.both").collect()) == [0, 1, 5, 6, 10, 11, 15, 16]
+    site.prove(job_file)
+
+
+def test_a_query_knows_the_topics_that_it_reads_and_no_others(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "others"), {"table": "ods.a"}, {"table": "ods.b"}]
+    sql = "INSERT INTO ods.a SELECT id FROM clicks; INSERT INTO ods.b SELECT id FROM others;"
+    job_file = sql_job(site, sql, *tables)
+    site.produce(first, encode(clicks(0, 2)))
+    run(site, job_file)
+    with open_job(job_file) as opened:
+        known = {each.slice: each.shards for each in read_status(opened).slices}
+    assert [each.stream for each in known["ods__a"]] == [first]
+    assert [each.stream for each in known["ods__b"]] == [second]
+
+    delete_topic(site.servers, second)
+    create_topic(site.servers, second, 1)
+    site.produce(first, encode(clicks(2, 2)))
+    with pytest.raises(StreamReplaced, match=second):
+        run(site, job_file)
+    assert sorted(row.id for row in site.read("ods.a").collect()) == [0, 1, 2, 3]
+
+
+def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
+    topic = site.topic(1)
+    tables = [read_only(topic), PER_MINUTE_TABLE]
+    site.produce(topic, encode(clicks(0, 2)))
+    run(site, sql_job(site, PER_MINUTE, *tables))
+
+    def describe(**sql: object) -> list[dict[str, object]]:
+        path = sql_job(site, "", *tables, sql={"text": PER_MINUTE, **sql})
+        assembly = site.writer(path).assembly
+        return describe_queries(assembly.job, assembly.shared, 0.0)
+
+    (query,) = describe()
+    (operator,) = query["operators"]
+    assert operator["state_partitions"] == 2  # a first start would have more
+    with pytest.raises(CheckpointUnfit, match="2 partitions, and the job file says 4"):
+        describe(state_partitions=4)
+
+
+def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) -> None:
+    topic, roots = site.topic(1), set()
+    sql = """
+        INSERT INTO ods.twice SELECT a.id FROM clicks a JOIN clicks b
+        ON a.id = b.id AND a.event_time = b.event_time;
+    """
+    tables = [read_only(topic), {"table": "ods.twice"}]
+    job_file = sql_job(site, sql, *tables)
+    for click in clicks(0, 3):
+        site.produce(topic, encode([click]))
+        run(site, job_file)
+        roots.add(root := checkpoint(site, "ods__twice"))
+        for left in root.parent.glob("left-*.json"):
+            left.unlink()  # as if killed: the next start makes a root of its own
+        for older in roots - {root}:
+            shutil.rmtree(older, ignore_errors=True)  # as after `clean.ttl`
+    assert len(roots) == 3
+    site.produce(topic, encode(clicks(0, 5)))
+    run(site, job_file)
+    ids = [row.id for row in site.read("ods.twice").orderBy("id").collect()]
+    assert ids == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4]
+    site.prove(job_file)
+
+    # Spark finds the columns of the state, which it compares, by an absolute path.
+    site.produce(topic, encode(clicks(5, 1)))
+    with pytest.raises(QueryRefused, match="the state in the checkpoint is that of other SQL"):
+        run(site, sql_job(site, sql.replace("a.id = b.id", "a.country = b.country"), *tables))
 
 
 def test_bad_records_are_told_of(site: Site) -> None:

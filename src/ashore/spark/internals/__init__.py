@@ -20,6 +20,7 @@ from ashore.spark.internals.refusals import Refusal, explain_refusal
 from ashore.spark.internals.sources import (
     PlanSource,
     describe_sources,
+    list_topics,
     reads_files,
     refresh_files,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "describe_sources",
     "explain_refusal",
     "find_hidden_keys",
+    "list_topics",
     "parse_statements",
     "plan_select",
     "reads_files",

@@ -218,10 +218,25 @@ GIVEN_NAME = Method(f"{CATALYST}.streaming.StreamingSourceIdentifyingName", "nam
 BATCH_RELATION = Method(
     f"{EXECUTION}.datasources.LogicalRelation", "relation", f"{SQL}.sources.BaseRelation"
 )
-FILE_INDEX = Method(
-    f"{EXECUTION}.datasources.HadoopFsRelation", "location", f"{EXECUTION}.datasources.FileIndex"
-)
+FILE_RELATION = f"{EXECUTION}.datasources.HadoopFsRelation"
+FILE_INDEX = Method(FILE_RELATION, "location", f"{EXECUTION}.datasources.FileIndex")
+FILE_OPTIONS = Method(FILE_RELATION, "options", MAP)
 ROOT_PATHS = Method(f"{EXECUTION}.datasources.FileIndex", "rootPaths", SEQ)
+
+# ---- Hadoop
+
+HADOOP = "org.apache.hadoop"
+HADOOP_SETTINGS = Method(
+    f"{SQL}.internal.SessionState",
+    "newHadoopConfWithOptions",
+    f"{HADOOP}.conf.Configuration",
+    (MAP,),
+)
+PATH = f"{HADOOP}.fs.Path"
+FILE_SYSTEM = Method(
+    PATH, "getFileSystem", f"{HADOOP}.fs.FileSystem", (f"{HADOOP}.conf.Configuration",)
+)
+FILE_STATUS = Method(f"{HADOOP}.fs.FileSystem", "getFileStatus", f"{HADOOP}.fs.FileStatus", (PATH,))
 
 # ---- Scala and Java
 

@@ -35,6 +35,16 @@ def describe_sources(frame: DataFrame) -> list[PlanSource]:
     return [_describe(leaf) for leaf in _leaves(frame)]
 
 
+def list_topics(frame: DataFrame) -> list[list[str]]:
+    """Return the topics of each stream of Kafka that a frame reads, as often as it reads it.
+
+    They are in the order of the plan, which is that of the offsets in a checkpoint.
+    Raises SparkUnknown.
+    """
+    found = describe_sources(frame)
+    return [each.reads.split(",") for each in found if each.is_streaming and each.format == "kafka"]
+
+
 def find_columns(frame: DataFrame) -> dict[int, str]:
     """Return the source's name for the expression id of each column that a source has."""
     found: dict[int, str] = {}
@@ -49,23 +59,31 @@ def find_columns(frame: DataFrame) -> dict[int, str]:
 
 def reads_files(frame: DataFrame) -> bool:
     """Tell whether a frame reads files as a table, not as a stream. Raises SparkUnknown."""
-    return any(
-        jvm.class_name(leaf) == "LogicalRelation"
-        and jvm.class_name(jvm.BATCH_RELATION(leaf)) == "HadoopFsRelation"
-        for leaf in _leaves(frame)
-    )
+    return any(True for _ in _file_relations(frame))
 
 
 def refresh_files(frame: DataFrame) -> None:
     """List the files anew that a frame reads as tables: the next batch of its query sees them.
 
     Spark lists them once, where a relation is made; the query that is started with the frame has
-    the very same relations. A directory that is gone is an empty one. Where it fails, the lists
-    from before stay.
+    the very same relations. Where it fails, the lists from before stay. It also fails where a
+    directory is gone, which Spark would take for an empty one; but not where it goes meanwhile.
     Raises Py4JError, or what PySpark makes of Spark's exception.
     """
-    require_known_spark(frame.sparkSession)
+    session_state = jvm.SESSION_STATE(jvm.session_of(frame.sparkSession))
+    for relation in _file_relations(frame):
+        settings = jvm.HADOOP_SETTINGS(session_state, jvm.FILE_OPTIONS(relation))
+        for path in jvm.items(jvm.ROOT_PATHS(jvm.FILE_INDEX(relation))):
+            jvm.FILE_STATUS(jvm.FILE_SYSTEM(path, settings), path)
     jvm.REFRESH(jvm.analyzed_plan(frame))
+
+
+def _file_relations(frame: DataFrame) -> Iterator[JavaObject]:
+    for leaf in _leaves(frame):
+        if jvm.class_name(leaf) == "LogicalRelation":
+            relation = jvm.BATCH_RELATION(leaf)
+            if jvm.class_name(relation) == "HadoopFsRelation":
+                yield relation
 
 
 def _leaves(frame: DataFrame) -> Iterator[JavaObject]:

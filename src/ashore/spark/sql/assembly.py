@@ -33,6 +33,7 @@ from ashore.landing.registrar import Registrar
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import list_topics
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.query_loop import QueryLoop
@@ -84,27 +85,25 @@ def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed,
     script = parse_script(shared.spark, read_sql(job))
     fed = fed_by_sql(job)
     views = read_views(job, shared.source)
-    matched = [(fed[name], insert) for name, insert in _match(script, fed).items()]
-    return [
-        (
-            item,
-            QueryPlan(
-                script=script,
-                insert=insert,
-                views=views,
-                roots=open_roots(
-                    job, fed_slice(job.job, item), shared.lake, shared.storage, shared.clock
-                ),
-                interval_ms=job.batch.interval_ms,
-                refresh_ms=job.sql.refresh_ms,
-                patience_s=patience_s,
-                settings=query_settings(job, _cores(shared)),
-                first_of=first_offset_of(job),
-                topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
-            ),
+    planned: list[tuple[Fed, QueryPlan]] = []
+    for name, insert in _match(script, fed).items():
+        item = fed[name]
+        slice_name = fed_slice(job.job, item)
+        roots = open_roots(job, slice_name, shared.lake, shared.storage, shared.clock)
+        plan = QueryPlan(
+            script=script,
+            insert=insert,
+            views=views,
+            roots=roots,
+            interval_ms=job.batch.interval_ms,
+            refresh_ms=job.sql.refresh_ms,
+            patience_s=patience_s,
+            settings=query_settings(job, _cores(shared), roots.newest()),
+            first_of=first_offset_of(job),
+            topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
         )
-        for item, insert in matched
-    ]
+        planned.append((item, plan))
+    return planned
 
 
 def read_sql(job: Job) -> str:
@@ -175,8 +174,6 @@ def _cores(shared: Shared) -> int:
 
 def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
     name = fed_slice(job.job, item)
-    settings = query_settings(job, _cores(shared), plan.roots.newest())
-    plan = replace(plan, settings=settings)
     frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
     spec, remember_ms = None, Seal().remember_ms
     if isinstance(item, Table):
@@ -202,5 +199,5 @@ def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) 
         ),
     )
 
-    query = SqlQuery(plan, QueryParts(shared.spark, shared.kafka, shared.source, sink))
-    return QueryLoop(query, rhythm)
+    parts = QueryParts(shared.spark, shared.kafka, shared.source, sink)
+    return QueryLoop(SqlQuery(plan, parts, list_topics(frame)), rhythm)

@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.checkpoints.roots import Roots
@@ -21,7 +22,7 @@ from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import check_streaming
-from ashore.spark.sql.refusals import refuse
+from ashore.spark.sql.refusals import explain_plan
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
@@ -65,7 +66,7 @@ def open_frame(
 ) -> DataFrame:
     """Return what the INSERT selects, over views that begin where the log of its slice says.
 
-    Raises QueryRefused, JobFileInvalid.
+    Raises QueryRefused, JobFileInvalid; BatchFailed where something that it reads does not answer.
     """
     settings = {**plan.settings, **VARIABLES, **(COUNTED if plan.topic else {})}
     session = open_session(spark, settings)
@@ -83,8 +84,8 @@ def open_frame(
         check_streaming(frame, plan.mode)
         if plan.topic is not None:
             check_topic(frame, plan.topic)
-    except AnalysisException as error:
-        raise refuse(error, plan.insert.table) from error
+    except (PySparkException, Py4JError) as error:
+        raise explain_plan(error, plan.insert.table) from error
     return frame
 
 

@@ -9,7 +9,7 @@ What it must not know: when an error is worth another try.
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.errors import AshoreError, BatchFailed, StreamReplaced
+from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.landing.joins import check_streams, plan_join, require_streams
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
@@ -32,7 +32,8 @@ from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges, source_of
 from ashore.spark.sql.refresher import Refresher
-from ashore.spark.sql.refusals import explain_failure, refuse
+from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
+from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
 from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
 
@@ -50,13 +51,23 @@ class QueryParts:
 
 
 class SqlQuery:
-    """One INSERT. `run` by one thread, `stop` by any."""
+    """One INSERT. `run` by one thread, `stop` by any.
 
-    def __init__(self, plan: QueryPlan, parts: QueryParts) -> None:
+    Arguments:
+        plan: what the query is.
+        parts: what it works with.
+        sources: the topics of each stream that it reads, in the order of Spark's plan.
+
+    """
+
+    def __init__(
+        self, plan: QueryPlan, parts: QueryParts, sources: Sequence[Sequence[str]]
+    ) -> None:
         self.plan = plan
         self.parts = parts
         self.name = parts.sink.plan.name
-        self._topics = sorted({topic for view in plan.views for topic in view.topics})
+        self._sources = sources
+        self._topics = sorted({topic for topics in sources for topic in topics})
         self._checkpoint = plan.roots.root(1)  # until `run` has taken one
         self._left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._in_batch = threading.Lock()
@@ -83,6 +94,8 @@ class SqlQuery:
         self._keep_house = keep_house
         sink.open()
         behind = self._take_checkpoint()
+        position = self._checkpoint.read_position()
+        check_sources(self.name, self._sources, self._checkpoint.read_ends(position.planned))
         self._join()
         frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
         self._past = {}
@@ -116,6 +129,8 @@ class SqlQuery:
             query = writer.start()
         except PySparkException as error:
             raise refuse(error, self.plan.insert.table) from error
+        except Py4JError as error:
+            raise explain_plan(error, self.plan.insert.table) from error
         self._wait(query, frame)
 
     def stop(self) -> None:
@@ -236,7 +251,7 @@ class SqlQuery:
                     query.stop()
             self._tell(query, reported)
         except PySparkException as error:
-            if self._is_stopping.is_set():
+            if self._is_stopping.is_set() and not isinstance(self._failure, Fenced):
                 return
             if isinstance(self._failure, AshoreError):
                 raise self._failure from error

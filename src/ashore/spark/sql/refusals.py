@@ -7,7 +7,7 @@ What it must not know: how often a query is tried.
 
 import re
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from ashore.errors import AshoreError, BadRecord, BatchFailed, OffsetsGone, QueryRefused
 from ashore.spark.internals import explain_refusal
@@ -20,6 +20,8 @@ _STATE = re.compile(
     r"|StateSchemaNotCompatible"
 )
 _SOURCES = re.compile(r"STREAMING_QUERY_EVOLUTION_ERROR[.\w]*|There are \[\d+\] sources in the")
+_OTHER_SQL = "bring the SQL of the query's start back, or fill another table or topic"
+_AWAY = "FAILED_JDBC"  # a condition, with others below it
 _GONE = re.compile(
     r"KAFKA_DATA_LOSS[.\w]*|Some data may have been (?:lost|missed)|data.loss", re.IGNORECASE
 )
@@ -63,15 +65,11 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint is that of other SQL",
-            hint="bring the SQL of the query's start back, or fill another table or topic",
+            hint=_OTHER_SQL,
             detail=detail,
         )
     if _SOURCES.search(text):
-        return QueryRefused(
-            f"{name}: the checkpoint was written with other sources",
-            hint="bring the SQL of the query's start back, or fill another table or topic",
-            detail=detail,
-        )
+        return other_sources(name, detail)
     if _GONE.search(text):
         return OffsetsGone(
             f"{name}: Kafka no longer has offsets that come next: {_innermost_cause(text)}",
@@ -82,6 +80,28 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         f"{name} failed in Spark: {_innermost_cause(text)}",
         hint="nothing was prepared by the batch; it is run again",
         detail=detail,
+    )
+
+
+def other_sources(name: str, detail: str) -> QueryRefused:
+    """Return why a query does not start whose sources are not those of its checkpoint."""
+    return QueryRefused(
+        f"{name}: the checkpoint was written with other sources", hint=_OTHER_SQL, detail=detail
+    )
+
+
+def explain_plan(error: Exception, table: str) -> AshoreError:
+    """Return why the INSERT into `table`, or a topic, cannot be planned.
+
+    It is refused for what Spark says of the SQL. A database or files that it reads beside topics
+    may be away for a while: then another try is worth it.
+    """
+    if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
+        return refuse(error, table)
+    return BatchFailed(
+        f"{table}: what the SQL reads does not answer: {outermost_cause(error)}",
+        hint="is the database or the file system there, is its driver named in `spark.jars`?",
+        detail=str(error)[:DETAIL_LENGTH_MAX],
     )
 
 
