@@ -365,7 +365,7 @@ refusal.
 
 - *Table*: its job fills a table ([`nexmark.sql`](../../examples/nexmark/nexmark.sql)).
 - *Updates*: its rows change later, which is for a sink that takes updates by key; tables are
-  appended to ([`updates.sql`](../../examples/nexmark/updates.sql)).
+  appended to: its job writes a topic ([`updates.sql`](../../examples/nexmark/updates.sql)).
 - *Grows*: its state is never cleaned, as no watermark passes what it is kept by.
 
 Spark accepts a join like that of q4 and q9, which is bounded by a column without a watermark

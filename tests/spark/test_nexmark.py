@@ -14,12 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from ruamel.yaml import YAML
 from tests.spark.site import Site
+from tests.spark.sql_jobs import read_topic
 from tests.spark.streams import topic_view
 
 from ashore.errors import QueryRefused
 from ashore.landing.job import load_job_file
 from ashore.spark.internals import check_streaming, describe_operators, explain_refusal
 from ashore.spark.sql.script import parse_script
+from ashore.spark.sql.validate import describe_queries
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
 EVENTS, STEP_MS = 2_000, 100  # three minutes of the auction house
@@ -37,10 +39,14 @@ def load(name: str) -> ModuleType:
 
 
 queries = load("queries")
-generate = load("generate").generate
+made_up = load("generate")
+generate = made_up.generate
 QUERIES = queries.load_queries()
 JOB = YAML(typ="safe").load(FOLDER / "nexmark.yaml")
 SCHEMAS = {item["topic"]: item["schema"] for item in JOB["tables"] if "topic" in item}
+# What a row of an update is the newest of.
+KEYS = {9: ["id"], 12: ["bidder", "start_time"], 15: ["day"], 16: ["channel", "day"]}
+KEYS |= {17: ["auction", "day"], 18: ["bidder", "auction"], 19: ["auction"]}
 SIDE_INPUT = "SELECT id AS key, concat('side ', id) AS value FROM range(100)"
 
 
@@ -105,6 +111,19 @@ def test_the_job_feeds_a_table_for_each_query_of_its_file(spark: SparkSession) -
     assert job.sql.file == queries.TABLES
 
 
+def test_the_job_writes_a_topic_for_each_update(spark: SparkSession) -> None:
+    job = load_job_file(FOLDER / "updates.yaml")
+    assert job.sql is not None
+    assert job.sql.file == queries.UPDATES
+    written = {item.topic: list(item.key) for item in job.sql.topics}
+    assert written == {f"nexmark.q{number}": KEYS[number] for number in sorted(KEYS)}
+    assert sorted(written) == sorted(made_up.UPDATES)
+    script = parse_script(spark, (FOLDER / queries.UPDATES).read_text("utf-8"))
+    assert list(written) == [each.table for each in script.inserts]
+    whole = YAML(typ="safe").load(FOLDER / "updates.yaml")
+    assert whole["tables"] == [item for item in JOB["tables"] if "topic" in item]
+
+
 # --- events --------------------------------------------------------------------------------------
 
 
@@ -167,7 +186,9 @@ def whole(spark: SparkSession) -> SparkSession:
 # --- into tables, as a job -----------------------------------------------------------------------
 
 # One of each kind of state; the others are run below, which takes less time.
-IN_JOB = {5, 8, 20}
+IN_JOB = {3, 5, 7, 8, 20}
+# Updates that go into topics by a job. They are run below as well, for each batch that they take.
+INTO_TOPICS = {12, 18}
 
 
 def job_file(site: Site, topics: Mapping[str, str], numbers: set[int]) -> Path:
@@ -209,11 +230,57 @@ def test_tables_hold_what_a_run_over_the_whole_input_gives(site: Site, whole: Sp
     site.prove(path)
 
 
+# --- into topics, as a job -----------------------------------------------------------------------
+
+
+def updates_file(site: Site, topics: Mapping[str, str], into: Mapping[int, str]) -> Path:
+    """Write the example's job for some of its updates, over topics of this test."""
+    read = [{**item, "topic": topics[item["topic"]]} for item in JOB["tables"] if "topic" in item]
+    inserts = [
+        f"INSERT INTO `{into[each.number]}` {each.select};"
+        for each in QUERIES
+        if each.number in into and each.file == queries.UPDATES
+    ]
+    written = [
+        {"topic": topic, "mode": "upsert", "key": KEYS[number]} for number, topic in into.items()
+    ]
+    sql = {"text": "\n".join(inserts), "state_partitions": 2, "topics": written}
+    return site.job_file(*read, job="nexmark-updates", sql=sql, batch={"interval": "300ms"})
+
+
+def test_topics_end_with_what_a_run_over_the_whole_input_gives(
+    site: Site, whole: SparkSession
+) -> None:
+    topics = {topic: site.topic(2, topic) for topic in SCHEMAS}
+    assembly = site.writer(updates_file(site, topics, {each: f"q{each}" for each in KEYS})).assembly
+    planned = describe_queries(assembly.job, assembly.shared, 0.0)
+    assert {each["topic"] for each in planned} == {f"q{each}" for each in KEYS}
+
+    into = {number: site.topic(2, f"q{number}") for number in INTO_TOPICS}
+    path = updates_file(site, topics, into)
+    for start in (0, EVENTS // 2):
+        produce(site, topics, records(start, start + EVENTS // 2))
+        run(site, path)
+
+    found = {
+        number: {key: json.loads(value or b"null") for _, key, value in read_topic(site, topic)}
+        for number, topic in into.items()
+    }
+    select = {each.number: each.select for each in QUERIES if each.file == queries.UPDATES}
+    counted = Counter[int]()  # windows of the clock are where they fall: their sums are compared
+    for row in found[12].values():
+        counted[row["bidder"]] += row["bid_count"]
+    expected = (row for row in whole.sql(select[12]).collect() if row.bidder != NOBODY)
+    assert counted == {row.bidder: row.bid_count for row in expected}
+    expected = (row for row in whole.sql(select[18]).collect() if row.bidder != NOBODY)
+    prices = {(row.bidder, row.auction): row["last"].price for row in expected}
+    assert len(found[18]) == len(prices)
+    last = {(row["bidder"], row["auction"]): row["last"]["price"] for row in found[18].values()}
+    assert last == prices
+
+
 # --- as queries ----------------------------------------------------------------------------------
 
-# What a row of an update is the newest of.
-KEYS = {9: ["id"], 12: ["bidder", "start_time"], 15: ["day"], 16: ["channel", "day"]}
-KEYS |= {17: ["auction", "day"], 18: ["bidder", "auction"], 19: ["auction"]}
 BY_THE_CLOCK = 12
 
 

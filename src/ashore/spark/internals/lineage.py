@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from ashore.spark.internals.trees import Node
 from ashore.spark.internals.windows import (
-    describe_constant_window,
     describe_duration,
     describe_window,
 )
@@ -213,7 +212,7 @@ def _literal(node: Node) -> str:
     value, kind = node.fields.get("value"), node.fields.get("dataType")
     if value is None:
         return "null"
-    if window := describe_constant_window(node):
+    if window := describe_window(node):
         return window
     if str(kind).startswith(DAY_TIME) and str(value).isdigit():
         return f"interval {describe_duration(int(str(value)))}"

@@ -1,4 +1,4 @@
-"""Windows of event time, read back from the arithmetic that Spark makes of them.
+"""Windows of time, read back from the arithmetic that Spark makes of them.
 
 What it promises: pure. A struct that is no window is none.
 What it must not know: which operator the window is for.
@@ -21,6 +21,8 @@ UNITS = (
 
 def describe_window(node: Node) -> str:
     """Return `window 1 minute`, `session window 5 minutes`; empty where it is no window."""
+    if node.kind == "Literal":
+        return _describe_constant(node)
     names = [each.fields.get("value") for each in node.children[0::2]]
     if node.kind not in {"CreateNamedStruct", "NamedStruct"} or names != ["start", "end"]:
         return ""
@@ -33,8 +35,8 @@ def describe_window(node: Node) -> str:
     return _describe_regular(end, slides[0])
 
 
-def describe_constant_window(literal: Node) -> str:
-    """Return the same for a window of the clock, which is one literal in each batch."""
+def _describe_constant(literal: Node) -> str:
+    """A window of the clock is one literal in each batch."""
     struct = literal.fields.get("dataType")
     fields = struct.get("fields", ()) if isinstance(struct, dict) else ()
     ends = re.fullmatch(r"\[(\d+),(\d+)\]", literal.text("value"))
