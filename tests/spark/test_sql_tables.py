@@ -1,6 +1,7 @@
 """SQL over topics, into tables: the rows are those of one run over the whole input."""
 
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,23 @@ def test_sources_that_change_places_are_refused_and_nothing_is_planned(site: Sit
     site.prove(job_file)
 
 
+def test_a_view_that_is_read_twice_keeps_its_place(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    sql = """
+        INSERT INTO ods.all SELECT id FROM clicks UNION ALL SELECT id FROM clicks
+        UNION ALL SELECT id FROM others UNION ALL SELECT id FROM clicks;
+    """
+    tables = [read_only(first), read_only(second, "others"), {"table": "ods.all"}]
+    job_file = sql_job(site, sql, *tables)
+    for start in (0, 2):
+        site.produce(first, encode(clicks(start, 2)))
+        site.produce(second, encode(clicks(start + 10, 2)))
+        run(site, job_file)
+    counted = Counter(row.id for row in site.read("ods.all").collect())
+    assert counted == {**dict.fromkeys(range(4), 3), **dict.fromkeys(range(10, 14), 1)}
+    site.prove(job_file)
+
+
 def test_a_query_knows_the_topics_that_it_reads_and_no_others(site: Site) -> None:
     first, second = site.topic(1), site.topic(1)
     tables = [read_only(first), read_only(second, "others"), {"table": "ods.a"}, {"table": "ods.b"}]
@@ -274,6 +292,41 @@ def test_a_query_knows_the_topics_that_it_reads_and_no_others(site: Site) -> Non
     with pytest.raises(StreamReplaced, match=second):
         run(site, job_file)
     assert sorted(row.id for row in site.read("ods.a").collect()) == [0, 1, 2, 3]
+
+
+def test_sql_gives_a_watermark_where_its_topic_has_none(site: Site) -> None:
+    topic = site.topic(1)
+    timed = {"event_time", "late"}
+    read = {name: value for name, value in read_only(topic).items() if name not in timed}
+    clause = "FROM clicks WATERMARK timestamp_millis(ts) AS at DELAY OF INTERVAL 10 SECONDS"
+    sql = PER_MINUTE.replace("FROM clicks", clause).replace("event_time", "at")
+    job_file = sql_job(site, sql, read, PER_MINUTE_TABLE)
+    for start in (0, 120):
+        site.produce(topic, encode(clicks(start, 120)))
+        run(site, job_file)
+        latest_ms = START_MS + (start + 119) * 1000
+        expected = per_minute(clicks(0, start + 120), watermark_ms=latest_ms - 10_000)
+        assert read_per_minute(site) == expected
+    site.prove(job_file)
+
+
+def test_a_topic_that_a_view_gets_later_is_read_from_its_beginning(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    sql = "INSERT INTO ods.a SELECT id FROM clicks;"
+    for topic in (first, second):
+        site.produce(topic, encode(clicks(0, 3)))  # before anybody reads
+    run(site, sql_job(site, sql, read_only(first), {"table": "ods.a"}, first_start="latest"))
+    both = [read_only(first), read_only(second), {"table": "ods.a"}]
+    job_file = sql_job(site, sql, *both, first_start="latest")
+    site.produce(first, encode(clicks(3, 3)))
+    run(site, job_file)
+    assert sorted(row.id for row in site.read("ods.a").collect()) == [0, 1, 2, 3, 4, 5]
+    shards = read_log(site.storage, SliceName("landing", "ods__a")).shards.values()
+    assert {state.key.stream: (state.first, state.next) for state in shards} == {
+        first: (3, 6),
+        second: (0, 3),  # as Spark has it, which asks nobody about a topic that comes later
+    }
+    site.prove(job_file)
 
 
 def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:

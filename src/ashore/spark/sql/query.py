@@ -19,13 +19,13 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
-from ashore.landing.joins import check_streams, plan_join, require_streams
+from ashore.landing.joins import EARLIEST, check_streams, plan_join, require_streams
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
 from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import read_batches
-from ashore.sources.base import Source, StreamInfo
+from ashore.sources.base import FirstOffset, Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
@@ -178,10 +178,13 @@ class SqlQuery:
             written = [self.plan.topic.topic]
             require_streams(written, source.describe_streams(written))
         check_streams(source_of(self.name), sink.fold, streams)
-        first_of = self.plan.first_of
-        join = plan_join(source, sink.fold, streams, first_of, source_of(self.name))
+        join = plan_join(source, sink.fold, streams, self._first_of, source_of(self.name))
         if join is not None:
             sink.join(join.shards)
+
+    def _first_of(self, topic: str, is_first_start: bool) -> FirstOffset:
+        """A topic that a checkpoint does not know yet is read by Spark from its beginning."""
+        return self.plan.first_of(topic, True) if is_first_start else EARLIEST
 
     # ---- batches
 
