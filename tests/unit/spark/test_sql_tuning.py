@@ -47,7 +47,7 @@ def test_partitions(cores: int, interval_s: float, partitions: int) -> None:
 
 
 def test_a_base_comes_when_the_changelogs_are_as_large() -> None:
-    assert plan_bases(10, BATCHES, 2) == 40
+    assert plan_bases(10, BATCHES, 4) == 40
     assert plan_bases(10, replace(BATCHES, changelog_bytes=2e6), 2) == 20
 
 

@@ -16,15 +16,16 @@ MAINTENANCE_S = 60  # how often Spark uploads bases and deletes what is too old
 UNMEASURED_BATCHES = 10  # between two bases of a store, before anything was measured
 # Where a base is damaged Spark goes on from the one before, if it is 500 batches away at most.
 BASE_BATCHES_MAX = 250
-# Estimates that are to be measured again where state is much larger: `bench/checkpoints`.
+# What costs what was measured by `bench/checkpoints`, on two cores beside one DataNode, with 0.1 to
+# 5 million keys; the spread is wide, and a network is slower.
 REPLAY_S = 10  # what a restart may take longer because of changelogs
 REPLAY_BYTES_PER_S = 20e6  # of changelogs, a core
-REPLAY_FILE_S = 0.01  # to open one of them on HDFS
-UPLOAD_S = 1.0  # of a base to HDFS: two or three small files, and each waits to be closed
+REPLAY_FILE_S = 0.03  # for each of them, on a core: 0.01 to 0.06, small ones of 50 kB
+UPLOAD_S = 1.0  # of a base to HDFS: 0.1, and ten times that for three replicas and a network
 INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
 KEPT_FILES_MAX = 20_000  # of one query, for its NameNode's sake
-TASK_S = 0.05  # what one more partition adds to a batch, on one core
+TASK_S = 0.05  # what one more partition adds to a batch, on one core: 0.03 to 0.07
 TASK_SHARE = 0.1  # of the time between two batches that this may take
 GROWTH = 4  # so many times the cores of the first start can be used later
 PARTITIONS_MIN, PARTITIONS_MAX = 16, 1024
