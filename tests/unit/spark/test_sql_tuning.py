@@ -48,7 +48,7 @@ def test_partitions(cores: int, interval_s: float, partitions: int) -> None:
 
 def test_a_base_comes_when_the_changelogs_are_as_large() -> None:
     assert plan_bases(10, BATCHES, 4) == 40
-    assert plan_bases(10, replace(BATCHES, changelog_bytes=2e6), 2) == 20
+    assert plan_bases(10, replace(BATCHES, changelog_bytes=2e6), 4) == 20
 
 
 def test_no_base_is_overtaken_by_the_next() -> None:
@@ -59,7 +59,7 @@ def test_no_base_is_overtaken_by_the_next() -> None:
 
 
 def test_changelogs_are_few_enough_to_be_replayed_in_time() -> None:
-    large = replace(BATCHES, changelog_bytes=10e6, base_bytes=10e9)
+    large = replace(BATCHES, changelog_bytes=2e6, base_bytes=10e9)
     batches = plan_bases(10, large, 2)
     replayed_s = batches * (large.changelog_bytes / REPLAY_BYTES_PER_S + 16 * REPLAY_FILE_S) / 2
     assert REPLAY_S * 0.9 < replayed_s <= REPLAY_S

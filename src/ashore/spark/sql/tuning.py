@@ -19,8 +19,8 @@ BASE_BATCHES_MAX = 250
 # What costs what was measured by `bench/checkpoints`, on two cores beside one DataNode, with 0.1 to
 # 5 million keys; the spread is wide, and a network is slower.
 REPLAY_S = 10  # what a restart may take longer because of changelogs
-REPLAY_BYTES_PER_S = 20e6  # of changelogs, a core
-REPLAY_FILE_S = 0.03  # for each of them, on a core: 0.01 to 0.06, small ones of 50 kB
+REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core: each record is put, and looked up to be counted
+REPLAY_FILE_S = 0.02  # for each of them besides, on a core
 UPLOAD_S = 1.0  # of a base to HDFS: 0.1, and ten times that for three replicas and a network
 INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
