@@ -88,12 +88,9 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
 
 def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
     topic, url = site.topic(1), f"jdbc:derby:memory:{uuid4().hex}"
-    sql = f"""
-        CREATE TEMPORARY VIEW names USING jdbc
-            OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}');
-        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
-    """
-    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"})
+    job_file = naming_job(
+        site, topic, f"USING jdbc OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}')"
+    )
     assembly = site.writer(job_file).assembly
     with pytest.raises(BatchFailed, match="what the SQL reads does not answer: ") as caught:
         describe_queries(assembly.job, assembly.shared, 0.0)
@@ -109,8 +106,7 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
         execute(site.spark, f"{url};create=true", NAMES)
         job.told.wait_for(4)
     drop(site.spark, url)
-    named = {row.id: row.name for row in site.read("ods.named").collect()}
-    assert named == {0: None, 1: "Germany", 2: "Germany", 3: None}
+    assert read_named(site) == {0: None, 1: "Germany", 2: "Germany", 3: None}
     site.prove(job_file)
 
 
@@ -120,11 +116,7 @@ def test_a_table_of_the_lake_is_listed_anew(site: Site) -> None:
     table = {"topic": names, "table": "dim.names", "schema": schema, "partition_by": []}
     names_job = site.job_file(table, job="names")
     land(site, names_job, names, code="DE", name="Germany")
-    sql = f"""
-        CREATE TEMPORARY VIEW names USING parquet OPTIONS (path '{site.lake}/dim.db/names');
-        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
-    """
-    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
+    job_file = naming_job(site, topic, f"USING parquet OPTIONS (path '{site.lake}/dim.db/names')")
     with running(site, job_file, topic) as job:
         job.land(2)
         land(site, names_job, names, code="CN", name="China")
@@ -133,7 +125,7 @@ def test_a_table_of_the_lake_is_listed_anew(site: Site) -> None:
             assert time.monotonic() < until_s
             job.land(2)
         last = job.land(4)
-    named = {row.id: row.name for row in site.read("ods.named").collect()}
+    named = read_named(site)
     assert named[0] is None  # nobody had landed it yet
     expected = {number: "Germany" if number % 3 else "China" for number in last}
     assert {number: named[number] for number in last} == expected
@@ -144,11 +136,7 @@ def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Pa
     names, away = tmp_path / "names", tmp_path / "away"
     write_names(site, names, DE="Germany")
     topic = site.topic(1)
-    sql = f"""
-        CREATE TEMPORARY VIEW names USING parquet OPTIONS (path '{names}');
-        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
-    """
-    job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
+    job_file = naming_job(site, topic, f"USING parquet OPTIONS (path '{names}')")
     with running(site, job_file, topic) as job:
         job.land(2)
         names.rename(away)
@@ -156,20 +144,15 @@ def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Pa
         away.rename(names)
         job.land(2)
     assert str(names) in told
-    named = {row.id: row.name for row in site.read("ods.named").collect()}
-    assert named == {0: None, 1: "Germany", 2: "Germany", 3: None}
+    assert read_named(site) == {0: None, 1: "Germany", 2: "Germany", 3: None}
 
 
 def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> None:
     topic = site.topic(1)
     with Hdfs(tmp_path / "hdfs", HdfsOptions(namenodes=1, datanodes=1, heap="512m")) as hdfs:
         open_storage(f"{hdfs.uri}/dim", options=hdfs.client_options()).open_write("_any").close()
-        sql = f"""
-            CREATE TEMPORARY VIEW names (code STRING, name STRING) USING parquet
-                OPTIONS (path '{hdfs.uri}/dim');
-            INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
-        """
-        job_file = sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
+        files = f"(code STRING, name STRING) USING parquet OPTIONS (path '{hdfs.uri}/dim')"
+        job_file = naming_job(site, topic, files)
         with running(site, job_file, topic) as job:
             job.land(2)
             hdfs.stop()
@@ -177,6 +160,19 @@ def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> 
             job.land(2)
     assert hdfs.uri.rpartition(":")[2] in told  # who did not answer
     assert "\n" not in told
+
+
+def naming_job(site: Site, topic: str, names: str) -> Path:
+    """A job that looks up the name of each click's country in a view: what comes after its name."""
+    sql = f"""
+        CREATE TEMPORARY VIEW names {names};
+        INSERT INTO ods.named SELECT id, name FROM clicks LEFT JOIN names ON country = code;
+    """
+    return sql_job(site, sql, read_only(topic), {"table": "ods.named"}, refresh="100ms")
+
+
+def read_named(site: Site) -> dict[int, str | None]:
+    return {row.id: row.name for row in site.read("ods.named").collect()}
 
 
 @contextmanager
