@@ -11,7 +11,7 @@ import argparse
 import json
 import random
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 CITIES = ("Phoenix", "Los Angeles", "Boise", "Portland", "Seattle", "Cheyenne")
 NAMES = ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter")
 CHANNELS = ("apple", "google", "facebook", "baidu")
+EVENTS = ("person", "auction", "bid")
 # What the job of updates.yaml writes.
 UPDATES = [f"nexmark.q{number}" for number in (9, 12, 15, 16, 17, 18, 19)]
 
@@ -119,15 +120,16 @@ def generate(count: int, seed: int = 7, step_ms: int = 100) -> Iterator[Event]:
         yield house.event(number)
 
 
-def create_compacted(bootstrap_servers: str, topics: Sequence[str]) -> None:
-    """Create topics whose newest record of a key is kept, unless they are there."""
+def create_topics(bootstrap_servers: str) -> None:
+    """Create the topics of events, and compacted ones for updates, unless they are there."""
     from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
 
-    wanted = [NewTopic(each, 1, 1, config={"cleanup.policy": "compact"}) for each in topics]
-    for made in (
-        AdminClient({"bootstrap.servers": bootstrap_servers}).create_topics(wanted).values()
-    ):
+    compacted = {"cleanup.policy": "compact"}
+    wanted = [NewTopic(each, 1, 1, config=compacted) for each in UPDATES]
+    wanted += [NewTopic(each, 2, 1) for each in EVENTS]
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for made in admin.create_topics(wanted).values():
         try:
             made.result()
         except KafkaException as error:
@@ -136,7 +138,7 @@ def create_compacted(bootstrap_servers: str, topics: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Send events to the topics `person`, `auction` and `bid`; create those that take updates."""
+    """Send events to the topics `person`, `auction` and `bid`; create all topics first."""
     from confluent_kafka import Producer  # noqa: PLC0415 - `generate` needs no client
 
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -145,7 +147,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--step-ms", type=int, default=10)
     options = parser.parse_args()
-    create_compacted(options.bootstrap_servers, UPDATES)
+    create_topics(options.bootstrap_servers)
     producer = Producer({"bootstrap.servers": options.bootstrap_servers, "linger.ms": 20})
     for event in generate(options.events, options.seed, options.step_ms):
         while True:
