@@ -12,7 +12,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from ashore.landing.batch import BatchOrder, LateRule, TableSpec
+from ashore.landing.batch import BatchOrder
+from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import StreamShard
@@ -27,23 +28,18 @@ BATCH_RECORDS = 65_536
 
 def make_order(lake: Path, topic: str, ddl: str, ends: Mapping[int, int]) -> BatchOrder:
     """Return the order to land the partitions of a topic up to their ends."""
-    spec = TableSpec(
+    output = OutputSpec(
         table="bench.records",
-        decode="json",
         schema=ddl,
-        event_column="ts",
-        event_unit="ms",
         partition_by=("date", "hour"),
         timezone="UTC",
-        late=LateRule(after_ms=2 * HOUR_MS, policy="rehome", future_max_ms=HOUR_MS),
+        event_column="ts",
+        event_unit="ms",
         format="parquet",
-        on_invalid="dead_letter",
-        provenance=True,
         roll_bytes=256_000_000,
-        is_decoded_by_spark=False,
-        select=(),
-        where=None,
     )
+    late = LateRule(after_ms=2 * HOUR_MS, policy="rehome", future_max_ms=HOUR_MS)
+    spec = LandingSpec(output, "json", late, on_invalid="dead_letter", provenance=True)
     ranges = tuple(
         ShardRange(ShardKey("kafka", topic, 1, str(partition)), OffsetRange(0, end))
         for partition, end in ends.items()

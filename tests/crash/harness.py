@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
+from tests.specs import landing
+
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
 from ashore.landing.archive import archive_log
-from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import claim_tables
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick, stops_slice
+from ashore.landing.specs import LandingSpec
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rewind, Skip
 from ashore.protocol.files import BatchPlace, FilePlace
@@ -74,25 +76,12 @@ def build_source(clock: FakeClock) -> RecordedSource:
     return source
 
 
-def specs() -> dict[str, TableSpec]:
-    late = LateRule(0, "keep", 0)
+def specs() -> dict[str, LandingSpec]:
     return {
-        stream: TableSpec(
+        stream: landing(
             table=f"ods.{stream}",
-            decode="json",
             schema="date STRING, ts BIGINT",
-            event_column="ts",
-            event_unit="ms",
             partition_by=("date",) if stream == CLICKS else (),
-            timezone="UTC",
-            late=late,
-            format="jsonl",
-            on_invalid="dead_letter",
-            provenance=True,
-            roll_bytes=1 << 20,
-            is_decoded_by_spark=False,
-            select=(),
-            where=None,
             idle_after_ms=60_000,
         )
         for stream in (CLICKS, ORDERS)
@@ -137,7 +126,7 @@ class World:
         storage, source = wrap(faulty), source or self.source
         claims: set[str] = set()
 
-        def streams() -> Mapping[str, TableSpec]:
+        def streams() -> Mapping[str, LandingSpec]:
             if not claims:
                 claim_tables(storage, TABLES, NAME.job, self.clock.now_ms())
                 claims.update(TABLES)

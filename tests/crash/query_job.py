@@ -22,11 +22,12 @@ from tests.crash.harness import (
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError
-from ashore.landing.batch import LateRule, TableSpec, TaskResult
+from ashore.landing.batch import TaskResult
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
-from ashore.landing.query_sink import Order, QuerySink, QuerySlice, SinkParts
+from ashore.landing.query_sink import BegunBatch, QuerySink, QuerySlice, SinkParts
 from ashore.landing.slice_loop import Tick
+from ashore.landing.specs import OutputSpec
 from ashore.protocol import names
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.plan_query import QueryBatch
@@ -42,25 +43,16 @@ STEP = 3  # offsets of a shard that a batch reads
 
 Ends = Mapping[ShardKey, int]
 
-
-def result_spec() -> TableSpec:
-    return TableSpec(
-        table=TABLE,
-        decode="json",
-        schema="n BIGINT",
-        event_column=None,
-        event_unit="ms",
-        partition_by=("parity",),
-        timezone="UTC",
-        late=LateRule(0, "keep", 0),
-        format="jsonl",
-        on_invalid="fail",
-        provenance=False,
-        roll_bytes=1 << 20,
-        is_decoded_by_spark=False,
-        select=(),
-        where=None,
-    )
+RESULT = OutputSpec(
+    table=TABLE,
+    schema="n BIGINT",
+    partition_by=("parity",),
+    timezone="UTC",
+    event_column=None,
+    event_unit="ms",
+    format="jsonl",
+    roll_bytes=1 << 20,
+)
 
 
 @dataclass
@@ -84,7 +76,7 @@ class Query:
         self._storage = storage
         log = LandingLog(LogContext(storage, clock, world.entropy), NAME)
         self.sink = QuerySink(
-            QuerySlice(LakeAddress("memory:"), NAME, result_spec(), 1_000_000),
+            QuerySlice(LakeAddress("memory:"), NAME, RESULT, 1_000_000),
             SinkParts(storage, log, clock),
         )
         self._is_claimed = False
@@ -153,11 +145,11 @@ class Query:
         checkpoint, number = self.world.checkpoint, batch.batch_id
         streams = self.world.source.describe_streams(self.world.source.list_streams())
         past = self.read_past(batch)
-        order = self.sink.begin(batch, lambda key: streams[key.stream].stream_id, past)
+        begun = self.sink.begin(batch, lambda key: streams[key.stream].stream_id, past)
         rows = list(self._compute(batch))
         checkpoint.state[number] = checkpoint.state.get(number - 1, 0) + len(rows)
-        if order is not None:
-            self.sink.land(order, [self._write(order, rows)])
+        if begun is not None:
+            self.sink.land(begun, [self._write(begun, rows)])
         checkpoint.commits.add(number)
 
     def read_past(self, _batch: QueryBatch) -> dict[int, str]:
@@ -170,7 +162,7 @@ class Query:
             for record in self.world.source.read_again(shard, each.offsets):
                 yield RecordedRow(each.key.stream, 1, each.key.shard, record.offset)
 
-    def _write(self, order: Order, rows: list[RecordedRow]) -> TaskResult:
+    def _write(self, begun: BegunBatch, rows: list[RecordedRow]) -> TaskResult:
         """Write the rows as a task does, one file a parity."""
         targets, files = [], []
         for parity in (0, 1):
@@ -182,8 +174,8 @@ class Query:
                 targets.append(
                     Target(TABLE, Role.MAIN, f"parity={parity}", values, "n BIGINT", "jsonl")
                 )
-                staging = names.staging_directory(TABLE, NAME, order.order.epoch)
-                path = names.join(staging, names.pending_name(order.order.batch, unique))
+                staging = names.staging_directory(TABLE, NAME, begun.order.epoch)
+                path = names.join(staging, names.pending_name(begun.order.batch, unique))
                 writer = self._storage.open_write(path)
                 writer.write(content)
                 writer.close()

@@ -27,10 +27,10 @@ from tests.crash.harness import (
     walk,
 )
 from tests.crash.storage_calls import Case
+from tests.specs import landing
 
 from ashore.catalogs import MemoryCatalog
 from ashore.errors import AshoreError, StorageError
-from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.committer import Quiet
 from ashore.landing.effects import EffectParts, Effects, post_json
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -39,6 +39,7 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.landing.specs import LandingSpec
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal
 from ashore.protocol.files import FilePlace, PartitionKey
@@ -78,23 +79,13 @@ Document = Mapping[str, object]
 SealKey = tuple[str, str, int]  # table, partition, version
 
 
-def spec(stream: str) -> TableSpec:
-    return TableSpec(
+def spec(stream: str) -> LandingSpec:
+    return landing(
         table=f"ods.{stream}",
-        decode="json",
         schema="date STRING, ts BIGINT",
-        event_column="ts",
-        event_unit="ms",
         partition_by=("date",),
-        timezone="UTC",
-        late=LateRule(0, "keep", 0),
-        format="jsonl",
         on_invalid="drop",
         provenance=False,
-        roll_bytes=1 << 20,
-        is_decoded_by_spark=False,
-        select=(),
-        where=None,
     )
 
 
@@ -143,7 +134,7 @@ class Process:
         self.faulty = FaultyStorage(world.machine, faults, pending=world.pending)
         catalog = FaultyCatalog(world.catalog, self.faulty)
         self._registrar = Registrar(catalog, "file:///lake", JOB, lambda _trouble: None)
-        self._specs: dict[str, TableSpec] = {}
+        self._specs: dict[str, LandingSpec] = {}
 
     def run(self) -> AshoreError | ProcessStopped | None:
         """Land until nothing is left, as `--available-now` does; return what ended it before."""
@@ -192,14 +183,15 @@ class Process:
         )
         return SliceLoop(plan, parts)
 
-    def _streams(self, stream: str) -> Mapping[str, TableSpec]:
+    def _streams(self, stream: str) -> Mapping[str, LandingSpec]:
         if threading.current_thread().name == f"slice-{SLICES[ORDERS].slice}":
             wait_for(f"slice-{SLICES[CLICKS].slice}")
         if stream not in self._specs:
-            checked = self._registrar.checked(spec(stream))
-            claim_tables(self.faulty, [checked.table], JOB, self._world.clock.now_ms())
-            self._registrar.ensure([checked])
-            self._specs[stream] = checked
+            own = spec(stream)
+            self._registrar.check(own)
+            claim_tables(self.faulty, [own.table], JOB, self._world.clock.now_ms())
+            self._registrar.ensure([own])
+            self._specs[stream] = own
         return {stream: self._specs[stream]}
 
     def _post(self, url: str, body: bytes) -> None:

@@ -41,11 +41,11 @@ class TopicQuery(Query):
         self._commits = world.checkpoint.commits
 
     def _run(self, batch: QueryBatch) -> None:
-        order = self.sink.begin(batch, lambda key: self._streams[key.stream].stream_id)
-        if order is not None:
+        begun = self.sink.begin(batch, lambda key: self._streams[key.stream].stream_id)
+        if begun is not None:
             rows = [(batch.batch_id, each.key, each.offsets.end) for each in batch.ranges]
             self._topic.extend(rows)
-            self.sink.sent(order, len(rows))
+            self.sink.sent(begun, len(rows))
         self._commits.add(batch.batch_id)
 
 
@@ -125,10 +125,10 @@ def test_rows_come_again_where_a_batch_was_cut_short_and_only_there() -> None:
 
 def test_an_entry_that_comes_before_its_rows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(self: TopicQuery, batch: QueryBatch) -> None:
-        order = self.sink.begin(batch, lambda key: self._streams[key.stream].stream_id)
-        if order is not None:
+        begun = self.sink.begin(batch, lambda key: self._streams[key.stream].stream_id)
+        if begun is not None:
             rows = [(batch.batch_id, each.key, each.offsets.end) for each in batch.ranges]
-            self.sink.sent(order, len(rows))
+            self.sink.sent(begun, len(rows))
             self._topic.extend(rows)
         self._commits.add(batch.batch_id)
 

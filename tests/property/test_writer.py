@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.specs import landing
 from tests.unit.writer.orders import (
     HOUR_MS,
     NOW_MS,
@@ -23,7 +24,8 @@ from tests.unit.writer.orders import (
 )
 
 from ashore.errors import StorageError
-from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
+from ashore.landing.batch import KeepSpan, TaskResult, merge_results
+from ashore.landing.specs import LateRule
 from ashore.landing.writer import write_task
 from ashore.landing.writer.pool import Limits
 from ashore.protocol.files import Role
@@ -48,7 +50,7 @@ TABLES = {
     "dead": a_table("dead", "rehome"),
     "drop": a_table("drop", "keep", on_invalid="drop", timezone="America/St_Johns"),
     "side": a_table("side", "side", partition_by=("country", "date")),
-    "spark": a_table("spark", "side", is_decoded_by_spark=True, partition_by=()),
+    "spark": a_table("spark", "side", where="true", partition_by=()),
 }
 TIMES = {
     "good": st.integers(WATERMARK_MS - AFTER_MS, NOW_MS + HOUR_MS),
@@ -92,7 +94,7 @@ class Fate:
     @property
     def is_bad(self):
         if self.kind == "unnameable":
-            return "country" in TABLES[self.topic].partition_by
+            return "country" in TABLES[self.topic].output.partition_by
         return self.kind in ("bad", "tombstone")
 
     @property
@@ -119,11 +121,11 @@ class Fate:
         )
         local = _local(self.ts if is_own else NOW_MS, table)
         known = {"date": f"{local:%Y-%m-%d}", "hour": f"{local:%H}", "country": self.country}
-        return tuple((name, known[name]) for name in table.partition_by)
+        return tuple((name, known[name]) for name in table.output.partition_by)
 
 
 def _local(time_ms, table):
-    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(ZoneInfo(table.timezone))
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(ZoneInfo(table.output.timezone))
 
 
 @st.composite
@@ -162,7 +164,7 @@ def cut(draw, records):
 
 def orders(draw):
     roll_bytes = draw(st.sampled_from([1, 3000, 10**9]))
-    tables = {topic: replace(table, roll_bytes=roll_bytes) for topic, table in TABLES.items()}
+    tables = {topic: landing(table, roll_bytes=roll_bytes) for topic, table in TABLES.items()}
     watermarks = [(table.table, WATERMARK_MS) for table in tables.values()]
     return an_order(tables, watermarks=sorted(watermarks))
 

@@ -14,7 +14,7 @@ from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.errors import JobFileInvalid, PathMissing, StorageError
-from ashore.landing.job import check_table, slow_reasons, table_spec
+from ashore.landing.job import check_table, landing_spec, slow_reasons
 from ashore.protocol import names
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
@@ -44,7 +44,7 @@ def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell
-            check_table(job, each, table_spec(each))
+            check_table(job, each, landing_spec(each))
         if reasons := slow_reasons(each):
             slow[str(each.table)] = tuple(reasons)
     return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))

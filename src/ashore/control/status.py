@@ -15,7 +15,7 @@ from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
-from ashore.landing.job import seal_rules, table_spec
+from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
@@ -187,7 +187,7 @@ def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> t
         if (found := there.offsets.get(StreamShard(key.stream, key.shard)))
         and found.end > state.next
     }
-    feeds = {topic: table_spec(each).feed for topic, each in resolved.items()}
+    feeds = {topic: landing_spec(each).feed for topic, each in resolved.items()}
     watermarks = plan_watermarks(fold, feeds, now_ms, waiting)
     return plan_seal(fold, {}, seal_rules(job, resolved), dict(watermarks), now_ms).blocked
 

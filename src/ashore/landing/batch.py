@@ -7,56 +7,20 @@ What it must not know: Spark, Kafka.
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ashore.errors import CountsDisagree
+from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.protocol import codec
 from ashore.protocol.entries import Prepare, ShardRead
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import BatchPlan, Feed
+from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.storage.open import LakeAddress
-
-
-@dataclass(frozen=True, slots=True)
-class LateRule:
-    """What happens to records that come late or from the future."""
-
-    after_ms: int
-    policy: str  # rehome | keep | side
-    future_max_ms: int
-    keep_ms: int | None = None  # how far back `keep` reaches; older records take the side
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """How the records of one topic become rows of a table. All an executor needs to know."""
-
-    table: str  # database.table
-    decode: str  # json | text | bytes
-    schema: str  # DDL of the table's own columns
-    event_column: str | None
-    event_unit: str  # s | ms | us | ns; ignored for timestamp columns
-    partition_by: tuple[str, ...]
-    timezone: str
-    late: LateRule
-    format: str  # parquet | orc | jsonl
-    on_invalid: str  # dead_letter | drop | fail
-    provenance: bool
-    roll_bytes: int
-    is_decoded_by_spark: bool  # the reader adds `decoded` (struct) and `keep` (boolean) columns
-    select: tuple[str, ...]  # SQL expressions, for the reader
-    where: str | None
-    decode_schema: str = ""  # DDL that Spark decodes into, where `select` makes other columns
-    idle_after_ms: int = 1_800_000  # shards without records for so long hold no watermark up
-
-    @property
-    def feed(self) -> Feed:
-        """The table as plans know it."""
-        return Feed(self.table, self.idle_after_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +34,31 @@ class KeepSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchOrder:
-    """Everything that the tasks of one batch need to know besides their records."""
+class Order:
+    """Where the files of a batch go, and in whose name: what each of its tasks needs to know."""
 
     lake: LakeAddress
     name: SliceName
     epoch: int
     batch: int
     now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOrder(Order):
+    """Records of topics that are to be landed."""
+
     watermarks: tuple[tuple[str, int], ...]
     ranges: tuple[ShardRange, ...]
-    tables: tuple[tuple[str, TableSpec], ...]  # stream, its table
+    tables: tuple[tuple[str, LandingSpec], ...]  # stream, its table
     keep: tuple[KeepSpan, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOrder(Order):
+    """Rows that a query has made, and that are to be written."""
+
+    output: OutputSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +126,43 @@ def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
         ShardRead(each.key, each.offsets, specs[each.key.stream].table, 0, 0, 0, 0, 0, 0, None)
         for each in order.ranges
     ]
-    targets: dict[Target, int] = {}
-    files: list[DataFile] = []
-    counters: dict[str, int] = {}
     for result in results:
         for read in result.reads:
             if read.key not in index_of:
                 raise CountsDisagree(f"task {result.task} read {read.key}, which was not asked for")
             position = index_of[read.key]
             reads[position] = _add(reads[position], read)
-        for file in result.files:
-            target = targets.setdefault(result.targets[file.target], len(targets))
-            spans = tuple(
-                replace(span, shard=index_of[result.reads[span.shard].key]) for span in file.spans
-            )
-            files.append(replace(file, target=target, spans=spans))
-        for name, count in result.counters:
-            counters[name] = counters.get(name, 0) + count
-    written = Written(tuple(reads), tuple(targets), tuple(files), tuple(sorted(counters.items())))
+    files = merge_files([_renumber(result, index_of) for result in results])
+    written = replace(files, reads=tuple(reads))
     _check(written)
     return written
+
+
+def _renumber(result: TaskResult, index_of: Mapping[ShardKey, int]) -> TaskResult:
+    """Return a result whose spans refer to the ranges of the order, not to the task's reads."""
+    index = [index_of[read.key] for read in result.reads]
+    return replace(
+        result,
+        files=tuple(
+            replace(
+                file, spans=tuple(replace(span, shard=index[span.shard]) for span in file.spans)
+            )
+            for file in result.files
+        ),
+    )
+
+
+def merge_files(results: Sequence[TaskResult]) -> Written:
+    """Put the files of all tasks together; their spans are left as the tasks have numbered them."""
+    targets: dict[Target, int] = {}
+    files: list[DataFile] = []
+    counters: Counter[str] = Counter()
+    for result in results:
+        for file in result.files:
+            target = targets.setdefault(result.targets[file.target], len(targets))
+            files.append(replace(file, target=target))
+        counters.update(dict(result.counters))
+    return Written((), tuple(targets), tuple(files), tuple(sorted(counters.items())))
 
 
 def _add(left: ShardRead, right: ShardRead) -> ShardRead:

@@ -11,7 +11,7 @@ from ashore.config.model import FedTopic
 from ashore.config.sql_checks import fed_partitions, insert_name, insert_name_of_topic
 from ashore.errors import QueryRefused
 from ashore.formats import open_encoder, parse_ddl, to_arrow
-from ashore.landing.batch import LateRule, TableSpec
+from ashore.landing.specs import OutputSpec
 from ashore.protocol.names import SliceName
 from ashore.routing import Bucketer, is_event_time
 
@@ -32,48 +32,41 @@ def fed_slice(job: str, item: Fed) -> SliceName:
     return SliceName(job, insert_name(item.table))
 
 
-def fed_spec(item: Table, ddl: str) -> TableSpec:
+def fed_output(item: Table, ddl: str) -> OutputSpec:
     """Return how the rows of a query, whose columns are `ddl`, become files. Raises QueryRefused.
 
     It has no side tables: a row of a query is decoded, and it is never too late for its table.
     """
     event = item.event_time
-    spec = TableSpec(
+    output = OutputSpec(
         table=item.table,
-        decode="json",
         schema=ddl,
-        event_column=event.column if event else None,
-        event_unit=event.unit if event else "ms",
         partition_by=fed_partitions(item),
         timezone=str(item.timezone),
-        late=LateRule(0, "rehome", 0),
+        event_column=event.column if event else None,
+        event_unit=event.unit if event else "ms",
         format=item.format,
-        on_invalid="fail",
-        provenance=False,
         roll_bytes=item.roll.size_bytes,
-        is_decoded_by_spark=False,
-        select=(),
-        where=None,
     )
     try:
-        _check(item, spec)
+        _check(item, output)
     except ValueError as error:
         raise QueryRefused(
             f"{item.table}: {error}",
             hint="name and cast the columns in the SELECT, as in `CAST(x AS BIGINT) AS x`",
             table=item.table,
         ) from None
-    return spec
+    return output
 
 
-def _check(item: Table, spec: TableSpec) -> None:
-    schema = to_arrow(parse_ddl(spec.schema))
+def _check(item: Table, output: OutputSpec) -> None:
+    schema = to_arrow(parse_ddl(output.schema))
     if item.schema_ddl is not None and to_arrow(parse_ddl(item.schema_ddl)) != schema:
-        raise ValueError(f"the SELECT has the columns {spec.schema}, the table {item.schema_ddl}")
-    if spec.event_column is not None:
-        if spec.event_column not in schema.names:
-            raise ValueError(f"the SELECT has no column {spec.event_column} for the event time")
-        if not is_event_time(schema.field(spec.event_column).type):
-            raise ValueError(f"column {spec.event_column} cannot be a time")
-    bucketer = Bucketer(spec.partition_by, spec.timezone, schema)
-    open_encoder(spec.format, BytesIO(), bucketer.file_schema).abandon()
+        raise ValueError(f"the SELECT has the columns {output.schema}, the table {item.schema_ddl}")
+    if output.event_column is not None:
+        if output.event_column not in schema.names:
+            raise ValueError(f"the SELECT has no column {output.event_column} for the event time")
+        if not is_event_time(schema.field(output.event_column).type):
+            raise ValueError(f"column {output.event_column} cannot be a time")
+    bucketer = Bucketer(output.partition_by, output.timezone, schema)
+    open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()

@@ -22,8 +22,8 @@ from ashore.formats import (
     parse_ddl,
     to_arrow,
 )
-from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.slice_loop import SlicePlan
+from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_owed import CATALOG, HTTP, REGISTER, SUCCESS_FILE
@@ -54,15 +54,16 @@ def slow_reasons(resolved: ResolvedTable) -> list[str]:
     return reasons
 
 
-def check_table(job: Job, resolved: ResolvedTable, spec: TableSpec) -> None:
+def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
     """Raise JobFileInvalid where a table's rows could not be decoded, placed or written."""
+    output = spec.output
     try:
-        schema = parse_ddl(spec.schema)
+        schema = parse_ddl(output.schema)
         _check_columns(spec, schema)
         if not spec.is_decoded_by_spark:
             make_decoder(spec.decode, schema)
-        bucketer = Bucketer(spec.partition_by, spec.timezone, to_arrow(schema))
-        open_encoder(spec.format, BytesIO(), bucketer.file_schema).abandon()
+        bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(schema))
+        open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()
     except ValueError as error:
         line = job.line_of("tables", resolved.item, "table")
         raise JobFileInvalid(
@@ -74,38 +75,41 @@ def check_table(job: Job, resolved: ResolvedTable, spec: TableSpec) -> None:
         ) from None
 
 
-def _check_columns(spec: TableSpec, schema: Schema) -> None:
+def _check_columns(spec: LandingSpec, schema: Schema) -> None:
     refused = json_supports(schema) if spec.decode == "json" else []
     if refused:
         raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
-    if spec.event_column is None:
+    event_column = spec.output.event_column
+    if event_column is None:
         return
-    found = [field for field in to_arrow(schema) if field.name == spec.event_column]
+    found = [field for field in to_arrow(schema) if field.name == event_column]
     if not found:
-        raise ValueError(f"there is no column {spec.event_column} for the event time")
+        raise ValueError(f"there is no column {event_column} for the event time")
     if not is_event_time(found[0].type):
-        raise ValueError(f"column {spec.event_column} cannot be a time: it is {found[0].type}")
+        raise ValueError(f"column {event_column} cannot be a time: it is {found[0].type}")
 
 
-def table_spec(resolved: ResolvedTable) -> TableSpec:
+def landing_spec(resolved: ResolvedTable) -> LandingSpec:
     """Return what an executor needs to know of a topic's table."""
     spec = resolved.spec
-    return TableSpec(
+    output = OutputSpec(
         table=str(resolved.table),
-        decode=spec.decode,
         schema=spec.ddl,
-        event_column=spec.event_time.column if spec.event_time else None,
-        event_unit=spec.event_time.unit if spec.event_time else "ms",
         partition_by=tuple(spec.partition_by),
         timezone=str(spec.timezone),
+        event_column=spec.event_time.column if spec.event_time else None,
+        event_unit=spec.event_time.unit if spec.event_time else "ms",
+        format=spec.format,
+        roll_bytes=spec.roll.size_bytes,
+    )
+    return LandingSpec(
+        output=output,
+        decode=spec.decode,
         late=LateRule(
             spec.late.after_ms, spec.late.policy, spec.late.future_max_ms, spec.seal.remember_ms
         ),
-        format=spec.format,
         on_invalid=spec.on_invalid,
         provenance=spec.provenance,
-        roll_bytes=spec.roll.size_bytes,
-        is_decoded_by_spark=bool(spec.select or spec.where),
         select=tuple(spec.select or ()),
         where=spec.where,
         decode_schema=spec.ddl,
@@ -135,8 +139,8 @@ class JobStreams:
         job: Job,
         source: Source,
         claim: Callable[[Iterable[str]], None],
-        refine: Callable[[TableSpec], TableSpec] = lambda spec: spec,
-        ensure: Callable[[Iterable[TableSpec]], None] = lambda _specs: None,
+        refine: Callable[[LandingSpec], LandingSpec] = lambda spec: spec,
+        ensure: Callable[[Iterable[LandingSpec]], None] = lambda _specs: None,
     ) -> None:
         self._job = job
         self._source = source
@@ -144,13 +148,13 @@ class JobStreams:
         self._refine = refine
         self._ensure = ensure
         self._has_patterns = any(item.is_pattern for item in job.tables)
-        self._specs: dict[str, TableSpec] = {}
+        self._specs: dict[str, LandingSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
         self._waiting: set[str] = set()
         self._seal_addresses: dict[str, str | None] = {}
         self._claimed: set[str] = set()
 
-    def __call__(self) -> Mapping[str, TableSpec]:
+    def __call__(self) -> Mapping[str, LandingSpec]:
         """Return each topic's table. Raises JobFileInvalid, TableOwned, SourceError."""
         if self._specs and not self._has_patterns:
             return self._specs
@@ -158,7 +162,7 @@ class JobStreams:
         topics = select_topics(self._job, existing)
         if set(topics) != self._specs.keys():
             resolved = match_topics(self._job, topics)
-            specs = {topic: self._refine(table_spec(each)) for topic, each in resolved.items()}
+            specs = {topic: self._refine(landing_spec(each)) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
             new = set(tables_of(resolved.values())) - self._claimed

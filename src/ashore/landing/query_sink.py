@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
-from ashore.errors import CheckpointUnfit, check
-from ashore.landing.batch import BatchOrder, TableSpec, TaskResult, Written, merge_results
+from ashore.errors import CheckpointUnfit, check, fail
+from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.log import LandingLog
+from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
 from ashore.protocol.fold import Fold
@@ -34,8 +35,6 @@ from ashore.protocol.plan_query import (
 from ashore.protocol.positions import ShardKey
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
-
-RESULT = ""  # the stream that stands for the query's result in an order
 
 _HINTS = {
     Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table or topic: this one "
@@ -55,13 +54,13 @@ class QuerySlice:
 
     lake: LakeAddress
     name: SliceName
-    spec: TableSpec | None  # of the table; None: the rows go into a topic
+    output: OutputSpec | None  # None: the rows go into a topic
     remember_ms: int
 
     @property
     def table(self) -> str:
         """The table; empty where there is none."""
-        return self.spec.table if self.spec else ""
+        return self.output.table if self.output else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,12 @@ class SinkParts:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A batch whose rows are to be written by tasks; `land` comes after them."""
+class BegunBatch:
+    """A batch whose rows count, once they are written or sent; `land` or `sent` comes after."""
 
     batch: QueryBatch
     lineage: str
-    order: BatchOrder
+    order: Order
 
 
 class QuerySink:
@@ -123,8 +122,8 @@ class QuerySink:
         batch: QueryBatch,
         identify: Callable[[ShardKey], str],
         past: Mapping[int, str] | None = None,
-    ) -> Order | None:
-        """Decide what becomes of a batch: the order to write it; None: run it, drop its rows.
+    ) -> BegunBatch | None:
+        """Decide what becomes of a batch; None: run it, drop its rows.
 
         Shards that the log does not know are joined. Requires: `open`.
 
@@ -153,11 +152,11 @@ class QuerySink:
                         for key in decision.unknown
                     ]
                 )
-                return Order(batch, decision.lineage, self._order())
+                return BegunBatch(batch, decision.lineage, self._order())
 
     def land(
         self,
-        order: Order,
+        begun: BegunBatch,
         results: Sequence[TaskResult],
         check_source: Callable[[], None] = lambda: None,
     ) -> int:
@@ -169,14 +168,14 @@ class QuerySink:
         """
         # Step 3. Prepare: the commit point.
         self._step("prepare")
-        written = merge_results(order.order, results)
+        written = merge_files(results)
         check_source()
         rows = sum(file.rows for file in written.files)
-        self._close_batch(order, written, rows)
+        self._close_batch(begun, written, rows)
         return rows
 
     def sent(
-        self, order: Order, rows: int, check_source: Callable[[], None] = lambda: None
+        self, begun: BegunBatch, rows: int, check_source: Callable[[], None] = lambda: None
     ) -> None:
         """Make a batch count whose rows are in a topic.
 
@@ -186,10 +185,10 @@ class QuerySink:
         # Step 3. Prepare: from here on the rows are not sent again.
         self._step("prepare")
         check_source()
-        self._close_batch(order, Written((), (), (), sort_counters({"sent": rows})), rows)
+        self._close_batch(begun, Written((), (), (), sort_counters({"sent": rows})), rows)
 
-    def _close_batch(self, order: Order, written: Written, rows: int) -> None:
-        self._entries.append(self._prepare(order, written))
+    def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
+        self._entries.append(self._prepare(begun, written))
         # Steps 4 to 6. Move, register, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")
@@ -204,23 +203,29 @@ class QuerySink:
         self._entries.pay()
         self._entries.close("idle")
 
-    def _order(self) -> BatchOrder:
-        return BatchOrder(
+    def rows_order(self, begun: BegunBatch) -> RowsOrder:
+        """Return what tasks need to write the rows of a batch. Requires: they go into a table."""
+        order, output = begun.order, self.plan.output
+        if output is None:
+            fail(f"the rows of {self.plan.name} go into no table")
+        return RowsOrder(
+            order.lake, order.name, order.epoch, order.batch, order.now_ms, output=output
+        )
+
+    def _order(self) -> Order:
+        return Order(
             lake=self.plan.lake.with_active(),
             name=self.plan.name,
             epoch=self.fold.epoch,
             batch=self.fold.next_batch,
             now_ms=max(self.parts.clock.now_ms(), self.fold.now_ms),
-            watermarks=(),
-            ranges=(),
-            tables=((RESULT, self.plan.spec),) if self.plan.spec else (),
         )
 
-    def _prepare(self, order: Order, written: Written) -> Prepare:
-        batch = order.batch
+    def _prepare(self, begun: BegunBatch, written: Written) -> Prepare:
+        batch, order = begun.batch, begun.order
         return Prepare(
-            batch=order.order.batch,
-            now_ms=order.order.now_ms,
+            batch=order.batch,
+            now_ms=order.now_ms,
             watermarks=(),
             shards=tuple(
                 ShardRead(each.key, each.offsets, self.plan.table, 0, 0, 0, 0, 0, 0, None)
@@ -230,7 +235,7 @@ class QuerySink:
             targets=written.targets,
             files=written.files,
             counters=written.counters,
-            query=Query(batch.query_id, batch.batch_id, order.lineage),
+            query=Query(batch.query_id, batch.batch_id, begun.lineage),
         )
 
     def _step(self, step: str) -> None:

@@ -14,11 +14,13 @@ from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSe
 from ashore.errors import CatalogError
 from ashore.formats import Schema, parse_ddl
 from ashore.formats.ddl import Atom, Field
-from ashore.landing.batch import TableSpec
+from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol import names
 from ashore.protocol.entries import Owed
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
+
+Spec = LandingSpec | OutputSpec  # a table of a topic, or of a query
 
 
 class Registrar:
@@ -35,24 +37,23 @@ class Registrar:
         self._ensured: set[str] = set()
         self._is_away = False  # when it was last asked: one question is enough to wait for
 
-    def checked(self, spec: TableSpec) -> TableSpec:
-        """Return `spec`, which the catalog's tables do not contradict. Raises SchemaConflict.
+    def check(self, spec: Spec) -> None:
+        """Raise SchemaConflict where the catalog's tables contradict `spec`.
 
         For the first look at a table, before anything is written there. A catalog that is away is
         asked again by `ensure` only.
         """
         tables = catalog_tables(spec, self._lake, self._job)
         if self._is_away or self._ensured.issuperset(table.full_name for table in tables):
-            return spec
+            return
         try:
             for table in tables:
                 self._catalog.check_table(table)
         except CatalogError as error:
             self._is_away = True
             self._on_trouble(f"{spec.table} is not checked against the catalog: {error.message}")
-        return spec
 
-    def ensure(self, specs: Iterable[TableSpec]) -> None:
+    def ensure(self, specs: Iterable[Spec]) -> None:
         """Make the tables known, main, late and dead. Raises SchemaConflict.
 
         A catalog that is away, or not in order, is told of them with their first partition.
@@ -93,16 +94,18 @@ class Registrar:
             self._ensured.add(table)
 
 
-def catalog_tables(spec: TableSpec, lake: str, job: str) -> list[CatalogTable]:
+def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
-    provenance = parse_ddl(PROVENANCE_DDL).fields if spec.provenance else ()
-    schema = Schema((*parse_ddl(spec.schema).fields, *provenance))
-    tables = [_table(spec.table, schema, spec.partition_by)]
-    if spec.late.policy in {"side", "keep"}:
-        tables.append(_table(spec.table + LATE_SUFFIX, schema, spec.partition_by))
-    if spec.on_invalid == "dead_letter":
-        dead = parse_ddl(DEAD_DDL)
-        tables.append(_table(spec.table + DEAD_SUFFIX, dead, DEAD_PARTITION_BY))
+    output = spec if isinstance(spec, OutputSpec) else spec.output
+    provenance = parse_ddl(PROVENANCE_DDL).fields if _has_provenance(spec) else ()
+    schema = Schema((*parse_ddl(output.schema).fields, *provenance))
+    tables = [_table(output.table, schema, output.partition_by)]
+    if isinstance(spec, LandingSpec):
+        if spec.late.policy in {"side", "keep"}:
+            tables.append(_table(output.table + LATE_SUFFIX, schema, output.partition_by))
+        if spec.on_invalid == "dead_letter":
+            dead = parse_ddl(DEAD_DDL)
+            tables.append(_table(output.table + DEAD_SUFFIX, dead, DEAD_PARTITION_BY))
     return [
         CatalogTable(
             database=name.split(".")[0],
@@ -110,11 +113,15 @@ def catalog_tables(spec: TableSpec, lake: str, job: str) -> list[CatalogTable]:
             columns=columns,
             partition_columns=partition_columns,
             location=f"{lake}/{names.table_path(name)}",
-            format=spec.format,
+            format=output.format,
             job=job,
         )
         for name, columns, partition_columns in tables
     ]
+
+
+def _has_provenance(spec: Spec) -> bool:
+    return isinstance(spec, LandingSpec) and spec.provenance
 
 
 def _table(name: str, schema: Schema, partition_by: Sequence[str]) -> tuple[str, Schema, Schema]:

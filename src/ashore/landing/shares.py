@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from ashore.landing.batch import TableSpec
+from ashore.landing.specs import LandingSpec
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardRange
 
 Share: TypeAlias = tuple[ShardRange, ...]
 
 
-def plan_shares(plan: BatchPlan, tables: Mapping[str, TableSpec]) -> list[Share]:
+def plan_shares(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Share]:
     """Return what each task reads by itself: together all ranges that Spark does not decode."""
     large = [each for each in plan.large if not tables[each.key.stream].is_decoded_by_spark]
     small = [each for each in plan.small if not tables[each.key.stream].is_decoded_by_spark]

@@ -23,13 +23,14 @@ from ashore.errors import (
     StreamReplaced,
     SyncFailed,
 )
-from ashore.landing.batch import BatchOrder, BatchRunner, TableSpec, merge_results, prepare_of
+from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.joins import check_streams, plan_join, require_streams, shards_of
 from ashore.landing.log import LandingLog
 from ashore.landing.sealer import Sealer
+from ashore.landing.specs import LandingSpec
 from ashore.protocol.entries import Skip
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
@@ -55,7 +56,7 @@ class SlicePlan:
 
     lake: LakeAddress
     name: SliceName
-    streams: Callable[[], Mapping[str, TableSpec]]  # which streams to read now, and their tables
+    streams: Callable[[], Mapping[str, LandingSpec]]  # which streams to read now, and their tables
     named: frozenset[str]  # streams that must exist
     first_of: Callable[[str, bool], FirstOffset]
     skips_gaps: bool

@@ -17,7 +17,6 @@ from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
 from ashore.config import Job
 from ashore.errors import JobFileInvalid
-from ashore.landing.batch import TableSpec
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
 from ashore.landing.job import MAIN, JobStreams, lake_of, slice_plan
@@ -27,6 +26,7 @@ from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.landing.specs import LandingSpec
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 from ashore.spark.job_run import JobRun
@@ -87,11 +87,17 @@ def assembled(
         registrar = Registrar(
             catalog, lake.uri, job.job, lambda message: progress.trouble(MAIN, message)
         )
+
+        def refine(spec: LandingSpec) -> LandingSpec:
+            refined = _refine(spark, spec)
+            registrar.check(refined)
+            return refined
+
         streams = JobStreams(
             job,
             source,
             lambda tables: claim_tables(storage, tables, job.job, clock.now_ms()),
-            lambda spec: registrar.checked(_refine(spark, spec)),
+            refine,
             registrar.ensure,
         )
         context = LogContext(
@@ -128,12 +134,12 @@ def assembled(
         catalog.close()
 
 
-def _refine(spark: SparkSession, spec: TableSpec) -> TableSpec:
+def _refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
     """Complete a table with the columns that its `select` makes."""
     if not spec.is_decoded_by_spark:
         return spec
     try:
-        return replace(spec, schema=output_schema(spark, spec))
+        return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))
     except PySparkException as error:
         raise JobFileInvalid(
             f"table {spec.table}: `select` or `where` cannot be run: {str(error)[:300]}",

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.landing.batch import TableSpec
 from ashore.landing.shares import count_tasks
+from ashore.landing.specs import LandingSpec
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
@@ -29,7 +29,7 @@ NO_WAIT = {"fetch.max.wait.ms": "10"}
 
 
 def read_in_spark(
-    spark: SparkSession, kafka: KafkaAddress, plan: BatchPlan, tables: Mapping[str, TableSpec]
+    spark: SparkSession, kafka: KafkaAddress, plan: BatchPlan, tables: Mapping[str, LandingSpec]
 ) -> list[DataFrame]:
     """Return frames with every record of the topics that Spark decodes, each once.
 
@@ -76,7 +76,7 @@ def _read(
     return reader.load().select(*RECORD)
 
 
-def decode_records(frame: DataFrame, spec: TableSpec) -> DataFrame:
+def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:
     """Add `decoded` and `keep` to a frame with the columns of RECORD.
 
     The record's own columns are set aside under other names meanwhile: a schema may well have a
@@ -98,10 +98,10 @@ def decode_records(frame: DataFrame, spec: TableSpec) -> DataFrame:
     )
 
 
-def output_schema(spark: SparkSession, spec: TableSpec) -> str:
+def output_schema(spark: SparkSession, spec: LandingSpec) -> str:
     """Return the DDL of the columns that `select` makes. Raises AnalysisException."""
     if not spec.select:
-        return spec.schema
+        return spec.output.schema
     empty = spark.createDataFrame([], spec.decode_schema)
     return ", ".join(
         f"`{field.name}` {field.dataType.simpleString()}"
@@ -109,7 +109,7 @@ def output_schema(spark: SparkSession, spec: TableSpec) -> str:
     )
 
 
-def _parse(spec: TableSpec) -> Column:
+def _parse(spec: LandingSpec) -> Column:
     if spec.decode == "json":
         schema = f"{spec.decode_schema}, {CORRUPT} STRING"
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}

@@ -21,7 +21,7 @@ from ashore.errors import (
     StorageError,
     SyncFailed,
 )
-from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.batch import BatchOrder, RowsOrder, TaskResult
 from ashore.landing.writer import write_rows, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
@@ -41,7 +41,7 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     yield _report(lambda task: write_task(order, order.lake.open(), task, batches))
 
 
-def land_rows(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def land_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task of a query and yield its result. Runs on an executor.
 
     If interrupted: in-progress files remain; no entry names them.

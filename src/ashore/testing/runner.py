@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord, BatchFailed, StorageError, check
-from ashore.landing.batch import BatchOrder, TableSpec, TaskResult
+from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.shares import plan_shares
+from ashore.landing.specs import LandingSpec
 from ashore.protocol import names
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
@@ -153,7 +154,7 @@ class _Task:
             place = "dropped" if target is None else "dead" if row is None else "landed"
             counts[place] += 1
             size += len(record.key or b"") + len(record.value or b"")
-            event_ms = (row or {}).get(spec.event_column or "")
+            event_ms = (row or {}).get(spec.output.event_column or "")
             if isinstance(event_ms, int):
                 event_max_ms = max(event_ms, event_max_ms or event_ms)
             if target is not None:
@@ -230,12 +231,12 @@ def _parse(record: Record) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def _find_target(spec: TableSpec, row: dict[str, object] | None) -> Target | None:
+def _find_target(spec: LandingSpec, row: dict[str, object] | None) -> Target | None:
     """Return where a row belongs; None: it is dropped."""
     if row is not None:
-        values = tuple((column, str(row.get(column))) for column in spec.partition_by)
+        values = tuple((column, str(row.get(column))) for column in spec.output.partition_by)
         partition = "/".join(f"{column}={value}" for column, value in values)
-        return Target(spec.table, Role.MAIN, partition, values, spec.schema, EXTENSION)
+        return Target(spec.table, Role.MAIN, partition, values, spec.output.schema, EXTENSION)
     if spec.on_invalid == "fail":
         raise BadRecord(f"a record of {spec.table} is invalid")
     if spec.on_invalid == "drop":

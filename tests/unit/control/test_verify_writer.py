@@ -9,7 +9,7 @@ from tests.unit.control.lakes import Lake
 from ashore.config import match_topics, parse_job
 from ashore.control.verify import CheckedBy, ProblemKind
 from ashore.landing.batch import BatchOrder, merge_results
-from ashore.landing.job import table_spec
+from ashore.landing.job import landing_spec
 from ashore.landing.writer import write_task
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
@@ -53,7 +53,7 @@ def land(lake: Lake) -> Prepare:
         lake.source.append(StreamShard("clicks", str(shard)), *values)
         lake.source.leave_hole(StreamShard("clicks", str(shard)), 2)
     end = RECORDS + 2
-    spec = table_spec(match_topics(lake.job, ["clicks"])["clicks"])
+    spec = landing_spec(match_topics(lake.job, ["clicks"])["clicks"])
     ranges = tuple(ShardRange(lake.key(shard), OffsetRange(0, end)) for shard in (0, 1))
     order = BatchOrder(
         lake=LakeAddress("memory:///"),

@@ -18,9 +18,9 @@ from ashore.landing.job import (
     check_table,
     first_offset_of,
     lake_of,
+    landing_spec,
     load_job_file,
     slow_reasons,
-    table_spec,
     tables_of,
 )
 from ashore.landing.joins import check_streams, plan_join, plan_rejoin, require_streams
@@ -63,8 +63,10 @@ def test_a_table_comes_with_its_dead_and_late_tables(tmp_path):
     assert tables_of(resolved.values()) == [
         "ods.clicks", "ods.clicks__dead", "ods.log_a", "ods.log_a__dead", "ods.log_a__late",
     ]  # fmt: skip
-    spec = table_spec(resolved["clicks"])
-    assert (spec.event_column, spec.event_unit, spec.partition_by) == ("ts", "ms", ("date", "hour"))
+    spec = landing_spec(resolved["clicks"])
+    output = spec.output
+    assert (output.event_column, output.event_unit) == ("ts", "ms")
+    assert output.partition_by == ("date", "hour")
     assert not spec.is_decoded_by_spark
 
 
@@ -79,7 +81,7 @@ def test_a_table_that_could_not_be_written_is_refused_with_its_line(tmp_path, ch
     job = load(tmp_path, CLICKS.replace("id BIGINT, ts BIGINT", change))
     resolved = match_topics(job, ["clicks"])["clicks"]
     with pytest.raises(JobFileInvalid, match=said) as refused:
-        check_table(job, resolved, table_spec(resolved))
+        check_table(job, resolved, landing_spec(resolved))
     assert refused.value.fields["line"] == 8
 
 
@@ -90,7 +92,7 @@ def test_what_decodes_slowly_is_told(tmp_path):
     job = load(tmp_path, CLICKS + '    where: "id > 0"\n')
     resolved = match_topics(job, ["clicks"])["clicks"]
     assert slow_reasons(resolved) == ["where runs in Spark"]
-    assert table_spec(resolved).is_decoded_by_spark
+    assert landing_spec(resolved).is_decoded_by_spark
 
 
 def test_first_offsets_follow_names_then_the_default_and_what_comes_later_begins_at_the_start(

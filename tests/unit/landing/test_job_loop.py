@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.specs import landing
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.errors import CallsHang, OffsetsGone, SourceUnreachable, StorageError, TableOwned
 from ashore.landing import job_loop
-from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
@@ -24,13 +24,6 @@ from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
-
-
-def spec(table: str) -> TableSpec:
-    return TableSpec(
-        table, "json", "ts BIGINT", "ts", "ms", (), "UTC", LateRule(0, "keep", 0), "jsonl",
-        "dead_letter", True, 1 << 20, False, (), None,
-    )  # fmt: skip
 
 
 class Told:
@@ -77,7 +70,7 @@ class Job:
         name = SliceName("job", stream)
         plan = SlicePlan(
             LakeAddress("memory:"), name,
-            lambda: {stream: spec(f"ods.{stream}")}, frozenset({stream}),
+            lambda: {stream: landing(table=f"ods.{stream}")}, frozenset({stream}),
             lambda _name, _first: FirstOffset("earliest"), False,
             Limits(4, 1 << 30, 2), 1,
         )  # fmt: skip

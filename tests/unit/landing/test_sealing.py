@@ -2,16 +2,15 @@
 
 import json
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
 
 import pytest
+from tests.specs import landing
 
 from ashore.base.unique import unique
 from ashore.catalogs import CatalogTable, MemoryCatalog, TableChange
 from ashore.errors import CatalogError, SchemaConflict
-from ashore.landing.batch import LateRule, TableSpec
 from ashore.landing.committer import Quiet
 from ashore.landing.effects import PAUSE_S, EffectParts, Effects
 from ashore.landing.log import LandingLog, LogContext
@@ -36,13 +35,10 @@ TABLE, EIGHT = "ods.clicks", "date=2026-11-21"
 END_MS = 1_795_305_600_000  # 2026-11-22 00:00 UTC
 DELAY_MS, IDLE_MS = 600_000, 1_800_000
 SHARD = StreamShard("clicks", "0")
-SPEC = TableSpec(
-    TABLE, "json", "date STRING, ts BIGINT", "ts", "ms", ("date",), "UTC", LateRule(0, "keep", 0),
-    "jsonl", "dead_letter", True, 1 << 20, False, (), None,
-)  # fmt: skip
+SPEC = landing(schema="date STRING, ts BIGINT", partition_by=("date",))
 
 
-PLAIN = replace(SPEC, table="ods.plain")  # it is never sealed
+PLAIN = landing(SPEC, table="ods.plain")  # it is never sealed
 
 
 class Job:
@@ -332,11 +328,11 @@ def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
     catalog = MemoryCatalog()
     for table in catalog_tables(SPEC, "file:///lake", "other"):
         catalog.ensure_table(table)
-    changed = replace(SPEC, schema="date STRING, ts STRING")
-    for refuse in (Registrar.checked, lambda registrar, spec: registrar.ensure([spec])):
+    changed = landing(SPEC, schema="date STRING, ts STRING")
+    for refuse in (Registrar.check, lambda registrar, spec: registrar.ensure([spec])):
         with pytest.raises(SchemaConflict, match="ts"):
             refuse(Registrar(catalog, "file:///lake", "shop", lambda _: None), changed)
-    grown = replace(SPEC, schema="date STRING, ts BIGINT, more STRING")
+    grown = landing(SPEC, schema="date STRING, ts BIGINT, more STRING")
     Registrar(catalog, "file:///lake", "shop", lambda _: None).ensure([grown])
     assert "more" in catalog.tables[TABLE].table.columns.names
 
@@ -357,7 +353,7 @@ def test_a_catalog_that_is_not_in_order_stops_no_job_from_starting():
     registrar.ensure([SPEC])
     assert "no database connection" in troubles[0]
     for _ in range(3):
-        assert registrar.checked(SPEC) is SPEC
+        registrar.check(SPEC)
     assert len(troubles) == 2  # a catalog that is away is waited for once
     assert "no database connection" in troubles[1]
     with pytest.raises(CatalogError):  # it stays owed, and status tells why

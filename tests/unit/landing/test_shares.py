@@ -10,7 +10,7 @@ from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
-TABLES = {"clicks": CLICKS, "slow": replace(CLICKS, is_decoded_by_spark=True)}
+TABLES = {"clicks": CLICKS, "slow": replace(CLICKS, where="true")}
 SIZES = st.lists(st.integers(1, 40), max_size=8)
 
 

@@ -3,13 +3,15 @@
 import io
 import json
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
+from tests.specs import landing
 
-from ashore.landing.batch import BatchOrder, LateRule, TableSpec
+from ashore.landing.batch import BatchOrder
+from ashore.landing.specs import LateRule
 from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -21,22 +23,13 @@ HOUR_MS = 3_600_000
 NOW_MS = 1_795_219_200_000 + 20 * 60_000  # 2026-11-21 00:20 UTC, 08:20 in Shanghai
 SCHEMA = "id BIGINT, ts BIGINT, country STRING"
 
-CLICKS = TableSpec(
-    table="ods.clicks",
-    decode="json",
+CLICKS = landing(
     schema=SCHEMA,
-    event_column="ts",
-    event_unit="ms",
     partition_by=("date", "hour"),
     timezone="Asia/Shanghai",
     late=LateRule(after_ms=2 * HOUR_MS, policy="rehome", future_max_ms=HOUR_MS),
     format="parquet",
-    on_invalid="dead_letter",
-    provenance=True,
     roll_bytes=256_000_000,
-    is_decoded_by_spark=False,
-    select=(),
-    where=None,
 )
 
 
@@ -65,7 +58,7 @@ def an_order(tables=None, partitions=2, *, end=1000, watermarks=(), keep=None):
 
 
 def spec(**changes):
-    return replace(CLICKS, **changes)
+    return landing(CLICKS, **changes)
 
 
 def a_record(offset, value, *, topic="clicks", partition=0, timestamp_ms=NOW_MS, record_key=None):

@@ -7,8 +7,8 @@ import pytest
 
 from ashore.config import Table
 from ashore.errors import BadRecord, QueryRefused
-from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.fed import fed_spec
+from ashore.landing.batch import RowsOrder, TaskResult
+from ashore.landing.fed import fed_output
 from ashore.landing.writer import write_rows
 from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
@@ -25,9 +25,8 @@ def item(**keys: object) -> Table:
     return Table.model_validate(written)
 
 
-def order(table: Table, ddl: str = DDL) -> BatchOrder:
-    spec = fed_spec(table, ddl)
-    return BatchOrder(LakeAddress("memory:"), NAME, 1, 4, NOON_MS, (), (), (("", spec),))
+def order(table: Table, ddl: str = DDL) -> RowsOrder:
+    return RowsOrder(LakeAddress("memory:"), NAME, 1, 4, NOON_MS, fed_output(table, ddl))
 
 
 def batch(*rows: tuple[int | None, int, str | None]) -> pa.RecordBatch:
@@ -104,9 +103,9 @@ def test_a_value_that_no_directory_can_be_named_for() -> None:
 )
 def test_what_could_not_be_written_is_refused(table: Table, ddl: str, words: str) -> None:
     with pytest.raises(QueryRefused, match=words) as refused:
-        fed_spec(table, ddl)
+        fed_output(table, ddl)
     assert refused.value.hint
 
 
 def test_a_schema_that_says_the_same_is_accepted() -> None:
-    assert fed_spec(item(schema=DDL.replace("`", "")), DDL).schema == DDL
+    assert fed_output(item(schema=DDL.replace("`", "")), DDL).schema == DDL

@@ -25,7 +25,8 @@ from tests.unit.writer.orders import (
 
 from ashore.base.unique import unique
 from ashore.errors import BadRecord, CountsDisagree, InvariantBroken, StorageError, SyncFailed
-from ashore.landing.batch import KeepSpan, LateRule, TaskResult, merge_results
+from ashore.landing.batch import KeepSpan, TaskResult, merge_results
+from ashore.landing.specs import LateRule
 from ashore.landing.writer import task, write_task
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.pool import FilePool, Limits
@@ -266,7 +267,7 @@ def spark_batch(*records):
 
 def test_what_spark_has_decoded_is_taken_over():
     good = {"id": 1, "ts": NOW_MS, "country": "CN"}
-    order = an_order({"clicks": spec(is_decoded_by_spark=True, schema=SCHEMA_NOT_NULL)})
+    order = an_order({"clicks": spec(where="true", schema=SCHEMA_NOT_NULL)})
     landed = Landed(
         order,
         spark_batch(

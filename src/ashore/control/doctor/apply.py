@@ -25,7 +25,7 @@ from ashore.control.doctor.steps import (
 )
 from ashore.control.jobs import WATCH_S_MAX, OpenJob
 from ashore.errors import LogGrows, PathMissing, Stopped, StorageError
-from ashore.landing.job import lake_of, table_spec
+from ashore.landing.job import lake_of, landing_spec
 from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
 from ashore.protocol import names
@@ -157,7 +157,7 @@ def _register(opened: OpenJob, step: RegisterTable) -> None:
     try:
         registrar = Registrar(catalog, lake_of(opened.job).uri, opened.job.job, _ignore)
         resolved = opened.known_topics().values()
-        registrar.ensure(table_spec(each) for each in resolved if not each.spec.select)
+        registrar.ensure(landing_spec(each) for each in resolved if not each.spec.select)
         registrar.register(step.table, step.partitions)
     finally:
         catalog.close()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ashore.errors import check
 from ashore.formats import Encoder, open_encoder
-from ashore.landing.batch import BatchOrder
+from ashore.landing.batch import Order
 from ashore.landing.writer.digest import DigestWriter
 from ashore.protocol.files import DataFile, FileSpan, Target
 from ashore.protocol.positions import ShardKey
@@ -48,7 +48,7 @@ class Piece:
 class FileOrigin:
     """Who writes the file."""
 
-    order: BatchOrder
+    order: Order
     task: int
     target: int  # index into the task's targets
     unique: str

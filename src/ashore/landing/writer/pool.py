@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.base.unique import Entropy
-from ashore.landing.batch import BatchOrder
+from ashore.landing.batch import Order
 from ashore.landing.writer.data_file import FileOrigin, OpenFile, Piece
 from ashore.protocol import names
 from ashore.protocol.files import DataFile, Target
@@ -35,7 +35,7 @@ class FilePool:
     """Used by one thread; the closing of files runs on threads of its own."""
 
     def __init__(
-        self, order: BatchOrder, task: int, storage: Storage, entropy: Entropy, limits: Limits
+        self, order: Order, task: int, storage: Storage, entropy: Entropy, limits: Limits
     ) -> None:
         self._order = order
         self._task = task

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.base.unique import Entropy, unique
-from ashore.errors import BadRecord, check
+from ashore.errors import BadRecord
 from ashore.formats import parse_ddl, to_arrow, to_ddl
-from ashore.landing.batch import BatchOrder, TableSpec, TaskResult
+from ashore.landing.batch import RowsOrder, TaskResult
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Piece
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool
@@ -29,7 +29,7 @@ NO_LIMIT_MS = 1 << 60
 
 
 def write_rows(
-    order: BatchOrder,
+    order: RowsOrder,
     storage: Storage,
     task: int,
     batches: Iterable[pa.RecordBatch],
@@ -37,8 +37,7 @@ def write_rows(
 ) -> TaskResult:
     """Write the rows of one task and return what the log needs to know.
 
-    Requires: the order's one table is the query's. Raises StorageError, BadRecord, or what reading
-    `batches` raises.
+    Raises StorageError, BadRecord, or what reading `batches` raises.
     If interrupted: in-progress files remain; no entry names them.
     """
     pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
@@ -57,13 +56,12 @@ def write_rows(
 class _RowSorter:
     """Rows to the partitions of one table."""
 
-    def __init__(self, order: BatchOrder) -> None:
-        check(len(order.tables) == 1, "a query fills one table")
-        self._spec: TableSpec = order.tables[0][1]
-        schema = parse_ddl(self._spec.schema)
+    def __init__(self, order: RowsOrder) -> None:
+        self._output = order.output
+        schema = parse_ddl(self._output.schema)
         self._arrow = to_arrow(schema)
         self._ddl = to_ddl(schema)
-        self._bucketer = Bucketer(self._spec.partition_by, self._spec.timezone, self._arrow)
+        self._bucketer = Bucketer(self._output.partition_by, self._output.timezone, self._arrow)
         self._lateness = Lateness("keep", 0, NO_LIMIT_MS, order.now_ms, None)
         self.counters: Counter[str] = Counter()
 
@@ -74,12 +72,12 @@ class _RowSorter:
         table = pa.Table.from_batches([batch]).cast(self._arrow)
         event_ms = self._read_event_times(table)
         placement = place(event_ms, self._lateness)
-        if self._spec.event_column is not None:
+        if self._output.event_column is not None:
             self.counters["no_event_time"] += placement.untimed
         buckets = self._bucketer.assign(table, placement.bucket_ms)
         if buckets.unnameable:
             raise BadRecord(
-                f"{self._spec.table}: a partition value is too long for the name of a directory",
+                f"{self._output.table}: a partition value is too long for the name of a directory",
                 hint="shorten it in the SELECT, or partition by another column",
             )
         kept = table.select(self._bucketer.file_schema.names)
@@ -91,21 +89,21 @@ class _RowSorter:
             )
 
     def _read_event_times(self, table: pa.Table) -> pa.Int64Array:
-        if self._spec.event_column is None:
+        if self._output.event_column is None:
             return pa.nulls(table.num_rows, pa.int64())
-        return event_millis(table.column(self._spec.event_column), self._spec.event_unit)
+        return event_millis(table.column(self._output.event_column), self._output.event_unit)
 
     def _make_piece(
         self, values: tuple[str, ...], rows: pa.Table, event_ms: pa.Int64Array
     ) -> Piece:
         columns, times = self._bucketer.partition_by, pc.min_max(event_ms)
         target = Target(
-            self._spec.table,
+            self._output.table,
             Role.MAIN,
             partition_path(columns, values),
             partition_values(columns, values),
             self._ddl,
-            self._spec.format,
+            self._output.format,
         )
         least, most = times["min"].as_py(), times["max"].as_py()
-        return Piece(target, self._spec.roll_bytes, rows, None, 0, 0, least, most)
+        return Piece(target, self._output.roll_bytes, rows, None, 0, 0, least, most)

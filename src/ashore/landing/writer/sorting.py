@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from ashore.errors import BadRecord
 from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
 from ashore.formats.ddl import Schema
-from ashore.landing.batch import BatchOrder, TableSpec
+from ashore.landing.batch import BatchOrder
+from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Piece, Stretch, highest
 from ashore.landing.writer.dead import DEAD_SCHEMA, build_dead_rows
 from ashore.landing.writer.keep import KeepFilter
@@ -78,16 +79,18 @@ class _Placed:
 class TopicSorter:
     """Sorts the runs of one topic, for one batch."""
 
-    def __init__(self, order: BatchOrder, spec: TableSpec) -> None:
-        own = parse_ddl(spec.schema)
+    def __init__(self, order: BatchOrder, spec: LandingSpec) -> None:
+        output = spec.output
+        own = parse_ddl(output.schema)
         self._spec = spec
+        self._output = output
         self._keep = KeepFilter(order.keep)
         self._reader: RowReader = (
-            SparkReader(spec.schema)
+            SparkReader(output.schema)
             if spec.is_decoded_by_spark
             else DecodingReader(make_decoder(spec.decode, own))
         )
-        self._bucketer = Bucketer(spec.partition_by, spec.timezone, to_arrow(own))
+        self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
         extra = _PROVENANCE.fields if spec.provenance else ()
         self._file_schema = pa.schema(
             [*self._bucketer.file_schema, *to_arrow(Schema(extra))],
@@ -98,7 +101,7 @@ class TopicSorter:
             spec.late.after_ms,
             spec.late.future_max_ms,
             order.now_ms,
-            dict(order.watermarks).get(spec.table),
+            dict(order.watermarks).get(output.table),
             spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
@@ -131,8 +134,9 @@ class TopicSorter:
 
     def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
-        if self._spec.event_column is not None:
-            return event_millis(rows.table.column(self._spec.event_column), self._spec.event_unit)
+        if self._output.event_column is not None:
+            column = rows.table.column(self._output.event_column)
+            return event_millis(column, self._output.event_unit)
         return event_millis(_take(run.records.column("timestamp"), rows.records), "us")
 
     def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:
@@ -193,7 +197,7 @@ class TopicSorter:
         result.add(
             Piece(
                 target,
-                self._spec.roll_bytes,
+                self._output.roll_bytes,
                 placed.table if chosen is None else placed.table.take(chosen),
                 stretch,
                 offsets[0].as_py(),
@@ -233,26 +237,26 @@ class TopicSorter:
             suffix = LATE_SUFFIX if role is Role.LATE else ""
             columns = self._bucketer.partition_by
             found = self._targets[role, values] = Target(
-                self._spec.table + suffix,
+                self._output.table + suffix,
                 role,
                 partition_path(columns, values),
                 partition_values(columns, values),
                 self._ddl,
-                self._spec.format,
+                self._output.format,
             )
         return found
 
     def _make_dead_target(self, order: BatchOrder) -> Target:
         """Return the partition of bad records: they have no event time, so the batch's counts."""
-        bucketer = Bucketer(DEAD_PARTITION_BY, self._spec.timezone, DEAD_SCHEMA)
+        bucketer = Bucketer(DEAD_PARTITION_BY, self._output.timezone, DEAD_SCHEMA)
         values = bucketer.assign_one(order.now_ms)
         return Target(
-            self._spec.table + DEAD_SUFFIX,
+            self._output.table + DEAD_SUFFIX,
             Role.DEAD,
             partition_path(bucketer.partition_by, values),
             partition_values(bucketer.partition_by, values),
             DEAD_DDL,
-            self._spec.format,
+            self._output.format,
         )
 
 

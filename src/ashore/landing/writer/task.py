@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree, check
-from ashore.landing.batch import BatchOrder, TableSpec, TaskResult
+from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Stretch, count_overlaps, highest
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool, Limits
@@ -56,7 +57,7 @@ class _Account:
     """What the task did with the records of one shard."""
 
     range: ShardRange
-    spec: TableSpec
+    spec: LandingSpec
     fetched: int = 0
     landed: int = 0
     dead: int = 0
@@ -162,7 +163,7 @@ class _TaskWriter:
             self._accounts.append(_Account(asked, spec))
         return self._indices[shard]
 
-    def _find_sorter(self, topic: str, spec: TableSpec) -> TopicSorter:
+    def _find_sorter(self, topic: str, spec: LandingSpec) -> TopicSorter:
         if topic not in self._sorters:
             self._sorters[topic] = TopicSorter(self._order, spec)
         return self._sorters[topic]

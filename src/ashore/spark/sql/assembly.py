@@ -23,8 +23,8 @@ from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid, QueryRefused, check
 from ashore.landing.committer import Progress
 from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.fed import Fed, fed_by_sql, fed_slice, fed_spec
-from ashore.landing.job import first_offset_of, table_spec
+from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
+from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
@@ -68,9 +68,9 @@ def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
     """
     plans = plan_queries(job, shared, rhythm.grace_s / 2)
     loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
-    specs = [each.query.parts.sink.plan.spec for each in loops]
-    tables = [spec for spec in specs if spec is not None]
-    claim_tables(shared.storage, [spec.table for spec in tables], job.job, shared.clock.now_ms())
+    outputs = [each.query.parts.sink.plan.output for each in loops]
+    tables = [output for output in outputs if output is not None]
+    claim_tables(shared.storage, [each.table for each in tables], job.job, shared.clock.now_ms())
     shared.registrar.ensure(tables)
     return loops
 
@@ -154,7 +154,7 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
     existing = source.list_streams() if has_patterns else []
     found: dict[str, View] = {}
     for topic, resolved in sorted(match_topics(job, select_sources(job, existing)).items()):
-        spec = table_spec(resolved)
+        spec = landing_spec(resolved)
         view = View(view_name(spec.table), (topic,), spec, resolved.spec.event_time is not None)
         before = found.get(spec.table)
         if before is not None and before.spec != spec:
@@ -175,9 +175,10 @@ def _cores(shared: Shared) -> int:
 def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
     name = fed_slice(job.job, item)
     frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
-    spec, remember_ms = None, Seal().remember_ms
+    output, remember_ms = None, Seal().remember_ms
     if isinstance(item, Table):
-        spec = shared.registrar.checked(fed_spec(item, output_ddl(frame)))
+        output = fed_output(item, output_ddl(frame))
+        shared.registrar.check(output)
         remember_ms = item.seal.remember_ms
     storage, progress = shared.storage, shared.progress
 
@@ -188,7 +189,7 @@ def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) 
     register = shared.registrar.register
     effects = EffectParts(job.job, storage, shared.clock, progress, register=register)
     sink = QuerySink(
-        QuerySlice(shared.lake, name, spec, remember_ms),
+        QuerySlice(shared.lake, name, output, remember_ms),
         SinkParts(
             storage,
             LandingLog(context, name),

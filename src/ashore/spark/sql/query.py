@@ -209,19 +209,19 @@ class SqlQuery:
             ranges=plan_ranges(self.name, sink.fold, before, after),
         )
         streams = self.parts.source.describe_streams(self._topics)
-        order = sink.begin(batch, lambda key: _identity(streams, key), self._past)
+        begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
         # Step 2. Write; or compute, for the state alone.
-        if order is None:
+        if begun is None:
             frame.mapInArrow(drop_rows, RESULT_DDL).collect()
             return
         if self.plan.topic is not None:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
-            sink.sent(order, sent, self._check_identities)
+            sink.sent(begun, sent, self._check_identities)
         else:
-            task = functools.partial(land_rows, order.order)
+            task = functools.partial(land_rows, sink.rows_order(begun))
             rows = frame.mapInArrow(task, RESULT_DDL).collect()
             results = [read_row(row.is_error, bytes(row.content)) for row in rows]
-            sink.land(order, results, self._check_identities)
+            sink.land(begun, results, self._check_identities)
         self._landed += 1
 
     def _check_identities(self) -> None:

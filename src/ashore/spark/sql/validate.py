@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from ashore.config import Job
 from ashore.config.tables import Table
-from ashore.landing.fed import Fed, fed_slice, fed_spec
+from ashore.landing.fed import Fed, fed_output, fed_slice
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import describe_operators, describe_sources
 from ashore.spark.sql.assembly import Shared, plan_queries
@@ -44,10 +44,10 @@ def describe_queries(job: Job, shared: Shared, patience_s: float) -> list[dict[s
 def _describe_target(item: Fed, columns: str) -> dict[str, object]:
     """Return where rows go, and how often: what is promised of the one is not of the other."""
     if isinstance(item, Table):
-        spec = fed_spec(item, columns)
+        output = fed_output(item, columns)
         return {
-            "table": spec.table,
-            "partition_by": list(spec.partition_by),
+            "table": output.table,
+            "partition_by": list(output.partition_by),
             "guarantee": "each row once",
         }
     is_upsert = item.mode == "upsert"

@@ -17,7 +17,7 @@ from pyspark.sql.types import TimestampType
 
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
-from ashore.landing.batch import TableSpec
+from ashore.landing.specs import LandingSpec
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.columns import KafkaAddress
@@ -36,7 +36,7 @@ class View:
 
     name: str
     topics: tuple[str, ...]
-    spec: TableSpec
+    spec: LandingSpec
     has_watermark: bool
 
     def describe(self) -> list[object]:
@@ -44,7 +44,7 @@ class View:
         spec = self.spec
         watermark_ms = spec.late.after_ms if self.has_watermark else None
         decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
-        times = [spec.event_column, spec.event_unit, watermark_ms]
+        times = [spec.output.event_column, spec.output.event_unit, watermark_ms]
         return [self.name, list(self.topics), decoding, times, spec.on_invalid]
 
 
@@ -75,7 +75,7 @@ def create_view(
 
 def _with_event_time(rows: DataFrame, view: View) -> DataFrame:
     """Add the event time, and its watermark, where the table says which column it is."""
-    column, kinds = view.spec.event_column, dict(rows.dtypes)
+    column, kinds = view.spec.output.event_column, dict(rows.dtypes)
     if column is not None and isinstance(rows.schema[column].dataType, TimestampType):
         name = column
     else:
@@ -92,8 +92,10 @@ def _with_event_time(rows: DataFrame, view: View) -> DataFrame:
     return rows.drop("_ashore_timestamp")
 
 
-def _to_time(spec: TableSpec, column: Column) -> Column:
-    return F.timestamp_micros(F.floor(column * F.lit(_MICROS[spec.event_unit])).cast("bigint"))
+def _to_time(spec: LandingSpec, column: Column) -> Column:
+    return F.timestamp_micros(
+        F.floor(column * F.lit(_MICROS[spec.output.event_unit])).cast("bigint")
+    )
 
 
 def _read(
