@@ -19,13 +19,13 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from ashore.base.unique import unique
+from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
-from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.shares import plan_shares
-from ashore.landing.slice_loop import SliceLoop, Tick
+from ashore.landing.slice_loop import SliceLoop
+from ashore.landing.worker import Tick
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.services.jars import jar_paths
@@ -33,7 +33,7 @@ from ashore.services.kafka import Kafka
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.producer import create_topics
-from ashore.spark.assembly import Assembly, assembled
+from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.session import start_session
 from ashore.storage.base import Storage
 from ashore.testing import FaultyStorage
@@ -126,17 +126,13 @@ def time_bare(spark: SparkSession, tasks: int) -> float:
     return time.perf_counter() - began_s
 
 
-def count_calls(assembly: Assembly, servers: str) -> tuple[Counter[str], int, int]:
+def count_calls(job: SparkJob, servers: str) -> tuple[Counter[str], int, int]:
     """Return the storage calls of a steady batch, its files and its tasks."""
-    parts = assembly.parts
-    counted = FaultyStorage(parts.storage)
+    around, steps = job.assembly.environment, Steps()
+    counted = FaultyStorage(around.storage)
     runner = TasksHere(KafkaAddress(servers, {}), counted)
-    steps = Steps()
-    log = LandingLog(LogContext(counted, parts.clock, unique), assembly.plan.name)
-    loop = SliceLoop(
-        assembly.plan,
-        replace(parts, storage=counted, runner=runner, log=log, progress=steps),
-    )
+    environment = replace(around, storage=counted, progress=steps)
+    loop = JobAssembly(job.assembly.job, environment).slice(runner, job.parallelism)
     for _ in range(2):
         land(loop, servers)
     before = len(counted.calls)
@@ -146,9 +142,9 @@ def count_calls(assembly: Assembly, servers: str) -> tuple[Counter[str], int, in
     return calls, steps.files, runner.tasks
 
 
-def measure(assembly: Assembly, spark: SparkSession, steps: Steps, servers: str) -> list[Row]:
-    calls, files, tasks = count_calls(assembly, servers)
-    loop = SliceLoop(assembly.plan, assembly.parts)
+def measure(job: SparkJob, spark: SparkSession, steps: Steps, servers: str) -> list[Row]:
+    calls, files, tasks = count_calls(job, servers)
+    loop = job.slice()
     ours: list[float] = []
     writing: list[float] = []
     bare: list[float] = []
@@ -185,8 +181,8 @@ def main() -> list[Row]:
             spark = start_session("overhead", MASTER, {}, jar_paths("spark-kafka"))
             steps = Steps()
             try:
-                with assembled(job, spark, steps) as assembly:
-                    return measure(assembly, spark, steps, servers)
+                with assembled(job, spark, steps) as found:
+                    return measure(found, spark, steps, servers)
             finally:
                 spark.stop()
 

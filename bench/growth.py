@@ -20,13 +20,12 @@ from pathlib import Path
 from statistics import median
 
 from ashore.base.clock import SystemClock
-from ashore.base.unique import unique
+from ashore.catalogs import NoCatalog
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
-from ashore.landing.job import JobStreams, lake_of, load_job_file, slice_plan
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.slice_loop import SliceLoop, SliceParts, Tick
+from ashore.landing.assembly import Environment, JobAssembly
+from ashore.landing.job import lake_of, load_job_file
+from ashore.landing.worker import Tick
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 from ashore.sources.columns import KafkaAddress
@@ -142,13 +141,9 @@ def land(job_file: Path, produce: Callable[[], None], size: int) -> Cost:
     lake = lake_of(job)
     storage = FaultyStorage(lake.open(CLOCK))
     source = KafkaSource(kafka.bootstrap_servers, {})
-    streams = JobStreams(
-        job, source, lambda tables: claim_tables(storage, tables, job.job, CLOCK.now_ms())
-    )
-    plan = slice_plan(job, lake, streams, CORES)
     runner = TasksHere(KafkaAddress(kafka.bootstrap_servers, {}), storage)
-    log = LandingLog(LogContext(storage, CLOCK, unique), plan.name)
-    loop = SliceLoop(plan, SliceParts(storage, source, runner, log, CLOCK))
+    environment = Environment(lake, storage, source, NoCatalog(), CLOCK)
+    loop = JobAssembly(job, environment).slice(runner, CORES)
 
     def tick() -> None:
         if loop.tick() is Tick.IDLE:

@@ -62,16 +62,16 @@ def write_job_file(order: Order, topic: str) -> Path:
 def land(spark: SparkSession, order: Order, topic: str) -> None:
     """Land what is in a topic."""
     job = load_job_file(write_job_file(order, topic))
-    with assembled(job, spark, Loud()) as assembly:
-        assembly.loop(until_drained=True).run(probe=assembly.parts.runner)
+    with assembled(job, spark, Loud()) as found:
+        found.loop(until_drained=True).run(probe=found.runner)
 
 
 def stream(spark: SparkSession, order: Order) -> None:
     """Land a topic until the parent speaks."""
     job = load_job_file(write_job_file(order, order.topics[-1]))
-    with assembled(job, spark, Loud()) as assembly:
-        loop = assembly.loop(until_drained=False)
-        thread = threading.Thread(target=loop.run, args=(assembly.parts.runner,))
+    with assembled(job, spark, Loud()) as found:
+        loop = found.loop(until_drained=False)
+        thread = threading.Thread(target=loop.run, args=(found.runner,))
         thread.start()
         tell("ready", excluded=[])
         hear()

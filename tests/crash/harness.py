@@ -11,27 +11,25 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 
-from tests.specs import landing
-
+from ashore.catalogs import NoCatalog
+from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, InvariantBroken, LogError, Stopped
 from ashore.landing.archive import archive_log
+from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.owner import claim_tables
-from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick, stops_slice
-from ashore.landing.specs import LandingSpec
+from ashore.landing.slice_loop import SliceLoop
+from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rewind, Skip
 from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_commit import places_of
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.sources.base import StreamShard
 from ashore.storage import MemoryStorage, Storage, is_temporary
 from ashore.storage.open import LakeAddress
 from ashore.testing import (
@@ -49,8 +47,9 @@ from ashore.testing import (
 
 NAME = SliceName("shop", "main")
 CLICKS, ORDERS = "clicks", "orders"
-TABLES = ("ods.clicks", "ods.clicks__dead", "ods.orders")
+TABLES = ("ods.clicks", "ods.clicks__dead", "ods.orders", "ods.orders__dead")
 BATCH_RECORDS = 7
+PARALLELISM = 2
 TRIES = 12
 TICKS_MAX = 60
 
@@ -76,16 +75,29 @@ def build_source(clock: FakeClock) -> RecordedSource:
     return source
 
 
-def specs() -> dict[str, LandingSpec]:
-    return {
-        stream: landing(
-            table=f"ods.{stream}",
-            schema="date STRING, ts BIGINT",
-            partition_by=("date",) if stream == CLICKS else (),
-            idle_after_ms=60_000,
-        )
+@cache
+def build_job(batch_records: int, *, skips_gaps: bool) -> Job:
+    """The job file. Its tables have no partitions of time: nothing is ever sealed."""
+    tables = [
+        {
+            "topic": stream,
+            "table": f"ods.{stream}",
+            "schema": "date STRING, ts BIGINT",
+            "event_time": {"column": "ts"},
+            "partition_by": ["date"] if stream == CLICKS else [],
+            "late": {"policy": "keep"},
+            "format": "jsonl",
+            "seal": {"actions": [], "idle_after": "60s", "remember": "1000s"},
+        }
         for stream in (CLICKS, ORDERS)
+    ]
+    source = {
+        "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
+        "first_start": {"default": "earliest"},
+        "gap": "skip" if skips_gaps else "fail",
     }
+    document = {"job": NAME.job, "lake": "file:///lake", "source": source, "tables": tables}
+    return parse_job(json.dumps({**document, "batch": {"max_records": batch_records}}))
 
 
 class Broken(AssertionError):
@@ -124,28 +136,18 @@ class World:
         source: RecordedSource | None = None,
     ) -> "Process":
         storage, source = wrap(faulty), source or self.source
-        claims: set[str] = set()
-
-        def streams() -> Mapping[str, LandingSpec]:
-            if not claims:
-                claim_tables(storage, TABLES, NAME.job, self.clock.now_ms())
-                claims.update(TABLES)
-            return specs()
-
-        plan = SlicePlan(
-            lake=LakeAddress("memory:"),  # its runner has a storage of its own
-            name=NAME,
-            streams=streams,
-            named=frozenset({CLICKS, ORDERS}),
-            first_of=lambda _stream, _is_first_start: FirstOffset("earliest"),
-            skips_gaps=self.skips_gaps,
-            limits=Limits(self.batch_records, 1 << 30, 2),
-            remember_ms=1_000_000,
+        # The lake's address is for tasks elsewhere; this runner has a storage of its own.
+        environment = Environment(
+            LakeAddress("memory:"),
+            storage,
+            source,
+            NoCatalog(),
+            self.clock,
+            entropy=self.entropy,
         )
+        job = build_job(self.batch_records, skips_gaps=self.skips_gaps)
         runner = RecordedRunner(source, storage, self.entropy)
-        log = LandingLog(LogContext(storage, self.clock, self.entropy), NAME)
-        parts = SliceParts(storage, source, runner, log, self.clock)
-        return Process(SliceLoop(plan, parts), faulty, storage)
+        return Process(JobAssembly(job, environment).slice(runner, PARALLELISM), faulty, storage)
 
     def release_when_opened(self) -> None:
         """Let the calls on their way arrive right after the next `open` entry is there."""
@@ -171,7 +173,6 @@ class Process:
         tries = 0
         for _ in range(TICKS_MAX):
             try:
-                self.loop.plan.streams()
                 if self.loop.tick() is Tick.IDLE:
                     self.loop.close("drained")
                     return None
@@ -179,7 +180,7 @@ class Process:
                 return stopped
             except AshoreError as error:
                 tries += 1
-                if stops_slice(error) or tries == TRIES:
+                if ends_worker(error) or tries == TRIES:
                     return error
                 self.loop.parts.clock.sleep(1.0)
         raise Broken("the job never comes to an end")

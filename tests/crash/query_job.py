@@ -15,19 +15,20 @@ from tests.crash.harness import (
     NAME,
     Process,
     World,
+    build_job,
     checksum_of,
     memory_world,
     require,
 )
 
 from ashore.base.clock import Clock
+from ashore.catalogs import NoCatalog
 from ashore.errors import AshoreError
+from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.batch import TaskResult
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.query_sink import BegunBatch, QuerySink, QuerySlice, SinkParts
-from ashore.landing.slice_loop import Tick
+from ashore.landing.query_sink import BegunBatch
 from ashore.landing.specs import OutputSpec
+from ashore.landing.worker import Tick
 from ashore.protocol import names
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.plan_query import QueryBatch
@@ -39,6 +40,7 @@ from ashore.testing import FaultyStorage, RecordedRow, RecordedSource
 
 TABLE = "ods.result"
 TABLES = (TABLE,)
+REMEMBER_MS = 1_000_000
 STEP = 3  # offsets of a shard that a batch reads
 
 Ends = Mapping[ShardKey, int]
@@ -74,11 +76,12 @@ class Query:
         self.parts = SimpleNamespace(clock=clock)
         self.world = world
         self._storage = storage
-        log = LandingLog(LogContext(storage, clock, world.entropy), NAME)
-        self.sink = QuerySink(
-            QuerySlice(LakeAddress("memory:"), NAME, RESULT, 1_000_000),
-            SinkParts(storage, log, clock),
+        environment = Environment(
+            LakeAddress("memory:"), storage, world.source, NoCatalog(), clock, entropy=world.entropy
         )
+        job = build_job(world.batch_records, skips_gaps=False)
+        self.assembly = JobAssembly(job, environment)
+        self.sink = self.assembly.sink(NAME, RESULT, REMEMBER_MS)
         self._is_claimed = False
         self.is_open = False
 
@@ -110,7 +113,7 @@ class Query:
 
     def _claim(self) -> None:
         if not self._is_claimed:
-            claim_tables(self._storage, TABLES, NAME.job, self.parts.clock.now_ms())
+            self.assembly.claim(TABLES)
             self._is_claimed = True
 
     def next_batch(self) -> QueryBatch | None:

@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 
 from tests.crash.harness import (
     check_end,
@@ -27,27 +27,19 @@ from tests.crash.harness import (
     walk,
 )
 from tests.crash.storage_calls import Case
-from tests.specs import landing
 
 from ashore.catalogs import MemoryCatalog
+from ashore.config import Job, parse_job
 from ashore.errors import AshoreError, StorageError
+from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
-from ashore.landing.effects import EffectParts, Effects, post_json
-from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.registrar import Registrar
-from ashore.landing.sealer import Sealer
-from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
-from ashore.landing.specs import LandingSpec
+from ashore.landing.effects import post_json
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal
 from ashore.protocol.files import FilePlace, PartitionKey
 from ashore.protocol.fold import EMPTY, Fold, extend
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import Limits
-from ashore.protocol.plan_seal import SealRule
-from ashore.sources.base import FirstOffset, StreamShard
+from ashore.sources.base import StreamShard
 from ashore.storage import MemoryStorage, Storage
 from ashore.storage.open import LakeAddress
 from ashore.testing import (
@@ -79,14 +71,44 @@ Document = Mapping[str, object]
 SealKey = tuple[str, str, int]  # table, partition, version
 
 
-def spec(stream: str) -> LandingSpec:
-    return landing(
-        table=f"ods.{stream}",
-        schema="date STRING, ts BIGINT",
-        partition_by=("date",),
-        on_invalid="drop",
-        provenance=False,
-    )
+@cache
+def build_job(stream: str, address: str, *, waits: bool) -> Job:
+    """The part of the job file that one slice goes by. Only the clicks are sealed.
+
+    Arguments:
+        stream: that the slice lands.
+        address: where seals are told by HTTP.
+        waits: whether the catalog gets partitions of sealed tables with their seals.
+
+    """
+    actions = {"actions": ["success_file", "catalog"], "http": address}
+    seal = {"delay": f"{DELAY_MS}ms", "idle_after": f"{IDLE_MS}ms", "remember": "10d"}
+    table = {
+        "topic": stream,
+        "table": f"ods.{stream}",
+        "schema": "date STRING, ts BIGINT",
+        "event_time": {"column": "ts"},
+        "partition_by": ["date"],
+        "late": {"policy": "keep"},
+        "format": "jsonl",
+        "on_invalid": "drop",
+        "provenance": False,
+        "seal": {**seal, **(actions if stream == CLICKS else {"actions": []})},
+    }
+    strategy = "seal" if waits else "near"
+    document = {
+        "job": JOB,
+        "lake": "file:///lake",
+        "source": {
+            "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
+            "first_start": {"default": "earliest"},
+        },
+        "tables": [table],
+        "catalog": {"hive": {"uri": "thrift://127.0.0.1:9083", "strategy": strategy}},
+        "batch": {"interval": "1ms", "max_records": 2},
+        "grace": "2s",
+    }
+    return parse_job(json.dumps(document))
 
 
 @dataclass
@@ -126,73 +148,52 @@ class SealedWorld:
             self.produce(ORDERS, SECOND, END_MS + 1)
 
 
+class InTurn(Quiet):
+    """Lets the second slice begin when the first one has ended."""
+
+    def step(self, slice_name: str, step: str) -> None:
+        if (slice_name, step) == (SLICES[ORDERS].slice, "plan"):
+            wait_for(str(SLICES[CLICKS]))
+
+
 class Process:
     """One process of the job."""
 
     def __init__(self, world: SealedWorld, faults: Sequence[Fault] = ()) -> None:
         self._world = world
         self.faulty = FaultyStorage(world.machine, faults, pending=world.pending)
-        catalog = FaultyCatalog(world.catalog, self.faulty)
-        self._registrar = Registrar(catalog, "file:///lake", JOB, lambda _trouble: None)
-        self._specs: dict[str, LandingSpec] = {}
+        self._assemblies = {stream: self._assemble(stream) for stream in SLICES}
 
     def run(self) -> AshoreError | ProcessStopped | None:
         """Land until nothing is left, as `--available-now` does; return what ended it before."""
-        rhythm = Rhythm(0.0, 3_600.0, 0, 2.0, until_drained=True)
-        tables = [f"ods.{stream}" for stream in SLICES]
-        parts = JobParts(self.faulty, self._world.clock, Quiet(), lambda: tables)
+        slices = [
+            assembly.slice(
+                RecordedRunner(self._world.source, self.faulty, self._world.entropy),
+                parallelism=1,
+                name=SLICES[stream].slice,
+            )
+            for stream, assembly in self._assemblies.items()
+        ]
         try:
-            JobLoop([self._slice(stream) for stream in SLICES], rhythm, parts).run()
+            self._assemblies[CLICKS].loop(slices, until_drained=True).run()
         except (AshoreError, ProcessStopped) as ended:
             return ended
-        return ProcessStopped("in a thread") if self.faulty.is_stopped else None
+        return None
 
-    def _slice(self, stream: str) -> SliceLoop:
-        world, storage, name = self._world, self.faulty, SLICES[stream]
-        plan = SlicePlan(
-            lake=LakeAddress(storage.describe()),
-            name=name,
-            streams=lambda: self._streams(stream),
-            named=frozenset({stream}),
-            first_of=lambda _stream, _is_first_start: FirstOffset("earliest"),
-            skips_gaps=False,
-            limits=Limits(2, 1 << 30, 1),
-            remember_ms=10 * 86_400_000,
-        )
-        effects = EffectParts(
-            job=JOB,
-            storage=storage,
-            clock=world.clock,
-            progress=Quiet(),
-            register=self._registrar.register,
-            mark_sealed=self._registrar.mark_sealed,
-            address_of=lambda _table: world.address,
+    def _assemble(self, stream: str) -> JobAssembly:
+        world = self._world
+        job = build_job(stream, world.address, waits=world.waits)
+        environment = Environment(
+            LakeAddress("file:///lake"),
+            self.faulty,
+            world.source,
+            FaultyCatalog(world.catalog, self.faulty),
+            world.clock,
+            InTurn(),
+            entropy=world.entropy,
             post=self._post,
         )
-        rule = SealRule(TABLE, "UTC", DELAY_MS, ACTIONS)
-        parts = SliceParts(
-            storage,
-            world.source,
-            RecordedRunner(world.source, storage, world.entropy),
-            LandingLog(LogContext(storage, world.clock, world.entropy), name),
-            world.clock,
-            registers=True,
-            waits=lambda table: world.waits and table == TABLE,
-            effects=Effects(effects, name.slice),
-            sealer=Sealer(storage, lambda: [rule]) if stream == CLICKS else None,
-        )
-        return SliceLoop(plan, parts)
-
-    def _streams(self, stream: str) -> Mapping[str, LandingSpec]:
-        if threading.current_thread().name == f"slice-{SLICES[ORDERS].slice}":
-            wait_for(f"slice-{SLICES[CLICKS].slice}")
-        if stream not in self._specs:
-            own = spec(stream)
-            self._registrar.check(own)
-            claim_tables(self.faulty, [own.table], JOB, self._world.clock.now_ms())
-            self._registrar.ensure([own])
-            self._specs[stream] = own
-        return {stream: self._specs[stream]}
+        return JobAssembly(job, environment)
 
     def _post(self, url: str, body: bytes) -> None:
         try:

@@ -24,7 +24,7 @@ from ashore.checkpoints.roll_back import plan_roll_back, roll_back
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.slice_loop import Tick
+from ashore.landing.worker import Tick
 from ashore.protocol import fold as fold_module
 from ashore.protocol.entries import Rewind
 from ashore.protocol.plan_query import QueryBatch

@@ -14,16 +14,14 @@ from tests.crash.harness import (
     report,
     require,
 )
-from tests.crash.query_job import Query, QueryWorld, query_world
+from tests.crash.query_job import REMEMBER_MS, Query, QueryWorld, query_world
 from tests.crash.storage_calls import Case, Strike
 
 from ashore.base.clock import Clock
 from ashore.landing.log_reader import read_log
-from ashore.landing.query_sink import QuerySink, QuerySlice
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardKey
 from ashore.storage import Storage
-from ashore.storage.open import LakeAddress
 from ashore.testing import StopProcess
 
 Sent = tuple[int, ShardKey, int]  # batch, key, how far the key was read
@@ -34,8 +32,7 @@ class TopicQuery(Query):
 
     def __init__(self, world: "TopicWorld", storage: Storage, clock: Clock) -> None:
         super().__init__(world, storage, clock)
-        plan = QuerySlice(LakeAddress("memory:"), NAME, None, 1_000_000)
-        self.sink = QuerySink(plan, self.sink.parts)
+        self.sink = self.assembly.sink(NAME, None, REMEMBER_MS)
         self._topic = world.topic
         self._streams = world.source.describe_streams(world.source.list_streams())
         self._commits = world.checkpoint.commits

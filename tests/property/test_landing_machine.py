@@ -55,7 +55,7 @@ from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.landing.recovery import help_dead, plan_help, rejoin
-from ashore.landing.slice_loop import Tick, stops_slice
+from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.fold import Fold, ShardState
@@ -202,7 +202,7 @@ class Writer:
             self._errors = 0
         except AshoreError as error:
             self._errors += 1
-            if stops_slice(error) or self._errors == ERRORS_MAX:
+            if ends_worker(error) or self._errors == ERRORS_MAX:
                 self.ended = error
             self.process.loop.parts.clock.sleep(0.1)
 

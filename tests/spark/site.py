@@ -22,7 +22,7 @@ from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
 from ashore.landing.committer import Progress, Quiet
 from ashore.landing.job import load_job_file
 from ashore.landing.log_reader import read_history, read_log
-from ashore.landing.slice_loop import SliceLoop, Tick
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Entry
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -30,7 +30,7 @@ from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
-from ashore.spark.assembly import Assembly, assembled
+from ashore.spark.assembly import SparkJob, assembled
 from ashore.storage.base import Storage
 from ashore.storage.open import open_storage
 
@@ -114,14 +114,13 @@ class Writer:
 
     def __init__(
         self,
-        assembly: Assembly,
+        job: SparkJob,
         wrap: Callable[[BatchRunner], BatchRunner] = lambda runner: runner,
     ) -> None:
-        runner = wrap(assembly.parts.runner)
-        self.assembly = replace(assembly, parts=replace(assembly.parts, runner=runner))
-        self.parts = self.assembly.parts
+        self.job = replace(job, runner=wrap(job.runner))
+        self.loop = self.job.slice()
+        self.plan, self.parts = self.loop.plan, self.loop.parts
         self.log, self.source, self.storage = self.parts.log, self.parts.source, self.parts.storage
-        self.loop = SliceLoop(assembly.plan, self.parts)
 
     def ticks(self) -> list[Tick]:
         """Take turns until nothing is left to land; the last entry stays unclosed."""
@@ -132,7 +131,7 @@ class Writer:
 
     def drain(self) -> None:
         """Land what is there and end, as `--available-now` does."""
-        self.assembly.loop(until_drained=True).run(probe=self.parts.runner)
+        self.job.loop(until_drained=True).run(probe=self.job.runner)
 
 
 class Site:

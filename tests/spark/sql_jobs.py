@@ -69,7 +69,7 @@ def sql_job(
 
 def run(site: Site, job_file: Path, progress: Progress | None = None) -> None:
     """Run the job until all that is there has been read, as `--available-now` does."""
-    site.writer(job_file, progress).assembly.run(until_drained=True).run()
+    site.writer(job_file, progress).job.loop(until_drained=True).run()
 
 
 def per_minute(records: Iterable[Click], *, watermark_ms: int) -> dict[tuple[int, str], int]:

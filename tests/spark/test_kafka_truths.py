@@ -13,7 +13,7 @@ from tests.spark.site import Around, Site, events, table_of
 
 from ashore.errors import OffsetsGone, StreamReplaced
 from ashore.landing.recovery import rejoin
-from ashore.landing.slice_loop import Tick
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.positions import OffsetRange, ShardKey
 

@@ -14,7 +14,8 @@ from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
 from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
-from ashore.landing.slice_loop import SliceLoop, Tick
+from ashore.landing.slice_loop import SliceLoop
+from ashore.landing.worker import Tick
 from ashore.services.hive import Hive
 from ashore.spark.assembly import assembled
 
@@ -48,9 +49,10 @@ class Lake:
     @contextmanager
     def running(self) -> Iterator[SliceLoop]:
         job = load_job_file(self.job_file)
-        with assembled(job, self.site.spark, Quiet(), self.clock) as assembly:
-            assembly.plan.streams()
-            yield SliceLoop(assembly.plan, assembly.parts)
+        with assembled(job, self.site.spark, Quiet(), self.clock) as found:
+            loop = found.slice()
+            loop.plan.streams()
+            yield loop
         self.client.close()
 
     def land(self, loop: SliceLoop, now_ms: int) -> None:

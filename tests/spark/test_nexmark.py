@@ -206,7 +206,7 @@ def job_file(site: Site, topics: Mapping[str, str], numbers: set[int]) -> Path:
 
 
 def run(site: Site, path: Path) -> None:
-    site.writer(path).assembly.run(until_drained=True).run()
+    site.writer(path).job.loop(until_drained=True).run()
 
 
 def test_tables_hold_what_a_run_over_the_whole_input_gives(site: Site, whole: SparkSession) -> None:
@@ -252,8 +252,8 @@ def test_topics_end_with_what_a_run_over_the_whole_input_gives(
     site: Site, whole: SparkSession
 ) -> None:
     topics = {topic: site.topic(2, topic) for topic in SCHEMAS}
-    assembly = site.writer(updates_file(site, topics, {each: f"q{each}" for each in KEYS})).assembly
-    planned = describe_queries(assembly.job, assembly.shared, 0.0)
+    job = site.writer(updates_file(site, topics, {each: f"q{each}" for each in KEYS})).job
+    planned = describe_queries(job.sql)
     assert {each["topic"] for each in planned} == {f"q{each}" for each in KEYS}
 
     into = {number: site.topic(2, f"q{number}") for number in INTO_TOPICS}

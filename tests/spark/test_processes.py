@@ -199,7 +199,7 @@ def test_a_job_rides_out_a_restart_of_the_broker(site: Site, kafka: Kafka) -> No
     site.produce(topic, events(0, 500), partition=0)
     job_file = site.job_file(table_of(topic), batch=QUICK)
     writer = site.writer(job_file)
-    job = writer.assembly.loop(until_drained=False)
+    job = writer.job.loop(until_drained=False)
     failures: list[BaseException] = []
 
     def run() -> None:

@@ -71,8 +71,8 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
             execute(site.spark, url, ["INSERT INTO names VALUES ('CN', 'China')"])
             job.land(2)
 
-        assembly = site.writer(job_file).assembly
-        (described,) = describe_queries(assembly.job, assembly.shared, 0.0)
+        job = site.writer(job_file).job
+        (described,) = describe_queries(job.sql)
         stream, table = described["sources"]
         assert (stream["is_streaming"], table["is_streaming"]) == (True, False)
         assert "names" in table["reads"]
@@ -91,9 +91,9 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
     job_file = naming_job(
         site, topic, f"USING jdbc OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}')"
     )
-    assembly = site.writer(job_file).assembly
+    job = site.writer(job_file).job
     with pytest.raises(BatchFailed, match="what the SQL reads does not answer: ") as caught:
-        describe_queries(assembly.job, assembly.shared, 0.0)
+        describe_queries(job.sql)
     assert "Couldn't connect" in caught.value.message
     assert "\n" not in caught.value.message
 
@@ -179,7 +179,7 @@ def read_named(site: Site) -> dict[int, str | None]:
 def running(site: Site, job_file: Path, topic: str) -> Iterator["Running"]:
     """Run a job that turns each click of a topic into a row, in another thread."""
     told = Told()
-    job = site.writer(job_file, told).assembly.run(until_drained=False)
+    job = site.writer(job_file, told).job.loop(until_drained=False)
     thread = threading.Thread(target=job.run)
     thread.start()
     try:

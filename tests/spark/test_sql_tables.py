@@ -337,8 +337,8 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
 
     def describe(**sql: object) -> list[dict[str, object]]:
         path = sql_job(site, "", *tables, sql={"text": PER_MINUTE, **sql})
-        assembly = site.writer(path).assembly
-        return describe_queries(assembly.job, assembly.shared, 0.0)
+        job = site.writer(path).job
+        return describe_queries(job.sql)
 
     (query,) = describe()
     (operator,) = query["operators"]
@@ -478,9 +478,9 @@ def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     """Without a topic, a checkpoint or a row."""
     sql = PER_MINUTE + "INSERT INTO ods.big SELECT id FROM clicks WHERE id > 4;"
     job_file = sql_job(site, sql, read_only("nowhere"), PER_MINUTE_TABLE, {"table": "ods.big"})
-    assembly = site.writer(job_file).assembly
+    job = site.writer(job_file).job
 
-    counted, big = describe_queries(assembly.job, assembly.shared, 0.0)
+    counted, big = describe_queries(job.sql)
 
     assert (counted["table"], counted["slice"]) == ("ods.per_minute", SLICE)
     assert counted["checkpoint"] == f"file://{checkpoint(site, SLICE).parent}"

@@ -243,9 +243,9 @@ def test_a_row_without_a_key_stops_an_upsert_topic(site: Site) -> None:
 
 def test_validate_tells_what_is_promised(site: Site) -> None:
     job_file = topic_job(site, MINUTES, "nowhere", upsert("counts", "minute", "country"))
-    assembly = site.writer(job_file).assembly
+    job = site.writer(job_file).job
 
-    (described,) = describe_queries(assembly.job, assembly.shared, 0.0)
+    (described,) = describe_queries(job.sql)
 
     assert (described["topic"], described["mode"]) == ("counts", "upsert")
     assert described["key"] == ["minute", "country"]

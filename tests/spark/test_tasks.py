@@ -11,7 +11,7 @@ from tests.spark.site import Site, event, events, table_of
 
 from ashore.control.jobs import clean_job, open_job, plan_clean_job
 from ashore.errors import BatchFailed
-from ashore.landing.slice_loop import Tick
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Prepare
 from ashore.spark import runner
 

@@ -8,7 +8,7 @@ import pytest
 from tests.spark.site import Around, At, Site, Writer, events, table_of
 
 from ashore.errors import Fenced, LogDamaged, TableOwned
-from ashore.landing.slice_loop import Tick
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Open
 
 # --- a second writer -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ What it promises: nothing else in the package calls `time.time` or `time.sleep`.
 What it must not know: what the time is used for.
 """
 
+import threading
 import time
 from typing import Protocol
 
@@ -24,6 +25,10 @@ class Clock(Protocol):
         """Wait. A clock of a test may return at once."""
         ...
 
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """Wait, but not longer than until `event` is set. As `sleep`."""
+        ...
+
 
 class SystemClock:
     """The machine's clock."""
@@ -39,3 +44,7 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Sleep for `seconds`."""
         time.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """See Clock."""
+        event.wait(seconds)

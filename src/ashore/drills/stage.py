@@ -10,11 +10,13 @@ What it must not know: any one scenario.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 from ashore.base.clock import Clock
 from ashore.drills.checkers.exactly_once import Account, check_exactly_once
 from ashore.drills.checkers.read_twice import count_read_twice
 from ashore.drills.checkers.registered import check_registered
+from ashore.drills.checkers.sealed import check_sealed
 from ashore.drills.drill import Length, Schedule
 from ashore.drills.faults import JobFault
 from ashore.drills.recorder import Recorder
@@ -22,9 +24,11 @@ from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.errors import fail
 from ashore.landing.log_reader import read_history
+from ashore.storage.base import Storage
 from ashore.testing import FakeClock
 
 PROBLEMS_MAX = 50
+DAY_MS = 86_400_000
 LIVES_MIN = 3  # of a job that is started again
 LIFE_S = 5.0  # that a process tries for, at least, before it gives up
 PAUSE_S_MAX = 20.0  # of a supervisor, before it starts a process again
@@ -59,21 +63,30 @@ class Stage:
 
     def site(self, options: SiteOptions | None = None) -> Site:
         """Return a new site, real or in memory as the length says."""
+        options = self._sealing(options or SiteOptions())
         if not self.length.is_real:
             return self.memory_site(options)
         if self._real_sites is None:
             fail("a real drill needs real servers")
-        options = options or SiteOptions()
         return self._take(self._real_sites(self._next_seed(), options, self.recorder))
 
     def memory_site(self, options: SiteOptions | None = None) -> MemorySite:
         """Return a new site in memory, whatever the length says."""
+        options = self._sealing(options or SiteOptions())
         clock = self._clock
         if not isinstance(clock, FakeClock):
             clock = FakeClock(monotonic_start_s=0.0)
-        site = MemorySite(self._next_seed(), options or SiteOptions(), clock, self.recorder)
+        site = MemorySite(self._next_seed(), options, clock, self.recorder)
         self._take(site)
         return site
+
+    def _sealing(self, options: SiteOptions) -> SiteOptions:
+        """Let the records of a round be of two days, unless the drill has partitions of its own."""
+        if options.twin_of is not None:
+            return replace(options, spacing_ms=options.twin_of.produced.workload.spacing_ms)
+        if "partition_by" in options.table:
+            return options
+        return replace(options, spacing_ms=2 * DAY_MS // max(self.length.records, 1))
 
     def drain(self, site: Site) -> None:
         """Run one process of the job without a fault: it must land what is left, and end well."""
@@ -130,6 +143,7 @@ class Stage:
             if registered is not None:
                 for problem in check_registered(opened.storage, site.table, registered):
                     self.require(False, problem)
+            self._check_sealed(opened.storage, site)
         self.recorder.settled()
         self.accounts.append(account)
         where = f"{what}: " if what else ""
@@ -138,6 +152,14 @@ class Stage:
         for doubt in account.doubts:
             self.require_proof(False, f"{where}{doubt}")
         return account
+
+    def _check_sealed(self, storage: Storage, site: Site) -> None:
+        if not site.produced.workload.spacing_ms:
+            return
+        found = check_sealed(storage, NAME, site.produced, site.table)
+        for problem in found.problems:
+            self.require(False, problem)
+        self.require_proof(found.partitions > 0, "no partition was complete and sealed")
 
     # ---- for the engine
 

@@ -8,6 +8,7 @@ Hive cannot hold both.
 What it must not know: files, decoders, Spark itself. Comments of columns are read and dropped.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -268,6 +269,7 @@ class _Parser:
         return int(self._take().text)
 
 
+@functools.lru_cache(maxsize=1_024)
 def parse_ddl(text: str) -> Schema:
     """Return the schema that `text` says. Raises DdlError."""
     return _Parser(text).read_schema()

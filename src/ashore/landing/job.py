@@ -249,12 +249,14 @@ def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
     return lake_address(job.lake.reveal(), min(job.deadline_ms / 1000, deadline_s_max), options)
 
 
-def slice_plan(job: Job, lake: LakeAddress, streams: JobStreams, parallelism: int) -> SlicePlan:
-    """Return the plan of the job's one slice."""
+def slice_plan(
+    job: Job, lake: LakeAddress, name: SliceName, streams: JobStreams, parallelism: int
+) -> SlicePlan:
+    """Return the plan of a slice that lands all topics of the job."""
     seals = [item.seal for item in job.tables]
     return SlicePlan(
         lake=lake,
-        name=SliceName(job.job, MAIN),
+        name=name,
         streams=streams,
         named=frozenset(
             item.topic

@@ -1,30 +1,31 @@
-"""All slices of a job, side by side: rhythm, patience, stops, housekeeping.
+"""All that a job does, side by side: rhythm, patience, stops, housekeeping.
 
-What it is: `JobLoop`: opens every slice, then runs each in a thread of its own.
-What it promises: slices fail alone: what stops one does not stop the others. A stop is orderly:
+What it is: `JobLoop`, which runs each `Worker` in a thread of its own: slices of topics, queries.
+What it promises: workers fail alone: what stops one does not stop the others. A stop is orderly:
 the batch under way is finished, or cancelled at half of the grace, and the last entry closed.
-What it must not know: Spark.
+What it must not know: Spark; what a worker does.
 """
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ashore.base.clock import Clock
-from ashore.errors import AshoreError, InvariantBroken, SyncFailed
-from ashore.landing.archive import archive_log
+from ashore.errors import AshoreError
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
-from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.probe import probe_lake
-from ashore.landing.slice_loop import SliceLoop, Tick, stops_slice
-from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
+from ashore.landing.worker import Tick, Worker, ends_worker
+from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage
 from ashore.storage.retry import Backoff
 
-ARCHIVE_EVERY_S = 30.0
 CANCEL_AGAIN_S = 1.0
 TRIES_UNTIL_DRAINED = 10  # of `--available-now`: a job that is to end cannot wait for ever
+TRIES_AT_START = 3  # then who has started the job hears of it, while he looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,7 @@ class Rhythm:
     """When a job does what."""
 
     interval_s: float
-    clean_every_s: float
-    clean_ttl_ms: int
+    clean: CleanRule
     grace_s: float
     until_drained: bool  # end when everything that was there has landed
 
@@ -49,137 +49,189 @@ class JobParts:
 
 
 class JobLoop:
-    """Runs slices until they are drained, stopped or broken."""
+    """Runs workers until they are drained, stopped or broken.
 
-    def __init__(self, slices: Sequence[SliceLoop], rhythm: Rhythm, parts: JobParts) -> None:
+    Arguments:
+        slices: of the job's topics. All are opened before the first of them takes a turn.
+        queries: have shards and tables of their own, and wait for nobody.
+        rhythm: of the job.
+        parts: of the slices.
+
+    """
+
+    def __init__(
+        self,
+        slices: Sequence[Worker],
+        queries: Sequence[Worker],
+        rhythm: Rhythm,
+        parts: JobParts,
+    ) -> None:
         self._slices = slices
+        self._queries = queries
         self._rhythm = rhythm
         self._parts = parts
         self._stop = threading.Event()
+        self._have_slices_ended = threading.Event()
         self._ended = threading.Event()
         self._failures: list[BaseException] = []
-        self._archived: dict[SliceName, int] = {}  # whole archives of each slice's log
 
     def run(self, probe: BatchRunner | None = None) -> None:
-        """Run to the end. Raises what stopped the first slice that broke, after all have ended.
+        """Run to the end. Raises what stopped the first worker that broke, after all have ended.
 
-        With `probe` the lake is tried out by an executor before the first batch.
+        With `probe` the lake is tried out by an executor before the first batch of a slice.
         """
+        queries = [self._start(each) for each in self._queries]
         try:
-            self._begin(probe)
-            self._run_all()
-        finally:
-            self._stop.set()
-            self._ended.set()
+            self._run_slices(probe)
+        except BaseException as error:  # noqa: BLE001 - raised once the queries have ended
+            self._failures.append(error)
+        if not all(isinstance(error, AshoreError) for error in self._failures):
+            self.stop()  # a bug must not go unseen behind queries that never end
+        for thread in queries:
+            thread.join()
+        self._stop.set()
+        self._ended.set()
         if self._failures:
             raise self._failures[0]
 
     def stop(self) -> None:
         """Ask for an orderly stop. May be called from a signal handler, once or often."""
         self._stop.set()
+        for each in (*self._slices, *self._queries):
+            each.stop()
         threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
 
     def _cancel_late(self) -> None:
         """Cancel what is unfinished at half of the grace, unless all has ended by then."""
         delay_s = self._rhythm.grace_s / 2
         while not self._ended.wait(delay_s):
-            for each in self._slices:
-                each.parts.runner.cancel()
+            for each in (*self._slices, *self._queries):
+                each.cancel()
             delay_s = CANCEL_AGAIN_S  # a batch may just have been on its way to its executors
 
-    def _begin(self, probe: BatchRunner | None) -> None:
+    def _run_slices(self, probe: BatchRunner | None) -> None:
         for each in self._slices:
-            each.plan.streams()  # claims the tables before anything is written
-            each.open()
+            self._patiently(each, each.open)
         if probe is not None:
             for each in self._slices:
-                probe_lake(self._parts.storage, probe, each.plan.name, self._parts.tables())
-
-    def _run_all(self) -> None:
-        threads = [
-            threading.Thread(target=self._guard, args=(each,), name=f"slice-{each.plan.name.slice}")
-            for each in self._slices
-        ]
-        keeper = threading.Thread(target=self._guard_house, name="housekeeping", daemon=True)
-        for thread in (*threads, keeper):
-            thread.start()
+                self._patiently(each, partial(self._probe, probe, each.log.name))
+        threads = [self._start(each) for each in self._slices]
+        keeper = threading.Thread(target=self._keep_houses, name="housekeeping", daemon=True)
+        keeper.start()
         for thread in threads:
             thread.join()
-        self._stop.set()
+        self._have_slices_ended.set()
         keeper.join(timeout=1.0)
 
-    # ---- one slice
+    def _patiently(self, worker: Worker, act: Callable[[], None]) -> None:
+        """Do what comes before the first turns, again where an error may pass."""
+        patience = self._patience(worker, TRIES_AT_START)
+        while not self._stop.is_set():
+            try:
+                act()
+            except AshoreError as error:
+                patience.bear(error)
+            else:
+                return
 
-    def _guard(self, each: SliceLoop) -> None:
-        """Run a slice and keep what it raises: it must not take the others along."""
+    def _probe(self, runner: BatchRunner, name: SliceName) -> None:
+        probe_lake(self._parts.storage, runner, name, self._parts.tables())
+
+    def _patience(self, worker: Worker, tries_max: float) -> "_Patience":
+        slice_name, parts = worker.log.name.slice, self._parts
+
+        def wait(message: str, seconds: float) -> None:
+            if not self._stop.is_set():
+                parts.progress.trouble(slice_name, message)
+                parts.clock.wait(self._stop, seconds)
+
+        return _Patience(tries_max, wait)
+
+    # ---- one worker
+
+    def _start(self, worker: Worker) -> threading.Thread:
+        thread = threading.Thread(target=self._guard, args=(worker,), name=f"{worker.log.name}")
+        thread.start()
+        return thread
+
+    def _guard(self, worker: Worker) -> None:
+        """Run a worker and keep what it raises: it must not take the others along."""
+        slice_name, progress = worker.log.name.slice, self._parts.progress
         try:
-            self._run(each)
+            self._run(worker)
         except AshoreError as error:
             self._failures.append(error)
-            self._parts.progress.trouble(each.plan.name.slice, f"stopped: {error.message}")
+            progress.trouble(slice_name, f"stopped: {error.message}")
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
-            self._parts.progress.trouble(each.plan.name.slice, f"broke: {error!r}")
+            progress.trouble(slice_name, f"broke: {error!r}")
+        except BaseException as error:  # noqa: BLE001 - as above; nobody is there to be told
+            self._failures.append(error)
 
-    def _run(self, each: SliceLoop) -> None:
-        clock, delays, tries = self._parts.clock, Backoff(0.5, 30.0).delays_s(), 0
+    def _run(self, worker: Worker) -> None:
+        clock, until_drained = self._parts.clock, self._rhythm.until_drained
+        tries_max = TRIES_UNTIL_DRAINED if until_drained else math.inf
+        patience, landed = self._patience(worker, tries_max), worker.batches_landed
         while not self._stop.is_set():
             began_s = clock.monotonic_s()
             try:
-                tick = each.tick()
+                tick = worker.tick()
             except AshoreError as error:
-                tries += 1
-                drained_in_vain = self._rhythm.until_drained and tries >= TRIES_UNTIL_DRAINED
-                if stops_slice(error) or drained_in_vain:
-                    raise
-                if self._stop.is_set():
-                    break
-                self._parts.progress.trouble(each.plan.name.slice, error.message)
-                self._stop.wait(next(delays))
+                if worker.batches_landed > landed:
+                    patience.renew()
+                    landed = worker.batches_landed
+                patience.bear(error)
                 continue
-            delays, tries = Backoff(0.5, 30.0).delays_s(), 0
+            patience.renew()
+            landed = worker.batches_landed
             if tick is not Tick.BEHIND:
-                if self._rhythm.until_drained:
+                if until_drained:
                     break
                 spent_s = clock.monotonic_s() - began_s
-                self._stop.wait(max(0.0, self._rhythm.interval_s - spent_s))
-        each.close("drained" if self._rhythm.until_drained else "stop")
+                clock.wait(self._stop, max(0.0, self._rhythm.interval_s - spent_s))
+        worker.close("drained" if until_drained else "stop")
 
     # ---- off the commit path
 
-    def _guard_house(self) -> None:
-        """Keep house. What is no trouble but a bug stops the job: it must not go unseen."""
+    def _keep_houses(self) -> None:
+        """Keep the houses of all slices. What is no trouble but a bug stops the job."""
         try:
-            self._keep_house()
+            rule = self._rhythm.clean
+            self._tick_houses([Housekeeping(self._house(each), rule) for each in self._slices])
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
             self._parts.progress.trouble("", f"housekeeping broke: {error!r}")
-            self._stop.set()
+            self.stop()
 
-    def _keep_house(self) -> None:
-        next_clean_s = self._parts.clock.monotonic_s() + self._rhythm.clean_every_s
-        while not self._stop.wait(min(ARCHIVE_EVERY_S, self._rhythm.clean_every_s)):
-            is_clean_due = self._parts.clock.monotonic_s() >= next_clean_s
-            if is_clean_due:
-                next_clean_s += self._rhythm.clean_every_s
-            for each in self._slices:
-                try:
-                    self._keep(each, is_clean_due)
-                except (InvariantBroken, SyncFailed):
-                    raise
-                except AshoreError as error:
-                    slice_name = each.plan.name.slice
-                    self._parts.progress.trouble(slice_name, f"housekeeping: {error.message}")
+    def _tick_houses(self, houses: Sequence[Housekeeping]) -> None:
+        # By the machine's time, whatever the job's clock is: it is no part of what the job does.
+        while not self._have_slices_ended.wait(self._rhythm.clean.look_every_s):
+            if self._stop.is_set():
+                return
+            for each in houses:
+                each.tick()
 
-    def _keep(self, each: SliceLoop, is_clean_due: bool) -> None:
-        name, fold = each.plan.name, each.parts.log.fold
-        whole = fold.base // ARCHIVE_ENTRIES
-        if whole > self._archived.get(name, 0):
-            archive_log(self._parts.storage, name)
-            self._archived[name] = whole
-        if is_clean_due:
-            now_and_ttl = (self._parts.clock.now_ms(), self._rhythm.clean_ttl_ms)
-            steps = plan_cleaning(
-                self._parts.storage, name, fold, self._parts.tables(), now_and_ttl
-            )
-            apply_cleaning(self._parts.storage, steps)
+    def _house(self, worker: Worker) -> House:
+        parts = self._parts
+        return House(worker.log, parts.storage, parts.clock, parts.progress, parts.tables)
+
+
+class _Patience:
+    """How often a worker may fail in a row, and how long it waits before it tries again."""
+
+    def __init__(self, tries_max: float, wait: Callable[[str, float], None]) -> None:
+        self._tries_max = tries_max
+        self._wait = wait
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: it goes on."""
+        self._tries = 0
+        self._delays_s = Backoff(0.5, 30.0).delays_s()
+
+    def bear(self, error: AshoreError) -> None:
+        """Wait until another try is worth it. Raises `error` where none is."""
+        self._tries += 1
+        if ends_worker(error) or self._tries >= self._tries_max:
+            raise error
+        self._wait(error.message, next(self._delays_s))

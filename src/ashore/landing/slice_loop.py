@@ -9,19 +9,13 @@ What it must not know: Spark, Kafka, other slices.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from ashore.base.clock import Clock
 from ashore.errors import (
-    AshoreError,
-    BatchFailed,
-    CallsHang,
     OffsetsGone,
     OffsetsWentBack,
     SourceError,
-    StorageError,
     StreamReplaced,
-    SyncFailed,
 )
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
@@ -31,6 +25,7 @@ from ashore.landing.joins import check_streams, plan_join, require_streams, shar
 from ashore.landing.log import LandingLog
 from ashore.landing.sealer import Sealer
 from ashore.landing.specs import LandingSpec
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
@@ -87,36 +82,37 @@ class SliceParts:
         )
 
 
-class Tick(StrEnum):
-    """What one turn of the loop did."""
-
-    LANDED = "landed"
-    BEHIND = "behind"  # landed, and more is waiting than a batch may take
-    IDLE = "idle"
-
-
 class SliceLoop:
-    """One slice. Used by one thread; `stop` may be called by any."""
+    """One slice: a Worker."""
 
     def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
         self.plan = plan
         self.parts = parts
         self._entries = EntryWriter(parts.committer(), parts.effects)
+        self._landed = 0
+
+    @property
+    def log(self) -> LandingLog:
+        """See Worker."""
+        return self.parts.log
+
+    @property
+    def batches_landed(self) -> int:
+        """See Worker."""
+        return self._landed
 
     def open(self) -> None:
         """Take the slice over and finish what its last writer prepared.
 
-        Raises LogDamaged, FilesLost, FileConflict, StorageError.
+        Raises LogDamaged, FilesLost, FileConflict, StorageError; and what `plan.streams` raises,
+        which claims the tables before anything is written there.
         """
+        self.plan.streams()
         self._step("open")
         self._entries.open()
 
     def tick(self) -> Tick:
-        """Land one batch, or find that there is nothing to land.
-
-        Raises what ends the slice (see `stops_slice`: Fenced, Stopped, ...) and what may pass
-        (StorageError, SourceError, BatchFailed); after the latter call `tick` again.
-        """
+        """Land one batch, or find that there is nothing to land. See Worker."""
         if self._entries.must_open:
             self.open()
         # Step 1. Plan.
@@ -137,6 +133,7 @@ class SliceLoop:
         self._entries.append(prepare_of(plan, written))
         # Steps 4 to 6. Move, register, close (the closing waits for the next entry).
         self._entries.finish()
+        self._landed += 1
         self.parts.progress.landed(
             self.plan.name.slice, written.rows, len(written.files), plan.left
         )
@@ -146,9 +143,16 @@ class SliceLoop:
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
     def close(self, reason: str = "stop") -> None:
-        """Close the last entry, so that nothing is left to recover. Call it at a stop."""
+        """See Worker."""
         if not self._entries.must_open:
             self._entries.close(reason)
+
+    def stop(self) -> None:
+        """See Worker. A batch is over by itself."""
+
+    def cancel(self) -> None:
+        """See Worker."""
+        self.parts.runner.cancel()
 
     # ---- step 1
 
@@ -273,10 +277,3 @@ def _went_back(outcome: WentBack) -> OffsetsWentBack:
         next=outcome.next,
         end=outcome.end,
     )
-
-
-def stops_slice(error: AshoreError) -> bool:
-    """Tell whether an error ends a slice, rather than being ridden out by another `tick`."""
-    if isinstance(error, SyncFailed | CallsHang):
-        return True
-    return not isinstance(error, StorageError | SourceError | BatchFailed)

@@ -1,6 +1,6 @@
-"""A job's slice put together: log, source, runner, catalog and lake, over a Spark session.
+"""A job over a Spark session: what `ashore.landing.assembly` needs of Spark, and the job's queries.
 
-What it is: the one place where the parts of a job meet; the job process and tests use it alike.
+What it is: `SparkJob`, for the job process, and for tests and benchmarks that share a session.
 What it promises: connections are let go of at the end; the session is left to who started it.
 What it must not know: processes, signals, where events go.
 """
@@ -13,26 +13,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
 from ashore.config import Job
 from ashore.errors import JobFileInvalid
+from ashore.landing.assembly import Environment, JobAssembly
+from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
-from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.job import MAIN, JobStreams, lake_of, slice_plan
-from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.registrar import Registrar
-from ashore.landing.sealer import Sealer
-from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.landing.job import MAIN, lake_of
+from ashore.landing.job_loop import JobLoop
+from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.specs import LandingSpec
+from ashore.protocol.names import SliceName
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
-from ashore.spark.job_run import JobRun
 from ashore.spark.reader import output_schema
 from ashore.spark.runner import SparkRunner
-from ashore.spark.sql.assembly import Shared, open_queries
+from ashore.spark.sql.assembly import SqlParts, open_queries
 
 SOURCE_TIMEOUT_S = 20.0
 CATALOG_TIMEOUT_S = 10.0
@@ -40,95 +36,52 @@ CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
-    """A job's slice with everything that it works with."""
+class SparkJob:
+    """A job with everything that it works with."""
 
-    job: Job
-    plan: SlicePlan
-    parts: SliceParts
-    streams: JobStreams
-    shared: Shared
+    assembly: JobAssembly
+    spark: SparkSession
+    kafka: KafkaAddress
+    runner: BatchRunner  # of the slice of its topics
+
+    @property
+    def sql(self) -> SqlParts:
+        """What its queries are put together from."""
+        return SqlParts(self.assembly, self.spark, self.kafka)
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks can run side by side."""
+        return int(self.spark.sparkContext.defaultParallelism)
+
+    def slice(self) -> SliceLoop:
+        """Return the worker that lands the job's topics."""
+        return self.assembly.slice(self.runner, self.parallelism)
 
     def loop(self, *, until_drained: bool) -> JobLoop:
-        """Return the loop that lands the job's topics, in the job file's rhythm."""
-        parts = self.parts
-        is_landing = any(item.is_landed for item in self.job.tables)
-        slices = [SliceLoop(self.plan, parts)] if is_landing else []
-        shared = JobParts(parts.storage, parts.clock, parts.progress, self.streams.tables)
-        return JobLoop(slices, self._rhythm(until_drained=until_drained), shared)
+        """Return what runs all that the job does: its topics, and its queries.
 
-    def run(self, *, until_drained: bool) -> JobRun:
-        """Return all that the job does: its topics, and its queries. Raises as `open_queries`."""
-        queries = open_queries(self.job, self.shared, self._rhythm(until_drained=until_drained))
-        return JobRun(self.loop(until_drained=until_drained), queries, self.parts.progress)
-
-    def _rhythm(self, *, until_drained: bool) -> Rhythm:
-        job = self.job
-        return Rhythm(
-            interval_s=job.batch.interval_ms / 1000,
-            clean_every_s=job.clean.every_ms / 1000,
-            clean_ttl_ms=job.clean.ttl_ms,
-            grace_s=job.grace_ms / 1000,
-            until_drained=until_drained,
-        )
+        Raises as `open_queries`. Its probe is `runner`.
+        """
+        queries = open_queries(self.sql, until_drained=until_drained)
+        slices = [self.slice()] if self.assembly.has_topics else []
+        return self.assembly.loop(slices, queries, until_drained=until_drained)
 
 
 @contextmanager
 def assembled(
     job: Job, spark: SparkSession, progress: Progress, clock: Clock = CLOCK
-) -> Iterator[Assembly]:
+) -> Iterator[SparkJob]:
     """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet."""
     lake, kafka, hive = lake_of(job), job.source.kafka, job.catalog.hive
-    storage = lake.open(clock)
     address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
     source = KafkaSource(address.bootstrap_servers, address.options, timeout_s=SOURCE_TIMEOUT_S)
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     try:
-        registrar = Registrar(
-            catalog, lake.uri, job.job, lambda message: progress.trouble(MAIN, message)
-        )
-
-        def refine(spec: LandingSpec) -> LandingSpec:
-            refined = _refine(spark, spec)
-            registrar.check(refined)
-            return refined
-
-        streams = JobStreams(
-            job,
-            source,
-            lambda tables: claim_tables(storage, tables, job.job, clock.now_ms()),
-            refine,
-            registrar.ensure,
-        )
-        context = LogContext(
-            storage, clock, unique, on_wait=lambda why: progress.trouble(MAIN, why)
-        )
-        plan = slice_plan(job, lake, streams, spark.sparkContext.defaultParallelism)
-        parts = SliceParts(
-            storage,
-            source,
-            SparkRunner(spark, address, lake, str(plan.name)),
-            LandingLog(context, plan.name),
-            clock,
-            progress,
-            registers=hive is not None,
-            waits=streams.waits_for_seal,
-            effects=Effects(
-                EffectParts(
-                    job=job.job,
-                    storage=storage,
-                    clock=clock,
-                    progress=progress,
-                    register=registrar.register,
-                    mark_sealed=registrar.mark_sealed,
-                    address_of=streams.seal_address,
-                ),
-                MAIN,
-            ),
-            sealer=Sealer(storage, streams.seal_rules),
-        )
-        shared = Shared(spark, address, lake, storage, source, registrar, clock, progress)
-        yield Assembly(job, plan, parts, streams, shared)
+        environment = Environment(lake, lake.open(clock), source, catalog, clock, progress)
+        assembly = JobAssembly(job, environment, lambda spec: _refine(spark, spec))
+        runner = SparkRunner(spark, address, lake, str(SliceName(job.job, MAIN)))
+        yield SparkJob(assembly, spark, address, runner)
     finally:
         source.close()
         catalog.close()

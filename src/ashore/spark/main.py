@@ -24,10 +24,10 @@ from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
 from ashore.landing.job import lake_of, load_job_file
+from ashore.landing.job_loop import JobLoop
 from ashore.landing.recovery import open_and_find_lost, reland
-from ashore.spark.assembly import Assembly, assembled
+from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.events import EventWriter, watch_parent
-from ashore.spark.job_run import JobRun
 from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
 from ashore.spark.sql.validate import describe_queries
@@ -41,30 +41,30 @@ class JobProcess:
         self.events = EventWriter()
         self._jars = jars
         self._released = threading.Event() if is_held else None
-        self._loop: JobRun | None = None
+        self._loop: JobLoop | None = None
         self._is_stopped = False
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
-        with self._assembled() as assembly:
-            self._loop = assembly.run(until_drained=until_drained)
+        with self._assembled() as job:
+            self._loop = job.loop(until_drained=until_drained)
             if self._is_stopped:
                 return
             self.events.send("started", job=self.job.job)
-            self._loop.run(probe=assembly.parts.runner)
+            self._loop.run(probe=job.runner)
 
     def reland(self) -> None:
         """Read lost files again. Sends how many rows; none where nothing is lost."""
-        with self._assembled() as assembly:
-            parts = assembly.parts
-            lost = open_and_find_lost(parts.committer())
-            rows = reland(assembly.plan, parts, lost) if lost else 0
+        with self._assembled() as job:
+            worker = job.slice()
+            lost = open_and_find_lost(worker.parts.committer())
+            rows = reland(worker.plan, worker.parts, lost) if lost else 0
             self.events.send("relanded", rows=rows, files=len(lost.files) if lost else 0)
 
     def validate(self) -> None:
         """Plan the job's queries and send what they would be. Nothing is read or written."""
-        with self._assembled() as assembly:
-            queries = describe_queries(self.job, assembly.shared, patience_s=0.0)
+        with self._assembled() as job:
+            queries = describe_queries(job.sql)
             self.events.send("validated", queries=queries)
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class JobProcess:
             self._released.set()
 
     @contextmanager
-    def _assembled(self) -> Iterator[Assembly]:
+    def _assembled(self) -> Iterator[SparkJob]:
         """Start Spark, put the job together, and let go of both at the end."""
         job = self.job
         self.events.send("starting", job=job.job, lake=str(job.lake))
@@ -91,8 +91,8 @@ class JobProcess:
                 start_worker(spark)
                 self._released.wait()
                 job = load_job_file(job.path)  # what it says now counts
-            with assembled(job, spark, self.events, clock) as assembly:
-                yield assembly
+            with assembled(job, spark, self.events, clock) as found:
+                yield found
         finally:
             spark.stop()
 

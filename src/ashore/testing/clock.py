@@ -38,6 +38,11 @@ class FakeClock:
         """See Clock. Returns at once."""
         self.advance(seconds)
 
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """See Clock. Returns at once; where the event is set, no time has passed."""
+        if not event.is_set():
+            self.advance(seconds)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         check(seconds >= 0, "time passes forwards; jump_wall moves the wall clock back")

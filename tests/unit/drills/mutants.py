@@ -20,7 +20,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.registrar import Registrar
 from ashore.landing.slice_loop import SliceLoop
-from ashore.protocol import entries, names
+from ashore.protocol import entries, names, plan_seal
 from ashore.protocol.entries import Body, Closing, Prepare
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
@@ -111,6 +111,11 @@ def use_file_names_again(patch: Patch) -> None:
         return run(self, order, plan)
 
     patch.setattr(TaskRunner, "run", counting)
+
+
+def seal_what_may_still_come(patch: Patch) -> None:
+    """A day is sealed when it is over, whether its records have been read or not."""
+    patch.setattr(plan_seal, "_obstacle", lambda *_: "")
 
 
 def delete_before_write(patch: Patch) -> None:
@@ -247,6 +252,7 @@ def write_a_format_that_is_new(patch: Patch) -> None:
 OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
     "use file names again": ("lost-answers", use_file_names_again),
+    "seal what may still come": ("kill-driver", seal_what_may_still_come),
     "delete before write": ("delete-before-write", delete_before_write),
     "forget a task that failed": ("kill-executor", forget_a_task_that_failed),
     "skip a record too many": ("retention", skip_a_record_too_many),

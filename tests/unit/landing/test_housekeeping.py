@@ -9,6 +9,7 @@ from tests.unit.landing.test_job_loop import Job, wait_until
 
 from ashore.base.clock import SystemClock
 from ashore.errors import InvariantBroken, StorageError
+from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.protocol import names
 from ashore.protocol.names import SliceName
@@ -33,9 +34,9 @@ class Stubborn(MemoryStorage):
 
 def job_with(storage: MemoryStorage, ttl_ms: int = 0) -> Job:
     job = Job("clicks", until_drained=False, storage=storage)
-    rhythm = Rhythm(0.01, 0.02, ttl_ms, 2.0, until_drained=False)
+    rhythm = Rhythm(0.01, CleanRule(0.02, ttl_ms), 2.0, until_drained=False)
     parts = JobParts(storage, SystemClock(), job.told, lambda: ["ods.clicks"])
-    job.loop = JobLoop(job.slices, rhythm, parts)
+    job.loop = JobLoop(job.slices, [], rhythm, parts)
     for path in (LEFT, LATER):
         storage.create(path, b"x")
     return job

@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.specs import landing
@@ -12,12 +13,14 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.errors import CallsHang, OffsetsGone, SourceUnreachable, StorageError, TableOwned
 from ashore.landing import job_loop
+from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables, read_owner
 from ashore.landing.probe import probe_lake
 from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.landing.worker import Tick
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.sources.base import FirstOffset, StreamShard
@@ -62,9 +65,10 @@ class Job:
             values = [b'{"ts": %d}' % number for number in range(records)]
             self.source.append(StreamShard(stream, "0"), *values)
         self.slices = [self._slice(stream) for stream in streams]
-        rhythm = Rhythm(0.01, 3600, 0, 2.0, until_drained)
+        rhythm = Rhythm(0.01, CleanRule(3600, 0), 2.0, until_drained)
         parts = JobParts(self.storage, SystemClock(), self.told, list)
-        self.loop = JobLoop(self.slices, rhythm, parts)
+        self.how = (rhythm, parts)
+        self.loop = JobLoop(self.slices, [], *self.how)
 
     def _slice(self, stream: str) -> SliceLoop:
         name = SliceName("job", stream)
@@ -146,6 +150,129 @@ def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
     job.loop.run()
     assert job.told.landed_rows == 10
     assert job.told.troubles == ["no broker"] * 3
+
+
+def test_a_lake_that_is_away_when_the_job_starts_is_waited_for(monkeypatch):
+    job = Job("clicks", "orders")
+    storage = FaultyStorage(job.storage, [FailBefore(number) for number in (1, 2)])
+    for each in job.slices:
+        monkeypatch.setattr(each.parts.log, "_context", LogContext(storage, SystemClock(), unique))
+    job.loop.run()
+    assert job.told.landed_rows == 20
+    assert len(job.told.troubles) == 2
+    assert storage.calls[0].kind == "list", "the log is read before it is written"
+
+
+def test_a_table_of_another_job_ends_the_start_at_once():
+    job = Job("clicks")
+    claim_tables(job.storage, ["ods.clicks"], "another", 1)
+    plan = replace(
+        job.slices[0].plan, streams=lambda: claim_tables(job.storage, ["ods.clicks"], "job", 2)
+    )
+    loop = JobLoop([SliceLoop(plan, job.slices[0].parts)], [], *job.how)
+    with pytest.raises(TableOwned):
+        loop.run()
+    assert job.fold("clicks").end == -1, "nothing was written"
+
+
+class Endless:
+    """A worker that works until it is stopped, as a query does; or fails at its first turn."""
+
+    batches_landed = 0
+
+    def __init__(self, storage: MemoryStorage, failure: Exception | None = None) -> None:
+        self.log = LandingLog(LogContext(storage, SystemClock(), unique), SliceName("job", "query"))
+        self.failure = failure
+        self.stopping, self.began = threading.Event(), threading.Event()
+        self.cancelled = False
+
+    def open(self) -> None: ...
+
+    def tick(self) -> Tick:
+        self.began.set()
+        if self.failure is not None:
+            raise self.failure
+        assert self.stopping.wait(10), "nobody has stopped it"
+        return Tick.IDLE
+
+    def close(self, reason: str) -> None: ...
+
+    def stop(self) -> None:
+        self.stopping.set()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def test_a_query_goes_on_when_a_slice_has_ended_and_a_stop_reaches_both():
+    job = Job("clicks", until_drained=False)
+    query = Endless(job.storage)
+    job.loop = JobLoop(job.slices, [query], *job.how)
+    runner = threading.Thread(target=job.loop.run)
+    runner.start()
+    wait_until(lambda: job.told.landed_rows == 10 and query.began.is_set())
+    job.loop.stop()
+    runner.join(10)
+    assert not runner.is_alive()
+    assert job.fold("clicks").unclosed is None
+
+
+def test_a_query_that_stops_for_good_takes_no_slice_along():
+    job = Job("clicks")
+    job.loop = JobLoop(job.slices, [Endless(job.storage, OffsetsGone("gone"))], *job.how)
+    with pytest.raises(OffsetsGone):
+        job.loop.run()
+    assert job.told.landed_rows == 10
+    assert "stopped: gone" in job.told.troubles
+
+
+def test_a_slice_that_stops_for_good_takes_no_query_along(monkeypatch):
+    job = Job("clicks")
+    query = Endless(job.storage)
+    monkeypatch.setattr(job.slices[0], "tick", lambda: (_ for _ in ()).throw(OffsetsGone("gone")))
+    job.loop = JobLoop(job.slices, [query], *job.how)
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            job.loop.run()
+        except OffsetsGone as error:
+            failures.append(error)
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    wait_until(lambda: job.told.troubles == ["stopped: gone"])
+    assert runner.is_alive()
+    assert not query.stopping.is_set()
+    query.stop()
+    runner.join(10)
+    assert [str(each) for each in failures] == ["gone"]
+
+
+def test_a_bug_in_a_slice_stops_the_queries_so_that_it_is_seen(monkeypatch):
+    job = Job("clicks")
+    query = Endless(job.storage)
+    monkeypatch.setattr(job.slices[0].parts.runner, "run", lambda *_: 1 // 0)
+    job.loop = JobLoop(job.slices, [query], *job.how)
+    with pytest.raises(ZeroDivisionError):
+        job.loop.run()
+    assert query.stopping.is_set()
+
+
+def test_what_does_not_stop_in_half_of_the_grace_is_cancelled():
+    job = Job("clicks", until_drained=False)
+    query = Endless(job.storage)
+    query.stop = lambda: None
+    rhythm = replace(job.how[0], grace_s=0.02)
+    job.loop = JobLoop([], [query], rhythm, job.how[1])
+    runner = threading.Thread(target=job.loop.run)
+    runner.start()
+    wait_until(query.began.is_set)
+    job.loop.stop()
+    wait_until(lambda: query.cancelled)
+    query.stopping.set()
+    runner.join(10)
+    assert not runner.is_alive()
 
 
 def test_a_process_in_which_too_many_calls_hang_ends_to_be_started_again(monkeypatch):

@@ -18,7 +18,8 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.recovery import open_and_find_lost
 from ashore.landing.registrar import Registrar, catalog_tables
 from ashore.landing.sealer import Sealer
-from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan, Tick
+from ashore.landing.slice_loop import SliceLoop, SliceParts, SlicePlan
+from ashore.landing.worker import Tick
 from ashore.protocol.entries import Seal
 from ashore.protocol.fold import Failing
 from ashore.protocol.names import SliceName

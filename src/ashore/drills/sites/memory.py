@@ -8,10 +8,12 @@ What it must not know: scenarios.
 
 import math
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from ashore.catalogs import MemoryCatalog
+from ashore.catalogs import Catalog, MemoryCatalog, NoCatalog
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
 from ashore.drills.faults import (
@@ -30,7 +32,6 @@ from ashore.drills.recorder import Recorder
 from ashore.drills.sites.log_tail import LogTail
 from ashore.drills.sites.memory_outages import Outages, OutageStorage
 from ashore.drills.sites.site import (
-    JOB,
     KILLED,
     NAME,
     TABLE,
@@ -43,14 +44,10 @@ from ashore.drills.sites.site import (
     skip_gaps,
 )
 from ashore.drills.sites.tasks import TaskRunner
-from ashore.errors import AshoreError, SourceUnreachable, check
+from ashore.errors import AshoreError, SourceUnreachable
+from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
-from ashore.landing.effects import EffectParts, Effects
-from ashore.landing.job import JobStreams, lake_of, slice_plan
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.registrar import Registrar
-from ashore.landing.slice_loop import SliceLoop, SliceParts, Tick, stops_slice
+from ashore.landing.job import lake_of
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
@@ -61,17 +58,17 @@ from ashore.testing import (
     FakeClock,
     Fault,
     FaultyCatalog,
-    FaultyStorage,
     PendingEffects,
     ProcessStopped,
     RecordedSource,
 )
 
-TRIES = 12  # failures in a row after which a process gives up
 INTERVAL_S = 1.0
 LAKE = "file:///drill"
 CLEAN_TTL_S = 24 * 3_600  # what a job file says that says nothing
 PARALLELISM = 2
+# What a job file says of a metastore; nobody calls the address.
+METASTORE = {"catalog": {"hive": {"uri": "thrift://127.0.0.1:9083", "strategy": "near"}}}
 
 Wrap = Callable[[Storage], Storage]
 
@@ -127,6 +124,8 @@ class MemorySite:
         self._source = twin.source if isinstance(twin, MemorySite) else BrokerSource(clock)
         if twin is None:
             self._source.create(TOPIC, options.partitions)
+        if options.has_metastore:
+            options = replace(options, sections={**METASTORE, **options.sections})
         self._text = job_text(LAKE, "127.0.0.1:9092", TOPIC, options)
         self._job = parse_job(self._text)
         self._dice = random.Random(f"names {seed}")  # noqa: S311 - the same names each time
@@ -160,10 +159,10 @@ class MemorySite:
         struck = [each for each in faults if isinstance(each, JobFault)]
         calls = [each for each in faults if not isinstance(each, JobFault)]
         faulty = OutageStorage(self.machine, calls, self.pending, self.outages)
-        registrar = self._registrar(faulty) if self.catalog else None
-        process = _Process(self, (wrap(faulty), registrar), _Striking(self, struck))
+        catalog = FaultyCatalog(self.catalog, faulty) if self.catalog else NoCatalog()
+        process = _Process(self, (wrap(faulty), catalog), _Striking(self, struck), coming)
         try:
-            end = process.run(coming)
+            end = process.run()
         except ProcessStopped as stopped:
             end = End(KILLED, str(stopped))
         for fault in faulty.fired:
@@ -240,12 +239,6 @@ class MemorySite:
         if not self._is_twin:
             self.recorder.sample(self.produced.total, self.landed())
 
-    def _registrar(self, faulty: FaultyStorage) -> Registrar:
-        """Return what registers for one process, and has its faults."""
-        check(self.catalog is not None, "there is a metastore")
-        catalog = FaultyCatalog(self.catalog or MemoryCatalog(), faulty)
-        return Registrar(catalog, LAKE, JOB, lambda text: self.recorder.note("trouble", text))
-
 
 class _Striking(Quiet):
     """The Progress of a process: lets kills and freezes strike when their moment has come."""
@@ -289,57 +282,67 @@ class _Striking(Quiet):
         self._recorder.note("trouble", f"{slice_name}: {message}")
 
 
+class _Flow:
+    """The clock of a process while records come: so many more with each pause of its loop."""
+
+    def __init__(self, site: MemorySite, records: int) -> None:
+        self._site = site
+        self._records = records
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return self._site.clock.now_ms()
+
+    def monotonic_s(self) -> float:
+        """See Clock."""
+        return self._site.clock.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        """See Clock."""
+        self._site.clock.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """See Clock."""
+        self._site.clock.wait(event, seconds)
+        self._site.produce(self._records)
+
+
 class _Process:
-    """One process of the job: put together as `ashore.spark` does it, without Spark."""
+    """One process of the job: what a job process runs, but for Spark.
+
+    Arguments:
+        site: where it runs.
+        lake: the lake and the metastore, with the faults that it meets.
+        progress: told what it does.
+        coming: how many records come with each interval; where some do, it goes on for ever.
+
+    """
 
     def __init__(
-        self, site: MemorySite, lake: tuple[Storage, Registrar | None], progress: _Striking
+        self, site: MemorySite, lake: tuple[Storage, Catalog], progress: _Striking, coming: int
     ) -> None:
-        self._site = site
-        storage, registrar = lake
-        streams = JobStreams(
-            site.job,
-            site.source,
-            lambda tables: claim_tables(storage, tables, JOB, site.clock.now_ms()),
-            ensure=registrar.ensure if registrar else lambda _specs: None,
-        )
-        plan = slice_plan(site.job, lake_of(site.job), streams, PARALLELISM)
-        log = LandingLog(LogContext(storage, site.clock, site.entropy), NAME)
+        storage, catalog = lake
         runner = TaskRunner(site.source, storage, site.entropy)
-        register = registrar.register if registrar else None
-        effects = EffectParts(JOB, storage, site.clock, progress, register)
-        parts = SliceParts(
+        environment = Environment(
+            lake_of(site.job),
             storage,
             site.source,
-            runner,
-            log,
-            site.clock,
+            catalog,
+            _Flow(site, coming) if coming else site.clock,
             progress,
-            registers=registrar is not None,
-            effects=Effects(effects, NAME.slice),
+            site.entropy,
         )
-        self._loop = SliceLoop(plan, parts)
-        self._streams = streams
+        assembly = JobAssembly(site.job, environment)
+        slices = [assembly.slice(runner, PARALLELISM)]
+        self._loop = assembly.loop(slices, until_drained=not coming)
 
-    def run(self, coming: int = 0) -> End:
-        """Land until nothing is left, as `--available-now` does. Raises ProcessStopped.
+    def run(self) -> End:
+        """Run the job to its end, as its process does. Raises ProcessStopped.
 
-        `coming`: so many records come in each interval, and it goes on for ever.
+        It needs no probe: its tasks see the very same lake.
         """
-        tries = 0
-        while True:
-            try:
-                self._streams()
-                tick = self._loop.tick()
-                if tick is Tick.IDLE and not coming:
-                    self._loop.close("drained")
-                    return End(0)
-            except AshoreError as error:
-                tries += 1
-                self._loop.parts.progress.trouble(NAME.slice, error.message)
-                if stops_slice(error) or tries == TRIES:
-                    return End(error.exit_code, error.message)
-            else:
-                tries = 0
-            self._site.clock.sleep(INTERVAL_S)
-            self._site.produce(coming)
+        try:
+            self._loop.run()
+        except AshoreError as error:
+            return End(error.exit_code, error.message)
+        return End(0)

@@ -27,6 +27,18 @@ TOPIC = "clicks"
 TABLE = "ods.clicks"
 NAME = SliceName(JOB, "main")
 KILLED = -9
+# A day is sealed once all of its records have been read, and for no other reason.
+SEALED = {
+    "event_time": {"column": "ts"},
+    "partition_by": ["date", "country"],
+    "late": {"policy": "keep"},
+    "seal": {
+        "delay": "1m",
+        "idle_after": "9999d",
+        "remember": "9999d",
+        "actions": ["success_file"],
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,7 @@ class SiteOptions:
     lake: str = "disk"  # of a real site: disk | hdfs | hdfs alone: one with a single NameNode
     has_metastore: bool = False  # in which the table's partitions are registered
     countries_every: int = 0  # after so many records new partitions of the table come
+    spacing_ms: int = 0  # from one event time to the next; then partitions of time are sealed
     twin_of: "Site | None" = None  # its topic is read; else there is a topic for this site
     table: Mapping[str, object] = field(default_factory=dict)
     sections: Mapping[str, object] = field(default_factory=dict)
@@ -56,7 +69,12 @@ class End:
 def produced_of(topic: str, seed: int, options: SiteOptions) -> Produced:
     """Return the records of a new topic, none of which is produced yet."""
     workload = Numbered(
-        topic, seed, options.partitions, options.poison_every, options.countries_every
+        topic,
+        seed,
+        options.partitions,
+        options.poison_every,
+        options.countries_every,
+        spacing_ms=options.spacing_ms,
     )
     return Produced(workload)
 
@@ -159,7 +177,7 @@ def job_text(lake: str, servers: str, topic: str, options: SiteOptions) -> str:
         "topic": topic,
         "table": TABLE,
         "schema": SCHEMA,
-        "partition_by": ["country"],
+        **(SEALED if options.spacing_ms else {"partition_by": ["country"]}),
         **options.table,
     }
     batch = {"interval": options.interval, "max_records": options.batch_records}

@@ -9,12 +9,16 @@ What it must not know: where records go.
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 COUNTRIES = ("CN", "DE", "IN")
 SCHEMA = "id BIGINT, ts BIGINT, country STRING, text STRING"
 START_MS = 1_795_000_000_000  # where a FakeClock begins
+# Of records with a spacing: so long ago that none of them is of the future.
+LONG_AGO_MS = START_MS - 5_000 * 86_400_000
 Row = tuple[int, int, str, str]  # id, ts, country, text
 
 
@@ -34,6 +38,7 @@ class Numbered:
     poison_every: int = 0
     countries_every: int = 0
     restarts: tuple[tuple[int, ...], ...] = ()
+    spacing_ms: int = 0  # from one event time to the next; 0: a millisecond, and now
 
     def find_number(self, partition: int, offset: int, record: object) -> int:
         """Return the number of the record at an offset, of the topics that have had the name.
@@ -53,7 +58,18 @@ class Numbered:
         country = COUNTRIES[record % len(COUNTRIES)]
         if self.countries_every:
             country += str(record // self.countries_every)
-        return record, START_MS + record, country, text
+        return record, self.time_ms(record), country, text
+
+    def time_ms(self, record: int) -> int:
+        """Return the event time of a record."""
+        if not self.spacing_ms:
+            return START_MS + record
+        return LONG_AGO_MS + record * self.spacing_ms
+
+    def partition_of(self, partition: int, number: int) -> str:
+        """Return the partition by date and country that a record belongs in."""
+        _, ts_ms, country, _ = self.row(partition, number)
+        return f"date={datetime.fromtimestamp(ts_ms / 1000, UTC):%Y-%m-%d}/country={country}"
 
     def value(self, partition: int, number: int) -> bytes:
         """Return the bytes of a record."""
@@ -92,6 +108,16 @@ class Produced:
     def lose(self, partition: int, numbers: Iterable[int]) -> None:
         """Take down that records went away before they were read: nobody may have them."""
         self.gone |= {(partition, number) for number in numbers}
+
+    def count_partitions(self) -> Counter[str]:
+        """Return how many rows belong in each partition by date and country."""
+        workload = self.workload
+        return Counter(
+            workload.partition_of(partition, number)
+            for partition, count in enumerate(self.counts)
+            for number in range(count)
+            if (partition, number) not in self.gone and not workload.is_poisoned(partition, number)
+        )
 
     def begin_again(self) -> None:
         """Take down that the topic was created again: offsets begin at 0."""

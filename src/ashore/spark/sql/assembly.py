@@ -1,6 +1,6 @@
 """The queries of a job put together: SQL, views, sinks, checkpoints.
 
-What it is: from `sql` and `tables` of a job file to one loop for each INSERT.
+What it is: from `sql` and `tables` of a job file to one worker for each INSERT.
 What it promises: every table without a topic has one INSERT, and every INSERT such a table; what
 Spark refuses is told before the first query starts.
 What it must not know: processes, signals.
@@ -12,8 +12,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ashore.base.clock import Clock
-from ashore.base.unique import unique
 from ashore.checkpoints.roots import open_roots
 from ashore.config import Job, Table, match_topics, select_sources
 from ashore.config.model import FedTopic
@@ -21,84 +19,83 @@ from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
 from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid, QueryRefused, check
-from ashore.landing.committer import Progress
-from ashore.landing.effects import EffectParts, Effects
+from ashore.landing.assembly import JobAssembly
 from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
 from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
-from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.owner import claim_tables
-from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
-from ashore.landing.registrar import Registrar
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import list_topics
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
-from ashore.spark.sql.query_loop import QueryLoop
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.topics import plan_topic
 from ashore.spark.sql.tuned import query_settings
 from ashore.spark.sql.views import View
-from ashore.storage.base import Storage
-from ashore.storage.open import LakeAddress
 
 _NEITHER = "add an item without a topic for it to `tables`, or a topic to `sql.topics`"
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What the queries of a job share with the slice that lands its topics."""
+class SqlParts:
+    """What the queries of a job are put together from."""
 
+    assembly: JobAssembly
     spark: SparkSession
     kafka: KafkaAddress
-    lake: LakeAddress
-    storage: Storage
-    source: Source
-    registrar: Registrar
-    clock: Clock
-    progress: Progress
+
+    @property
+    def job(self) -> Job:
+        """The job file."""
+        return self.assembly.job
+
+    @property
+    def cores(self) -> int:
+        """How many tasks can run side by side."""
+        return int(self.spark.sparkContext.defaultParallelism)
 
 
-def open_queries(job: Job, shared: Shared, rhythm: Rhythm) -> list[QueryLoop]:
-    """Return the loops of a job's queries. Nothing is read, and no query runs yet.
+def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
+    """Return the workers of a job's queries. Nothing is read, and no query runs yet.
 
     Raises QueryRefused, JobFileInvalid, TableOwned, SourceError.
     """
-    plans = plan_queries(job, shared, rhythm.grace_s / 2)
-    loops = [_loop(job, shared, rhythm, item, plan) for item, plan in plans]
-    outputs = [each.query.parts.sink.plan.output for each in loops]
+    rhythm = parts.assembly.rhythm(until_drained=until_drained)
+    queries = [_query(parts, rhythm, item, plan) for item, plan in plan_queries(parts, rhythm)]
+    outputs = [each.parts.sink.plan.output for each in queries]
     tables = [output for output in outputs if output is not None]
-    claim_tables(shared.storage, [each.table for each in tables], job.job, shared.clock.now_ms())
-    shared.registrar.ensure(tables)
-    return loops
+    parts.assembly.claim(each.table for each in tables)
+    parts.assembly.registrar.ensure(tables)
+    return queries
 
 
-def plan_queries(job: Job, shared: Shared, patience_s: float) -> list[tuple[Fed, QueryPlan]]:
+def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]:
     """Return the tables and topics that SQL feeds, each with its query.
 
     Raises QueryRefused, JobFileInvalid, SourceError.
     """
+    job, around = parts.job, parts.assembly.environment
     if job.sql is None:
         return []
-    script = parse_script(shared.spark, read_sql(job))
+    script = parse_script(parts.spark, read_sql(job))
     fed = fed_by_sql(job)
-    views = read_views(job, shared.source)
+    views = read_views(job, around.source)
     planned: list[tuple[Fed, QueryPlan]] = []
     for name, insert in _match(script, fed).items():
         item = fed[name]
         slice_name = fed_slice(job.job, item)
-        roots = open_roots(job, slice_name, shared.lake, shared.storage, shared.clock)
+        roots = open_roots(job, slice_name, around.lake, around.storage, around.clock)
         plan = QueryPlan(
             script=script,
             insert=insert,
             views=views,
             roots=roots,
             interval_ms=job.batch.interval_ms,
+            until_drained=rhythm.until_drained,
             refresh_ms=job.sql.refresh_ms,
-            patience_s=patience_s,
-            settings=query_settings(job, _cores(shared), roots.newest()),
+            patience_s=rhythm.grace_s / 2,
+            settings=query_settings(job, parts.cores, roots.newest()),
             first_of=first_offset_of(job),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
         )
@@ -168,37 +165,15 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
     return tuple(found.values())
 
 
-def _cores(shared: Shared) -> int:
-    return int(shared.spark.sparkContext.defaultParallelism)
-
-
-def _loop(job: Job, shared: Shared, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> QueryLoop:
-    name = fed_slice(job.job, item)
-    frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
+def _query(parts: SqlParts, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> SqlQuery:
+    name = fed_slice(parts.job.job, item)
+    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     output, remember_ms = None, Seal().remember_ms
     if isinstance(item, Table):
         output = fed_output(item, output_ddl(frame))
-        shared.registrar.check(output)
+        parts.assembly.registrar.check(output)
         remember_ms = item.seal.remember_ms
-    storage, progress = shared.storage, shared.progress
-
-    def on_wait(why: str) -> None:
-        progress.trouble(name.slice, why)
-
-    context = LogContext(storage, shared.clock, unique, on_wait=on_wait)
-    register = shared.registrar.register
-    effects = EffectParts(job.job, storage, shared.clock, progress, register=register)
-    sink = QuerySink(
-        QuerySlice(shared.lake, name, output, remember_ms),
-        SinkParts(
-            storage,
-            LandingLog(context, name),
-            shared.clock,
-            progress,
-            registers=job.catalog.hive is not None,
-            effects=Effects(effects, name.slice),
-        ),
-    )
-
-    parts = QueryParts(shared.spark, shared.kafka, shared.source, sink)
-    return QueryLoop(SqlQuery(plan, parts, list_topics(frame)), rhythm)
+    sink = parts.assembly.sink(name, output, remember_ms)
+    source = parts.assembly.environment.source
+    query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
+    return SqlQuery(plan, query_parts, list_topics(frame))

@@ -41,6 +41,7 @@ class QueryPlan:
     views: tuple[View, ...]
     roots: Roots
     interval_ms: int
+    until_drained: bool  # it ends when everything that was there has been read
     refresh_ms: int  # from one listing to the next of files that are read as a table
     patience_s: float  # how long a stop waits for the batch under way
     settings: Mapping[str, str]

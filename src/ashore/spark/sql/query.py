@@ -1,7 +1,7 @@
 """One INSERT as a query of Structured Streaming, from its start to its end.
 
-What it is: `SqlQuery`. `run` opens the sink, holds the checkpoint against the log, starts the query
-and waits for it; for each batch Spark calls back, and the sink says what becomes of the rows.
+What it is: `SqlQuery`. A turn opens the sink, compares the checkpoint with the log, starts the
+query and waits for it; for each batch Spark calls back, and the sink says what becomes of the rows.
 What it promises: nothing is started where checkpoint and log do not belong together. An error of a
 batch is raised as it was, not as Spark tells it.
 What it must not know: when an error is worth another try.
@@ -9,7 +9,7 @@ What it must not know: when an error is worth another try.
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
@@ -19,9 +19,12 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
+from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import EARLIEST, check_streams, plan_join, require_streams
+from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
+from ashore.landing.worker import Tick
 from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import read_batches
@@ -48,10 +51,11 @@ class QueryParts:
     kafka: KafkaAddress
     source: Source
     sink: QuerySink
+    clean: CleanRule
 
 
 class SqlQuery:
-    """One INSERT. `run` by one thread, `stop` by any.
+    """One INSERT: a Worker, whose turns are runs of a streaming query.
 
     Arguments:
         plan: what the query is.
@@ -68,30 +72,39 @@ class SqlQuery:
         self.name = parts.sink.plan.name
         self._sources = sources
         self._topics = sorted({topic for topics in sources for topic in topics})
-        self._checkpoint = plan.roots.root(1)  # until `run` has taken one
+        self._checkpoint = plan.roots.root(1)  # until a turn has taken one
         self._left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._in_batch = threading.Lock()
         self._is_stopping = threading.Event()
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
-        self._keep_house: Callable[[], None] = lambda: None
         self._next_idle_s = 0.0
+        self._housekeeping = self._open_house()
+
+    @property
+    def log(self) -> LandingLog:
+        """See Worker."""
+        return self.parts.sink.parts.log
 
     @property
     def batches_landed(self) -> int:
-        """How many batches this process has landed."""
+        """See Worker."""
         return self._landed
 
-    def run(self, keep_house: Callable[[], None], *, until_drained: bool) -> None:
-        """Run until stopped; or until what was there has been read. Call it again after an error.
+    def open(self) -> None:
+        """See Worker. Each turn begins with it."""
 
-        `keep_house` is called about every second, by this thread, while batches run.
+    def close(self, reason: str) -> None:
+        """See Worker. Each batch is closed before Spark hears of its end."""
+
+    def tick(self) -> Tick:
+        """Run until stopped; or until what was there has been read, where the plan says so.
+
         Raises CheckpointUnfit, QueryRefused, Fenced, LogError, StorageError, SourceError,
         BatchFailed.
         """
         sink, parts = self.parts.sink, self.parts
-        self._keep_house = keep_house
         sink.open()
         behind = self._take_checkpoint()
         position = self._checkpoint.read_position()
@@ -106,10 +119,11 @@ class SqlQuery:
         self._start(
             frame,
             writer.trigger(availableNow=True)
-            if until_drained
+            if self.plan.until_drained
             else writer.trigger(processingTime=interval),
         )
         self.plan.roots.leave(sink.fold.epoch)
+        return Tick.IDLE
 
     def _writer(self, frame: DataFrame) -> DataStreamWriter:
         return (
@@ -134,8 +148,11 @@ class SqlQuery:
         self._wait(query, frame)
 
     def stop(self) -> None:
-        """End `run`. The batch under way is waited for, as long as the plan says."""
+        """See Worker. The batch under way is waited for, as long as the plan says."""
         self._is_stopping.set()
+
+    def cancel(self) -> None:
+        """See Worker. `stop` waits no longer than it may."""
 
     # ---- before the start
 
@@ -246,7 +263,7 @@ class SqlQuery:
         try:
             while not query.awaitTermination(POLL_S):
                 self._tell(query, reported)
-                self._keep_house()
+                self._housekeeping.tick()
                 refresher.tick()
                 self._idle()
                 if self._is_stopping.is_set():
@@ -264,6 +281,21 @@ class SqlQuery:
         finally:
             query.stop()
             self._left = self.parts.sink.fold.epoch
+
+    def _open_house(self) -> Housekeeping:
+        """Return what packs and cleans, while a run of the query has its root.
+
+        At once, at first: a batch that was killed may have left files.
+        """
+        sink, roots = self.parts.sink, self.plan.roots
+        tables = [sink.plan.table] if sink.plan.table else []
+        parts = sink.parts
+        return Housekeeping(
+            House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
+            self.parts.clean,
+            cleans_first=True,
+            clean_more=lambda now_ms, ttl_ms: roots.clean(sink.fold.epoch, now_ms, ttl_ms),
+        )
 
     def _let_batch_end(self) -> None:
         """Wait for the batch under way. The next one finds that it is not wanted any more."""

@@ -7,12 +7,11 @@ What it must not know: terminals.
 
 from dataclasses import asdict
 
-from ashore.config import Job
 from ashore.config.tables import Table
 from ashore.landing.fed import Fed, fed_output, fed_slice
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import describe_operators, describe_sources
-from ashore.spark.sql.assembly import Shared, plan_queries
+from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import open_frame, output_ddl
 
 APPEND = "each row at least once: those of a batch that was cut short come again"
@@ -22,12 +21,12 @@ UPSERT = (
 )
 
 
-def describe_queries(job: Job, shared: Shared, patience_s: float) -> list[dict[str, object]]:
+def describe_queries(parts: SqlParts) -> list[dict[str, object]]:
     """Return each query of the job as plain data. Raises QueryRefused, JobFileInvalid."""
     described: list[dict[str, object]] = []
-    for item, plan in plan_queries(job, shared, patience_s):
-        name = fed_slice(job.job, item)
-        frame = open_frame(shared.spark, shared.kafka, plan, name, EMPTY)
+    for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
+        name = fed_slice(parts.job.job, item)
+        frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
         described.append(
             {
                 **_describe_target(item, output_ddl(frame)),

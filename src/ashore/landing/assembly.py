@@ -1,0 +1,191 @@
+"""A job put together: its slice, the sinks of its queries, and the loop that runs them.
+
+What it is: `JobAssembly`, the one place where the parts of a job meet: lake, source, catalog, logs,
+effects, rhythm. Job processes, drills and tests use it alike.
+What it promises: nothing is read or written before a worker is opened.
+What it must not know: Spark, processes, where events go.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ashore.base.clock import Clock
+from ashore.base.unique import Entropy, unique
+from ashore.catalogs import Catalog
+from ashore.config import Job
+from ashore.landing.batch import BatchRunner
+from ashore.landing.committer import Progress, Quiet
+from ashore.landing.effects import EffectParts, Effects, Post, post_json
+from ashore.landing.housekeeping import CleanRule
+from ashore.landing.job import MAIN, JobStreams, slice_plan
+from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.owner import claim_tables
+from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
+from ashore.landing.registrar import Registrar
+from ashore.landing.sealer import Sealer
+from ashore.landing.slice_loop import SliceLoop, SliceParts
+from ashore.landing.specs import LandingSpec, OutputSpec
+from ashore.landing.worker import Worker
+from ashore.protocol.names import SliceName
+from ashore.sources.base import Source
+from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress
+
+Refine = Callable[[LandingSpec], LandingSpec]
+
+
+def unchanged(spec: LandingSpec) -> LandingSpec:
+    """Return `spec`: nothing is left to be found out about a table."""
+    return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a job works with. None of it is the job's own: somebody else opens and closes it."""
+
+    lake: LakeAddress  # as its tasks reach it
+    storage: Storage  # the lake, as the driver sees it
+    source: Source
+    catalog: Catalog
+    clock: Clock
+    progress: Progress = field(default_factory=Quiet)
+    entropy: Entropy = unique
+    post: Post = post_json
+
+
+class JobAssembly:
+    """The parts of one job in one process.
+
+    Arguments:
+        job: the job file.
+        environment: of this process.
+        refine: completes what the job file does not say of a table, or refuses it.
+
+    """
+
+    def __init__(self, job: Job, environment: Environment, refine: Refine = unchanged) -> None:
+        self.job = job
+        self.environment = environment
+        self.registrar = Registrar(
+            environment.catalog,
+            environment.lake.uri,
+            job.job,
+            lambda message: environment.progress.trouble(MAIN, message),
+        )
+        self.streams = JobStreams(
+            job,
+            environment.source,
+            self.claim,
+            lambda spec: self._checked(refine(spec)),
+            self.registrar.ensure,
+        )
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether the job lands topics; it may have queries only."""
+        return any(item.is_landed for item in self.job.tables)
+
+    def claim(self, tables: Iterable[str]) -> None:
+        """Make the job the owner of tables that have none. Raises TableOwned, StorageError."""
+        around = self.environment
+        claim_tables(around.storage, tables, self.job.job, around.clock.now_ms())
+
+    def slice(self, runner: BatchRunner, parallelism: int, name: str = MAIN) -> SliceLoop:
+        """Return the worker that lands the job's topics.
+
+        Arguments:
+            runner: reads and writes its batches.
+            parallelism: how many tasks can run side by side.
+            name: of the slice.
+
+        """
+        around = self.environment
+        slice_name = SliceName(self.job.job, name)
+        plan = slice_plan(self.job, around.lake, slice_name, self.streams, parallelism)
+        parts = SliceParts(
+            around.storage,
+            around.source,
+            runner,
+            self._log(plan.name),
+            around.clock,
+            around.progress,
+            registers=self._registers,
+            waits=self.streams.waits_for_seal,
+            effects=self._effects(plan.name, self.streams.seal_address),
+            sealer=Sealer(around.storage, self.streams.seal_rules),
+        )
+        return SliceLoop(plan, parts)
+
+    def sink(self, name: SliceName, output: OutputSpec | None, remember_ms: int) -> QuerySink:
+        """Return the sink of a query.
+
+        Arguments:
+            name: of its slice.
+            output: the table that it fills; None: a topic.
+            remember_ms: how long the log's snapshots keep partitions that were sealed.
+
+        """
+        around = self.environment
+        return QuerySink(
+            QuerySlice(around.lake, name, output, remember_ms),
+            SinkParts(
+                around.storage,
+                self._log(name),
+                around.clock,
+                around.progress,
+                registers=self._registers,
+                effects=self._effects(name),
+            ),
+        )
+
+    def loop(
+        self, slices: Sequence[Worker], queries: Sequence[Worker] = (), *, until_drained: bool
+    ) -> JobLoop:
+        """Return what runs workers in the job file's rhythm."""
+        around = self.environment
+        parts = JobParts(around.storage, around.clock, around.progress, self.streams.tables)
+        return JobLoop(slices, queries, self.rhythm(until_drained=until_drained), parts)
+
+    def rhythm(self, *, until_drained: bool) -> Rhythm:
+        """Return when the job does what."""
+        job = self.job
+        return Rhythm(
+            interval_s=job.batch.interval_ms / 1000,
+            clean=CleanRule(job.clean.every_ms / 1000, job.clean.ttl_ms),
+            grace_s=job.grace_ms / 1000,
+            until_drained=until_drained,
+        )
+
+    @property
+    def _registers(self) -> bool:
+        return self.job.catalog.hive is not None
+
+    def _log(self, name: SliceName) -> LandingLog:
+        around = self.environment
+
+        def on_wait(why: str) -> None:
+            around.progress.trouble(name.slice, why)
+
+        context = LogContext(around.storage, around.clock, around.entropy, on_wait=on_wait)
+        return LandingLog(context, name)
+
+    def _effects(
+        self, name: SliceName, address_of: Callable[[str], str | None] = lambda _table: None
+    ) -> Effects:
+        around = self.environment
+        parts = EffectParts(
+            job=self.job.job,
+            storage=around.storage,
+            clock=around.clock,
+            progress=around.progress,
+            register=self.registrar.register,
+            mark_sealed=self.registrar.mark_sealed,
+            address_of=address_of,
+            post=around.post,
+        )
+        return Effects(parts, name.slice)
+
+    def _checked(self, spec: LandingSpec) -> LandingSpec:
+        self.registrar.check(spec)
+        return spec
