@@ -20,12 +20,11 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
 
-from ashore.config.sql_checks import insert_name_of_topic
 from ashore.control.audit import Auditor, Pace
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
 from ashore.errors import QueryRefused, StorageError, StreamMissing
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.protocol.names import SliceName, checkpoint_directory, insert_into_topic
 from ashore.spark.sql.validate import describe_queries
 
 PER_COUNTRY = """
@@ -81,7 +80,7 @@ def test_rows_are_records_of_a_plain_topic(site: Site) -> None:
     for start in (0, 20):
         site.produce(source, encode(clicks(start, 20)), start // 20)
         run(site, job_file)
-        path = checkpoint(site, insert_name_of_topic(target))
+        path = checkpoint(site, insert_into_topic(target))
         forget_commit(path, last_commit(path))  # as if killed before Spark was told
         run(site, job_file)
 

@@ -165,7 +165,7 @@ def open_roots(
     if given is None:
         path = names.checkpoint_directory(name)
         return Roots(storage, path, f"{lake.uri.rstrip('/')}/{path}")
-    path = names.join(name.job, name.slice)
+    path = names.checkpoint_directory_apart(name)
     uri = given.reveal().rstrip("/")
     address = lake_address(uri, lake.deadline_s, dict(lake.options))
     return Roots(address.open(clock), path, f"{uri}/{path}")

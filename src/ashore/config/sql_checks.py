@@ -5,8 +5,6 @@ What it promises: pure; a key that would have no effect is refused, not ignored.
 What it must not know: SQL: statements are looked at by Spark, when the job starts.
 """
 
-import hashlib
-import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
@@ -16,8 +14,8 @@ from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
 from ashore.config.tables import TIME_PARTITIONS, Table
+from ashore.protocol import names
 
-_TOPIC_LENGTH_MAX = 43
 _OF_TOPICS = frozenset(
     {"land", "decode", "late", "shuffle", "on_invalid", "provenance", "select", "where"}
 )
@@ -28,23 +26,6 @@ def view_name(table: str) -> str:
     return table.partition(".")[2]
 
 
-def insert_name(table: str) -> str:
-    """Return the name of the INSERT into a table: of its slice and its checkpoint."""
-    return "__".join(table.split("."))
-
-
-def insert_name_of_topic(topic: str) -> str:
-    """Return the name of the INSERT into a topic: of its slice and its checkpoint.
-
-    Where the topic's name is no part of such a name, a digest keeps it apart from others.
-    """
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", topic)
-    if plain == topic and len(topic) <= _TOPIC_LENGTH_MAX:
-        return f"topic__{topic}"
-    digest = hashlib.sha256(topic.encode()).hexdigest()[:8]
-    return f"topic__{plain[: _TOPIC_LENGTH_MAX - 9]}_{digest}"
-
-
 def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with an item that has no topic."""
     for name in sorted(_OF_TOPICS & item.model_fields_set):
@@ -52,7 +33,7 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
-    elif len(insert_name(item.table)) > 50:
+    elif len(names.insert_into_table(item.table)) > 50:
         message = "the name of a table that SQL feeds has at most 49 characters"
         yield Finding((*key, "table"), message, "choose a shorter one")
     times = [name for name in item.partition_by if name in TIME_PARTITIONS]
@@ -99,7 +80,8 @@ def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
 
 def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iterator[Finding]:
     tables = {item.table.casefold(): item.table for item in items.values()}
-    inserts = {insert_name(item.table): -1 for item in items.values() if item.topic is None}
+    fed = (item.table for item in items.values() if item.topic is None)
+    inserts = {names.insert_into_table(table): -1 for table in fed}
     for index, each in enumerate(written):
         try:
             item = FedTopic.model_validate(each)
@@ -107,7 +89,7 @@ def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iter
             continue  # the models have told
         key: Key = ("sql", "topics", index)
         table = tables.get(item.topic.casefold())
-        name = insert_name_of_topic(item.topic)
+        name = names.insert_into_topic(item.topic)
         if table is not None:
             message = f"{item.topic} is a topic here, and {table} a table"
             yield Finding((*key, "topic"), message, "rename one: `INSERT INTO` would mean both")

@@ -19,7 +19,7 @@ from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
 from ashore.protocol.plan_seal import Blocked, plan_seal
 from ashore.protocol.positions import OffsetRange, ShardKey
@@ -224,7 +224,8 @@ def _ask(source: Source, fold: Fold) -> SourceState:
 
 def _is_of(key: ShardKey, source: Source) -> bool:
     """Tell whether a shard is read from the source: by a query, under a name of its own."""
-    return key.source.partition(":")[0] == source.name
+    of_query = parse_query_source(key.source)
+    return (of_query.source if of_query else key.source) == source.name
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:

@@ -8,11 +8,11 @@ from io import BytesIO
 
 from ashore.config import Job, Table
 from ashore.config.model import FedTopic
-from ashore.config.sql_checks import fed_partitions, insert_name, insert_name_of_topic
+from ashore.config.sql_checks import fed_partitions
 from ashore.errors import QueryRefused
 from ashore.formats import open_encoder, parse_ddl, to_arrow
 from ashore.landing.specs import OutputSpec
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, insert_into_table, insert_into_topic
 from ashore.routing import Bucketer, is_event_time
 
 # What an INSERT fills.
@@ -28,8 +28,8 @@ def fed_by_sql(job: Job) -> dict[str, Fed]:
 def fed_slice(job: str, item: Fed) -> SliceName:
     """Return the slice of the INSERT that feeds a table, or writes a topic."""
     if isinstance(item, FedTopic):
-        return SliceName(job, insert_name_of_topic(item.topic))
-    return SliceName(job, insert_name(item.table))
+        return SliceName(job, insert_into_topic(item.topic))
+    return SliceName(job, insert_into_table(item.table))
 
 
 def fed_output(item: Table, ddl: str) -> OutputSpec:

@@ -1,5 +1,6 @@
-"""Every path and file name of a lake, built and parsed here and nowhere else.
+"""Every durable name: paths and files of a lake, and what queries are called in logs.
 
+What it is: functions that build and parse them; no other module does.
 What it promises: names that begin with `.` or `_` are invisible to Hive, Spark and Trino, all
 others are final files. Every name carries 64 bits of its own or a number that is created
 exclusively, so that no name is used twice. Paths are relative to the lake root.
@@ -15,8 +16,13 @@ What it must not know: what the files hold.
     .ashore/<job>/_checkpoints/<slice>/<epoch>/    a root: Spark's own, where the slice is a query's
     .ashore/<job>/_checkpoints/<slice>/begun-<epoch>.json, whole-<epoch>.json    of that root
     .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json     the writer of that epoch has stopped
+
+    <database>__<table>                the slice of the INSERT that fills a table
+    topic__<topic>                     the slice of the INSERT that writes a topic
+    kafka:<slice>, kafka:<slice>#<n>   the source in the keys of a query's log
 """
 
+import hashlib
 import re
 from typing import NamedTuple
 
@@ -41,6 +47,11 @@ _OWNER = re.compile(rf"owner-{_N}\.json")
 _PENDING = re.compile(rf"{_N}-{_UNIQUE}\.in-progress")
 _TASK = r"([0-9]{4}|[1-9][0-9]{4,19})"
 _FINAL = re.compile(rf"a-([A-Za-z0-9_]{{1,50}})-{_N}-{_N}-{_TASK}-{_UNIQUE}\.([a-z0-9.]+)")
+_KAFKA = "kafka"  # the source of all queries
+_QUERY_SOURCE = re.compile(rf"({_KAFKA}):([A-Za-z0-9_]{{1,50}})(?:#([2-9]|[1-9][0-9]{{1,19}}))?")
+_BETWEEN = "__"
+_OF_TOPIC = f"topic{_BETWEEN}"
+_TOPIC_LENGTH_MAX = 43  # with what comes before it, as long as a slice's name may be
 
 
 class SliceName(NamedTuple):
@@ -70,6 +81,21 @@ class FinalName(NamedTuple):
     task: int
     unique: str
     extension: str
+
+
+class QuerySource(NamedTuple):
+    """What the name of a source says in the keys of a query."""
+
+    source: str  # as a landing slice calls it
+    slice: str
+    reading: int  # of a topic that the query reads so many times, from 1
+
+
+class InsertTarget(NamedTuple):
+    """What the INSERT of a name may fill."""
+
+    tables: tuple[str, ...]
+    topic: str | None
 
 
 def join(*parts: str) -> str:
@@ -117,6 +143,11 @@ def job_directory(job: str) -> str:
 def checkpoint_directory(name: SliceName) -> str:
     """Return the directory of the roots of a query's checkpoint, if the job names no other."""
     return join(job_directory(name.job), "_checkpoints", _checked(name).slice)
+
+
+def checkpoint_directory_apart(name: SliceName) -> str:
+    """Return the same below the place that a job names for its checkpoints."""
+    return join(*_checked(name))
 
 
 def checkpoint_root(directory: str, epoch: int) -> str:
@@ -226,6 +257,63 @@ def parse_final(file_name: str) -> FinalName | None:
 def success_name(version: int) -> str:
     """Return the name of the success file of a seal's version, from 1."""
     return "_SUCCESS" if version == 1 else f"_SUCCESS.{version}"
+
+
+# ---- queries
+
+
+def insert_into_table(table: str) -> str:
+    """Return the name of the INSERT into a table: of its slice and its checkpoint.
+
+    Two tables may have the same one: `a__b.c` and `a.b__c`.
+    """
+    return table.replace(".", _BETWEEN)
+
+
+def insert_into_topic(topic: str) -> str:
+    """Return the name of the INSERT into a topic: of its slice and its checkpoint.
+
+    Where the topic's name is no part of such a name, a digest keeps it apart from others.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    if plain == topic and len(topic) <= _TOPIC_LENGTH_MAX:
+        return f"{_OF_TOPIC}{topic}"
+    digest = hashlib.sha256(topic.encode()).hexdigest()[:8]
+    return f"{_OF_TOPIC}{plain[: _TOPIC_LENGTH_MAX - 9]}_{digest}"
+
+
+def parse_insert(name: str) -> InsertTarget:
+    """Return what the INSERT of a name may fill: the job file decides between them.
+
+    A topic that only a digest stands for cannot be told: its name reads as another topic's.
+    """
+    cuts = (found.start() for found in re.finditer(f"(?={_BETWEEN})", name))
+    tables = (f"{name[:cut]}.{name[cut + len(_BETWEEN) :]}" for cut in cuts)
+    topic = name.removeprefix(_OF_TOPIC)
+    return InsertTarget(
+        tuple(each for each in tables if TABLE.fullmatch(each)),
+        topic if topic and topic != name and insert_into_topic(topic) == name else None,
+    )
+
+
+def query_source(name: SliceName, reading: int = 1) -> str:
+    """Return the name of Kafka in the keys of a query: no other slice has them.
+
+    Arguments:
+        name: of the query's slice.
+        reading: counts readings of one topic, which may end at different offsets.
+
+    """
+    check(reading > 0, f"reading {reading} of a topic")
+    built = f"{_KAFKA}:{name.slice}" + (f"#{reading}" if reading > 1 else "")
+    check(_QUERY_SOURCE.fullmatch(built) is not None, f"source name {built!r}")
+    return built
+
+
+def parse_query_source(source: str) -> QuerySource | None:
+    """Return what a source's name says, or None where it is not that of a query."""
+    match = _QUERY_SOURCE.fullmatch(source)
+    return QuerySource(match[1], match[2], int(match[3] or 1)) if match else None
 
 
 def _checked(name: SliceName) -> SliceName:

@@ -5,10 +5,10 @@ from tests.strategies import Chain
 
 from ashore.checkpoints.checkpoint import Checkpoint, parse_offsets
 from ashore.errors import CheckpointUnfit
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.plan_query import CheckpointPosition
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.spark.sql.ranges import plan_ranges, source_of
+from ashore.spark.sql.ranges import plan_ranges
 from ashore.storage import MemoryStorage
 
 NAME = SliceName("job", "ods__result")
@@ -60,7 +60,7 @@ def test_offsets_that_spark_did_not_write(text: str) -> None:
 
 
 def key(shard: str, reading: int = 1, topic: str = "c") -> ShardKey:
-    return ShardKey(source_of(NAME, reading), topic, 1, shard)
+    return ShardKey(query_source(NAME, reading), topic, 1, shard)
 
 
 def test_ranges_begin_where_the_log_joined_then_where_the_last_batch_ended() -> None:

@@ -4,14 +4,8 @@ import pytest
 from tests.unit.config.texts import changed, job, only, problems
 
 from ashore.config import select_sources, select_topics
-from ashore.config.sql_checks import (
-    fed_partitions,
-    insert_name,
-    insert_name_of_topic,
-    view_name,
-)
+from ashore.config.sql_checks import fed_partitions, view_name
 from ashore.config.tables import Table
-from ashore.protocol.names import SLICE
 
 SQL_JOB = """\
 job: clicks
@@ -96,7 +90,7 @@ def test_with_sql_some_table_must_be_fed() -> None:
 
 
 def test_names_and_partitions_of_fed_tables() -> None:
-    assert (view_name("ods.clicks"), insert_name("ods.big")) == ("clicks", "ods__big")
+    assert view_name("ods.clicks") == "clicks"
     assert fed_partitions(Table(table="ods.big")) == ()
     timed = Table.model_validate({"table": "ods.big", "event_time": {"column": "ts"}})
     assert fed_partitions(timed) == ("date", "hour")
@@ -169,10 +163,3 @@ def test_a_topic_and_a_table_may_not_share_the_name_of_an_insert() -> None:
         "sql.topics[0].topic",
         "two items would have an INSERT called topic__big",
     )
-
-
-def test_topics_have_inserts_of_their_own_whatever_they_are_called() -> None:
-    assert insert_name_of_topic("big") == "topic__big"
-    names = [insert_name_of_topic(name) for name in ("a.b", "a-b", "a_b", "a" * 249, "a" * 248)]
-    assert len(set(names)) == len(names)
-    assert all(SLICE.fullmatch(name) for name in names)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from ashore.errors import InvariantBroken
 from ashore.protocol import names
 from ashore.protocol.files import Role, Target
-from ashore.protocol.names import FinalName, PendingName, SliceName
+from ashore.protocol.names import FinalName, InsertTarget, PendingName, QuerySource, SliceName
 
 MAIN = SliceName("clicks", "main")
 uniques = st.integers(0, 2**64 - 1).map(lambda number: f"{number:016x}")
@@ -171,3 +171,89 @@ def test_joining_and_taking_apart():
     assert names.parent("a") == ""
     assert names.leaf("a/b/c") == "c"
     assert str(MAIN) == "clicks/main"
+
+
+# ---- queries
+
+slices = st.from_regex(names.SLICE, fullmatch=True)
+tables = st.from_regex(names.TABLE, fullmatch=True)
+topics = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
+
+
+def test_queries_are_called_what_is_written_down():
+    assert names.insert_into_table("ods.big") == "ods__big"
+    assert names.insert_into_topic("big") == "topic__big"
+    assert names.insert_into_topic("big.ones") == "topic__big_ones_4c314a20"
+    assert names.query_source(SliceName("job", "ods__big")) == "kafka:ods__big"
+    assert names.query_source(SliceName("job", "ods__big"), 2) == "kafka:ods__big#2"
+    assert names.checkpoint_directory_apart(SliceName("job", "ods__big")) == "job/ods__big"
+
+
+@given(table=tables)
+def test_the_name_of_an_insert_tells_its_table(table: str):
+    assert table in names.parse_insert(names.insert_into_table(table)).tables
+
+
+def test_two_tables_can_have_an_insert_of_one_name():
+    same = names.insert_into_table("a__b.c")
+    assert same == names.insert_into_table("a.b__c")
+    assert names.parse_insert(same) == InsertTarget(("a.b__c", "a__b.c"), None)
+    assert names.parse_insert("topic__big") == InsertTarget(("topic.big",), "big")
+
+
+@given(topic=topics)
+def test_the_name_of_an_insert_tells_its_topic_unless_a_digest_stands_for_it(topic: str):
+    built = names.insert_into_topic(topic)
+    assert names.SLICE.fullmatch(built)
+    if built == f"topic__{topic}":
+        assert names.parse_insert(built).topic == topic
+    else:
+        assert len(built) - len("topic__") <= 43
+        assert names.parse_insert(built).topic != topic
+
+
+@given(topics=st.lists(topics, unique=True))
+def test_topics_have_inserts_of_their_own(topics: list[str]):
+    assert len({names.insert_into_topic(each) for each in topics}) == len(topics)
+
+
+def test_topics_that_differ_where_names_cannot_have_inserts_of_their_own():
+    alike = ("a.b", "a-b", "a_b", "a" * 249, "a" * 248)
+    assert len({names.insert_into_topic(each) for each in alike}) == len(alike)
+
+
+@given(name=st.text(max_size=60))
+def test_any_text_may_be_asked_for_an_insert(name: str):
+    found = names.parse_insert(name)
+    assert {names.insert_into_table(each) for each in found.tables} <= {name}
+    assert found.topic is None or names.insert_into_topic(found.topic) == name
+
+
+@given(slice_name=slices, reading=st.integers(1, 10**19))
+def test_a_source_of_a_query_says_what_it_was_built_from(slice_name: str, reading: int):
+    built = names.query_source(SliceName("job", slice_name), reading)
+    assert names.parse_query_source(built) == QuerySource("kafka", slice_name, reading)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "kafka",
+        "kafka:",
+        "other:a",
+        "kafka:a#",
+        "kafka:a#1",
+        "kafka:a#02",
+        "kafka:a-b",
+        "kafka:a\n",
+    ],
+)
+def test_other_sources_are_no_queries(source: str):
+    assert names.parse_query_source(source) is None
+
+
+@pytest.mark.parametrize("reading", [0, -1])
+def test_readings_count_from_one(reading: int):
+    with pytest.raises(InvariantBroken):
+        names.query_source(MAIN, reading)

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.query_history import LandedBatch
-from ashore.spark.sql.ranges import source_of
 
 _HINT = "bring a newer checkpoint back"
 
@@ -66,7 +65,7 @@ def _advance(lines: Sequence[object], name: SliceName, batch: LandedBatch) -> li
         topics: dict[str, dict[str, int]] = {}
         for topic, shards in line.items():
             readings[topic] += 1
-            source, after = source_of(name, readings[topic]), dict(shards)
+            source, after = query_source(name, readings[topic]), dict(shards)
             for place in [each for each in ends if each[:2] == (source, topic)]:
                 after[place[2]] = ends.pop(place).offsets.end
             topics[topic] = after

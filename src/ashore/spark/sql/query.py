@@ -25,6 +25,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
 from ashore.landing.worker import Tick
+from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import read_batches
@@ -33,7 +34,7 @@ from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.progress import Reported, report
-from ashore.spark.sql.ranges import plan_ranges, source_of
+from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
 from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
 from ashore.spark.sql.sources import check_sources
@@ -194,8 +195,8 @@ class SqlQuery:
         if self.plan.topic is not None:
             written = [self.plan.topic.topic]
             require_streams(written, source.describe_streams(written))
-        check_streams(source_of(self.name), sink.fold, streams)
-        join = plan_join(source, sink.fold, streams, self._first_of, source_of(self.name))
+        check_streams(query_source(self.name), sink.fold, streams)
+        join = plan_join(source, sink.fold, streams, self._first_of, query_source(self.name))
         if join is not None:
             sink.join(join.shards)
 
@@ -245,7 +246,7 @@ class SqlQuery:
         """Raise StreamReplaced where a topic was created again while it was read."""
         now = self.parts.source.describe_streams(self._topics)
         for topic in self._topics:
-            known = self.parts.sink.fold.generation(source_of(self.name), topic)
+            known = self.parts.sink.fold.generation(query_source(self.name), topic)
             if known is not None and (topic not in now or now[topic].stream_id != known[1]):
                 raise StreamReplaced(
                     f"topic {topic} was replaced while it was read; nothing was prepared",

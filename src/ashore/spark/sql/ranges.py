@@ -11,13 +11,8 @@ from collections.abc import Iterator
 from ashore.checkpoints.checkpoint import Ends
 from ashore.errors import CheckpointUnfit
 from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-
-
-def source_of(name: SliceName, reading: int = 1) -> str:
-    """Return the name of Kafka in the keys of a query. `reading` counts readings of one topic."""
-    return f"kafka:{name.slice}" + (f"#{reading}" if reading > 1 else "")
 
 
 def plan_ranges(name: SliceName, fold: Fold, before: Ends, after: Ends) -> tuple[ShardRange, ...]:
@@ -46,13 +41,13 @@ def _walk(
     for source, topics in after.items():
         for topic, shards in topics.items():
             readings[topic] += 1
-            known = fold.generation(source_of(name), topic)
+            known = fold.generation(query_source(name), topic)
             generation = known[0] if known else 1
             for shard, end in shards.items():
-                key = ShardKey(source_of(name, readings[topic]), topic, generation, shard)
+                key = ShardKey(query_source(name, readings[topic]), topic, generation, shard)
                 start = before.get(source, {}).get(topic, {}).get(shard)
                 if start is None:
-                    first = fold.shards.get(ShardKey(source_of(name), topic, generation, shard))
+                    first = fold.shards.get(ShardKey(query_source(name), topic, generation, shard))
                     start = first.first if first else 0
                 yield key, start, end
 

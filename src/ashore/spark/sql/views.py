@@ -19,10 +19,9 @@ from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.landing.specs import LandingSpec
 from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, query_source
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.reader import RECORD, decode_records
-from ashore.spark.sql.ranges import source_of
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
@@ -124,6 +123,6 @@ def first_offsets(view: View, name: SliceName, fold: Fold) -> FirstOffsets:
     """Return where the log says that reading begins: a policy is resolved once only."""
     firsts: dict[str, dict[str, int]] = {topic: {} for topic in view.topics}
     for key, state in fold.current().items():
-        if key.source == source_of(name) and key.stream in firsts:
+        if key.source == query_source(name) and key.stream in firsts:
             firsts[key.stream][key.shard] = state.first
     return firsts
