@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self, cast
 
+from ashore.checkpoints.layout import StateKind, StatePath, Store, parse_path
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.spark.sql.settings import BASE_BATCHES
 from ashore.spark.sql.tuning import MAINTENANCE_S
@@ -97,14 +98,14 @@ class Site:
         self.hdfs.delete_tree(0, f"/checkpoints/{case.name}", deadline_s=60)
 
     def walk(self, case: Case) -> Iterator[tuple[str, int]]:
-        """Yield the files of a checkpoint and their sizes."""
+        """Yield the files of a checkpoint, by their paths below its root, and their sizes."""
         storage, left = self.storage, [case.name]
         while left:
             for each in storage.list(left.pop()):
                 if each.is_directory:
                     left.append(each.path)
                 else:
-                    yield each.path, each.size
+                    yield each.path.removeprefix(f"{case.name}/"), each.size
 
     def count_calls(self, command: str, case: Case, since_ms: int) -> int:
         """Return how often the NameNode was asked for something below a checkpoint."""
@@ -208,21 +209,19 @@ def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool)
 def find_replay(files: Iterable[tuple[str, int]]) -> list[int]:
     """Return the sizes of the changelogs that a start reads: those after each store's newest base.
 
+    `files`: of one checkpoint, with their paths below its root.
     They are counted here, as Spark's own count is of the last load of a batch, which for an
     aggregation is one that has nothing left to read.
     """
-    bases: dict[str, int] = {}
-    changelogs: list[tuple[str, int, int]] = []
+    bases: dict[Store, int] = {}
+    changelogs: list[tuple[StatePath, int]] = []
     for path, size in files:
-        store, _, name = path.rpartition("/")
-        version, _, kind = name.partition(".")
-        if not version.isdigit():
-            continue
-        if kind == "zip":
-            bases[store] = max(bases.get(store, 0), int(version))
-        elif kind == "changelog":
-            changelogs.append((store, int(version), size))
-    return [size for store, version, size in changelogs if version > bases.get(store, 0)]
+        match parse_path(path):
+            case StatePath(store, version, StateKind.BASE):
+                bases[store] = max(bases.get(store, 0), version)
+            case StatePath(kind=StateKind.CHANGELOG) as changelog:
+                changelogs.append((changelog, size))
+    return [size for each, size in changelogs if each.version > bases.get(each.store, 0)]
 
 
 def find_shortest(site: Site, case: Case) -> Shortest:

@@ -1,31 +1,36 @@
 """Spark's checkpoint of one query, as far as its text files tell.
 
-What it is: which batches are planned and done, and the offsets of a batch, read through the lake's
-own storage.
-What it promises: reads only. A file that is not as Spark 4 writes it is named.
-What it must not know: state.
-
-    metadata             {"id": "<query id>"}
-    offsets/<batch>      v1, settings, then for each source, in the plan's order, its offsets
-    commits/<batch>      the batch is done
+What it is: which batches are planned and done, what a batch was planned with, and the next one
+planned in Spark's place; through the lake's own storage.
+What it promises: nothing that is there is changed. A file that is not as Spark 4 writes it is
+named.
+What it must not know: state; how files are called and what they look like (`layout`).
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ashore.checkpoints.layout import (
+    HINT,
+    SOURCES,
+    STATE,
+    BatchLog,
+    BatchPath,
+    CommitFile,
+    Ends,
+    OffsetsFile,
+    QueryFile,
+    QueryPath,
+    is_number,
+)
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
 from ashore.protocol.plan_query import NO_BATCH, CheckpointPosition
-from ashore.storage.base import Storage
-
-_HINT = "restore the checkpoint; was it written by another release of Spark?"
+from ashore.storage.base import FileStat, Storage
 
 # Of Spark's state stores (`checkpointFormatVersion`). Spark does not note it, and reads only what
 # was written with the one that is set: a root says with which one it was begun.
 STATE_FORMAT = 1
-
-Ends = Mapping[int, Mapping[str, Mapping[str, int]]]  # source, topic, topic partition, offset
+OFFSETS_VERSIONS = (1,)  # that the queries of Ashore have: their sources have no names
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +46,18 @@ class Checkpoint:
 
         Where its owner goes on meanwhile: what is done is never ahead of what is planned.
         """
-        committed = self._newest("commits")
-        return CheckpointPosition(self.read_query_id(), self._newest("offsets"), committed)
+        committed = self._newest(BatchLog.COMMITS)
+        return CheckpointPosition(self.read_query_id(), self._newest(BatchLog.OFFSETS), committed)
 
     def read_query_id(self) -> str | None:
         """Return the id of the query, or None where there is no checkpoint."""
-        path = names.join(self.path, "metadata")
+        place = self._place(QueryPath().path)
         try:
-            found = json.loads(self.storage.read(path))["id"]
+            return QueryFile.parse(self.storage.read(place), place).query_id
         except PathMissing:
             return None
-        except (ValueError, KeyError, TypeError):
-            raise CheckpointUnfit(f"{path} names no query", hint=_HINT) from None
-        return str(found)
+        except CheckpointUnfit:
+            raise CheckpointUnfit(f"{place} names no query", hint=HINT) from None
 
     def read_ends(self, batch_id: int) -> Ends:
         """Return where each source's offsets end in a batch; empty for the batch before the first.
@@ -62,39 +66,57 @@ class Checkpoint:
         """
         if batch_id == NO_BATCH:
             return {}
-        path = names.join(self.path, "offsets", str(batch_id))
-        try:
-            text = self.storage.read(path).decode()
-        except PathMissing:
-            raise CheckpointUnfit(f"{path} is not there", hint=_HINT) from None
-        try:
-            return parse_offsets(text)
-        except (ValueError, AttributeError, TypeError) as error:
-            raise CheckpointUnfit(f"{path}: {error}", hint=_HINT) from None
+        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
+        return self.read_offsets(batch_id).kafka_ends(place)
+
+    def read_offsets(self, batch_id: int) -> OffsetsFile:
+        """Return what a batch was planned with. Raises StorageError, CheckpointUnfit."""
+        place, data = self._read(BatchPath(BatchLog.OFFSETS, batch_id))
+        return OffsetsFile.parse(data, place, OFFSETS_VERSIONS)
+
+    def read_commit(self, batch_id: int) -> CommitFile:
+        """Return what a batch that is done leaves. Raises StorageError, CheckpointUnfit."""
+        place, data = self._read(BatchPath(BatchLog.COMMITS, batch_id))
+        return CommitFile.parse(data, place)
+
+    def plan(self, batch_id: int, offsets: OffsetsFile) -> None:
+        """Plan a batch, as Spark would have done it.
+
+        Requires: the batch before is done.
+        If interrupted: the batch is planned, or it is not.
+        Raises StorageError.
+        """
+        place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
+        self.storage.create(place, offsets.write())
+
+    def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
+        """Return the files of a log, by their batches. Raises StorageError."""
+        listed = self.storage.list(self._place(log))
+        found = [(names.leaf(each.path), each) for each in listed if not each.is_directory]
+        return {int(name): each for name, each in found if is_number(name)}
 
     def list_finished(self) -> list[int]:
         """Return the batches that are done and still kept, sorted. Raises StorageError."""
-        return sorted(self._list("commits") & self._list("offsets"))
+        done = self.list_batches(BatchLog.COMMITS)
+        return sorted(done.keys() & self.list_batches(BatchLog.OFFSETS).keys())
 
-    def _newest(self, kind: str) -> int:
-        return max(self._list(kind), default=NO_BATCH)
+    def count_sources(self) -> int:
+        """Return how many sources have files of their own. Raises StorageError."""
+        return sum(1 for each in self.storage.list(self._place(SOURCES)) if each.is_directory)
 
-    def _list(self, kind: str) -> set[int]:
-        listed = self.storage.list(names.join(self.path, kind))
-        found = [names.leaf(each.path) for each in listed if not each.is_directory]
-        return {int(each) for each in found if each.isdigit()}
+    def has_state(self) -> bool:
+        """Tell whether an operator of the query keeps state. Raises StorageError."""
+        return bool(self.storage.list(self._place(STATE)))
 
+    def _newest(self, log: BatchLog) -> int:
+        return max(self.list_batches(log), default=NO_BATCH)
 
-def parse_offsets(text: str) -> Ends:
-    """Return the offsets in a file of `offsets`. Raises ValueError, AttributeError, TypeError."""
-    version, _settings, *lines = text.splitlines()
-    if version != "v1":
-        raise ValueError(f"version {version} is not known")
-    return {
-        index: {
-            topic: {shard: int(offset) for shard, offset in shards.items()}
-            for topic, shards in json.loads(line).items()
-        }
-        for index, line in enumerate(lines)
-        if line != "-"
-    }
+    def _read(self, path: BatchPath) -> tuple[str, bytes]:
+        place = self._place(path.path)
+        try:
+            return place, self.storage.read(place)
+        except PathMissing:
+            raise CheckpointUnfit(f"{place} is not there", hint=HINT) from None
+
+    def _place(self, path: str) -> str:
+        return names.join(self.path, path)

@@ -8,74 +8,40 @@ that a second name (a hard link) is a copy; where a storage has no second names,
 needs is copied.
 What it must not know: when a copy is made.
 
-    metadata, sources/...                       taken as they are
-    offsets/<batch>, commits/<batch>            up to the last batch done; offsets of one more
-    state/.../<version>[_<id>].<kind>           up to the last batch done, whose number is one less
-    state/.../SSTs/..., state/.../_metadata/... taken as they are; of SSTs a true copy takes those
-                                                that its snapshots name
-    .*                                          left: checksums and temporary files
+    offsets, commits        up to the last batch done; offsets of one more
+    versions of stores      up to the last batch done, whose number is one less
+    tables of stores        taken as they are; a true copy takes those that its bases name
+    hidden files            left: checksums and temporary files
+    all others              taken as they are
 """
 
-import io
-import re
-import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
+from ashore.checkpoints.layout import (
+    BatchLog,
+    BatchPath,
+    CheckpointPath,
+    HiddenPath,
+    StateKind,
+    StatePath,
+    Store,
+    TablePath,
+    read_tables,
+)
+from ashore.errors import CheckpointUnfit
 from ashore.protocol import names
 from ashore.protocol.plan_query import CheckpointPosition
-from ashore.storage.base import FileStat, Links, Storage
+from ashore.storage.base import Links, Storage
 
 T = TypeVar("T")
 
-WORKERS = 32  # closing a small file on HDFS takes a quarter of a second
 PIECE_BYTES = 8 << 20
 KEPT_BATCHES = 3  # in offsets and commits of a true copy: a start reads two
-KEPT_BASES = 2  # snapshots of a store in a true copy: where the newest is bad Spark takes another
-
-_STATE = "state"
-_TABLES = "SSTs"
-_VERSION = re.compile(r"([0-9]+)(?:_[\w-]+)?\.(changelog|delta|snapshot|zip)")
-_BASES = ("snapshot", "zip")
-_TABLE = re.compile(r"[\w-]+\.sst")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointFile:
-    """A file of a checkpoint."""
-
-    path: str  # below the root
-    size_bytes: int
-
-    @property
-    def directory(self) -> str:
-        """Where it is, below the root."""
-        return names.parent(self.path)
-
-    @property
-    def name(self) -> str:
-        """The last part of its path."""
-        return names.leaf(self.path)
-
-    @property
-    def batch(self) -> int | None:
-        """The batch that it tells of, in `offsets` and `commits`."""
-        is_log = self.directory in {"offsets", "commits"}
-        return int(self.name) if is_log and self.name.isdigit() else None
-
-    @property
-    def version(self) -> int | None:
-        """The version of a state store that it holds, or leads to."""
-        found = _VERSION.fullmatch(self.name) if self.path.startswith(f"{_STATE}/") else None
-        return int(found[1]) if found else None
-
-    @property
-    def is_base(self) -> bool:
-        """Whether it is a version as a whole, and no change of another."""
-        return self.version is not None and self.name.endswith(_BASES)
+KEPT_BASES = 2  # bases of a store in a true copy: where the newest is bad Spark takes another
 
 
 def copy_checkpoint(
@@ -103,26 +69,10 @@ def copy_checkpoint(
     if _link(storage, source, target, first):
         _for_each(others, lambda each: _require_link(storage, source, target, each))
     else:
-        wanted = plan_true_copy(found, lambda each: _read_tables(source, each))
+        wanted = plan_true_copy(found, lambda base: _read_tables(source, base))
         _for_each(wanted, lambda each: _write(storage, source, target, each))
-    directories = {names.join(target.path, each.directory) for each in found}
+    directories = {names.parent(names.join(target.path, each.path)) for each in found}
     storage.sync(sorted(each for each in directories if storage.stat(each) is not None))
-
-
-def list_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
-    """Return all files of a checkpoint, sorted. Raises StorageError."""
-    cut = len(checkpoint.path) + 1
-    waiting, found = [checkpoint.path], []
-    with ThreadPoolExecutor(WORKERS) as pool:
-        while waiting:
-            listed = [each for some in pool.map(checkpoint.storage.list, waiting) for each in some]
-            waiting = [each.path for each in listed if each.is_directory]
-            found += [_file(each, cut) for each in listed if not each.is_directory]
-    return sorted(found, key=lambda each: each.path)
-
-
-def _file(found: FileStat, cut: int) -> CheckpointFile:
-    return CheckpointFile(found.path[cut:], found.size)
 
 
 def plan_copy(
@@ -135,64 +85,72 @@ def plan_copy(
 def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
     """Tell whether a file is younger than the last batch that is done, or nobody's."""
     done = position.committed
-    if file.name.startswith("."):
-        return True
-    if file.batch is not None:
-        is_plan = file.directory == "offsets"
-        return file.batch > (min(position.planned, done + 1) if is_plan else done)
-    return file.version is not None and file.version > done + 1
+    match file.of:
+        case HiddenPath():
+            return True
+        case BatchPath(BatchLog.OFFSETS, batch):
+            return batch > min(position.planned, done + 1)
+        case BatchPath(_, batch):
+            return batch > done
+        case StatePath(version=version):
+            return version > done + 1
+        case _:
+            return False
 
 
 def plan_true_copy(
-    files: Sequence[CheckpointFile], read_tables: Callable[[CheckpointFile], set[str] | None]
+    files: Sequence[CheckpointFile], read_base: Callable[[StatePath], frozenset[str] | None]
 ) -> list[CheckpointFile]:
     """Return those of `files` that a start needs.
 
     Arguments:
         files: all of the checkpoint.
-        read_tables: returns the names of the tables that a snapshot is made of; None: any.
+        read_base: returns the names of the tables that a base is made of; None: any.
 
     """
-    stores: dict[str, list[CheckpointFile]] = {}
+    versions: dict[Store, list[StatePath]] = {}
+    logs: dict[BatchLog, list[BatchPath]] = {}
     for each in files:
-        if each.version is not None:
-            stores.setdefault(each.directory, []).append(each)
-    dropped = {each.path for some in stores.values() for each in _older(some)}
-    for kind in ("offsets", "commits"):
-        log = sorted((each for each in files if each.directory == kind), key=_batch)
-        dropped |= {each.path for each in log[:-KEPT_BATCHES]}
-    for directory, some in stores.items():
-        bases = [each for each in some if each.is_base and each.path not in dropped]
-        tables = [read_tables(each) for each in bases]
+        match each.of:
+            case StatePath(store=store) as version:
+                versions.setdefault(store, []).append(version)
+            case BatchPath(log=log) as batch:
+                logs.setdefault(log, []).append(batch)
+    dropped: set[CheckpointPath] = {path for some in versions.values() for path in _older(some)}
+    for batches in logs.values():
+        dropped |= set(sorted(batches, key=lambda path: path.batch)[:-KEPT_BATCHES])
+    kept: dict[Store, frozenset[str]] = {}
+    for store, some in versions.items():
+        tables = [read_base(path) for path in some if path.is_whole and path not in dropped]
         if all(each is not None for each in tables):
-            wanted = {name for each in tables if each is not None for name in each}
-            within = names.join(directory, _TABLES)
-            dropped |= {
-                each.path for each in files if each.directory == within and each.name not in wanted
-            }
-    return [each for each in files if each.path not in dropped]
+            kept[store] = frozenset(name for each in tables if each is not None for name in each)
+    return [each for each in files if each.of not in dropped and not _is_unused(each.of, kept)]
 
 
-def _older(store: Sequence[CheckpointFile]) -> Iterator[CheckpointFile]:
-    """Yield what is older than the snapshots that are kept."""
-    bases = sorted({each.version for each in store if each.is_base and each.version is not None})
+def _older(store: Sequence[StatePath]) -> Iterator[StatePath]:
+    """Yield what is older than the bases that are kept."""
+    bases = sorted({each.version for each in store if each.is_whole})
     first = bases[-KEPT_BASES] if len(bases) >= KEPT_BASES else 0
-    return (each for each in store if (each.version or 0) < first)
+    return (each for each in store if each.version < first)
 
 
-def _batch(file: CheckpointFile) -> int:
-    return -1 if file.batch is None else file.batch
+def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bool:
+    """Tell whether no base that is kept names a table. `kept`: of stores whose bases all tell."""
+    match path:
+        case TablePath(store, name) if store in kept:
+            return name not in kept[store]
+        case _:
+            return False
 
 
-def _read_tables(source: Checkpoint, base: CheckpointFile) -> set[str] | None:
-    """Return the tables that a snapshot names; None where it does not tell, or has none."""
-    if not base.name.endswith(".zip"):
+def _read_tables(source: Checkpoint, base: StatePath) -> frozenset[str] | None:
+    """Return the tables that a base names; None where it does not tell, or has none."""
+    if base.kind is not StateKind.BASE:
         return None
-    data = source.storage.read(names.join(source.path, base.path))
+    place = names.join(source.path, base.path)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return set(_TABLE.findall(archive.read("metadata").decode()))
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError):
+        return read_tables(source.storage.read(place), place)
+    except CheckpointUnfit:
         return None
 
 

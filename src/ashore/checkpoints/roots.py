@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
-from ashore.checkpoints.copying import copy_checkpoint, list_files
+from ashore.checkpoints.copying import copy_checkpoint
+from ashore.checkpoints.files import list_files
 from ashore.config import Job
 from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
 from ashore.protocol import names

@@ -18,8 +18,9 @@ from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
 
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.landing.job import load_job_file
-from ashore.spark.sql.settings import BASE_BATCHES, CHANGELOG, KEPT_BATCHES, PARTITIONS
+from ashore.spark.sql.settings import BASE_BATCHES, CHANGELOG, KEPT_BATCHES
 
 MACHINE = Machine("x", 2, 8, "6", {"Python": "3.11", "Spark": "4.2.0", "Java": "21"})
 WHEN = When("2026-11-21 08:00 UTC", "abc", 0.2)
@@ -185,10 +186,10 @@ def test_the_peak_is_not_the_one_second_that_is_unlike_all_others() -> None:
 
 
 def test_a_start_reads_the_changelogs_after_the_newest_base() -> None:
-    store = "c/state/0/1"
+    store = "state/0/1"
     found = [(f"{store}/{version}.changelog", version) for version in range(1, 12)]
     found += [(f"{store}/4.zip", 900), (f"{store}/9.zip", 900), (f"{store}/SSTs/9-u.sst", 900)]
-    found += [("c/state/0/2/10.changelog", 70), ("c/offsets/10", 5), (f"{store}/.12.changelog", 7)]
+    found += [("state/0/2/10.changelog", 70), ("offsets/10", 5), (f"{store}/.12.changelog", 7)]
     assert find_replay(found) == [10, 11, 70]
     assert find_replay([]) == []
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.strategies import Chain
 
-from ashore.checkpoints.checkpoint import Checkpoint, parse_offsets
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import CheckpointUnfit
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.plan_query import CheckpointPosition
@@ -42,8 +42,8 @@ def test_a_checkpoint_that_names_no_query(text: str) -> None:
 
 def test_offsets_of_a_batch() -> None:
     text = offsets('{"c":{"0":5,"1":7}}', "-", '{"d":{"0":1}}')
-    assert parse_offsets(text) == {0: {"c": {"0": 5, "1": 7}}, 2: {"d": {"0": 1}}}
-    assert checkpoint(offsets__3=text).read_ends(3) == parse_offsets(text)
+    ends = {0: {"c": {"0": 5, "1": 7}}, 2: {"d": {"0": 1}}}
+    assert checkpoint(offsets__3=text).read_ends(3) == ends
     assert checkpoint().read_ends(-1) == {}
 
 

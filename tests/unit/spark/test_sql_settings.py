@@ -2,6 +2,7 @@
 
 import pytest
 
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.settings import (
     BASE_BATCHES,
@@ -9,7 +10,6 @@ from ashore.spark.sql.settings import (
     JOIN_FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
-    PARTITIONS,
     PROVIDER,
     state_settings,
 )

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.config import Job
 from ashore.landing.job import load_job_file
-from ashore.spark.sql.settings import BASE_BATCHES, KEPT_BATCHES, PARTITIONS
+from ashore.spark.sql.settings import BASE_BATCHES, KEPT_BATCHES
 from ashore.spark.sql.tuned import query_settings
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock

@@ -13,6 +13,7 @@ from typing import assert_never
 
 from ashore.catalogs import Catalog
 from ashore.catalogs.open import open_catalog
+from ashore.checkpoints.layout import BatchLog
 from ashore.control.adopted import write_adopted
 from ashore.control.doctor.observe import FormerAt, look_at_log, open_beside
 from ashore.control.doctor.steps import (
@@ -61,8 +62,8 @@ def _traces(opened: OpenJob, at: FormerAt) -> dict[str, frozenset[str]]:
     listed = {f"the log of {opened.name}": (opened.storage, names.log_directory(opened.name))}
     if at.spark_checkpoint is not None:
         checkpoint = open_beside(opened, at.spark_checkpoint)
-        for part in ("offsets", "commits"):
-            listed[f"{at.spark_checkpoint}/{part}"] = (checkpoint, part)
+        for log in BatchLog:
+            listed[f"{at.spark_checkpoint}/{log}"] = (checkpoint, log)
     return {
         what: frozenset(each.path for each in storage.list(directory))
         for what, (storage, directory) in listed.items()

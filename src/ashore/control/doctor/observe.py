@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.base.unique import unique
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config import ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.doctor.connect_sink import parse_connect
@@ -235,7 +236,8 @@ def _see_former(
 
 
 def _see_spark(opened: OpenJob, checkpoint: str, tables: Sequence[TableSeen]) -> SparkSeen:
-    offsets, commits, sources, has_state = read_checkpoint(open_beside(opened, checkpoint))
+    there = Checkpoint(open_beside(opened, checkpoint), "", checkpoint)
+    offsets, commits, sources, has_state = read_checkpoint(there)
     table = _table_of(opened, topics_of(offsets), tables)
     return SparkSeen(
         checkpoint=checkpoint,

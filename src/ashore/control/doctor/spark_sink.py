@@ -16,20 +16,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import BatchLog, OffsetsFile, Wrong, parse_kafka
 from ashore.control.doctor.former import Former, Unclear
 from ashore.control.doctor.seen import SparkSeen, TableSeen
+from ashore.errors import CheckpointUnfit
 from ashore.protocol import names
 from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat, Storage
 
 SINK_LOG = "_spark_metadata"
 _VERSION = "v1"
-_BATCH = re.compile(r"0|[1-9][0-9]*")
+_BATCH = re.compile(r"0|[1-9][0-9]*")  # of the sink's log
 _COMPACT = re.compile(r"(0|[1-9][0-9]*)\.compact")
 _PART = re.compile(r"part-[0-9]+-[0-9a-f-]{36}[-.].*")
 _SAME_TIME_MS = 2_000  # some storages keep whole seconds
 _NOTE = "do not start the query again: it would write into the table what Ashore lands"
 _NOT_ITS = "is this the checkpoint of the query that wrote the table?"
+# What to do about a file of the checkpoint; of others the query may be another one.
+_HINTS: dict[str, str] = {
+    Wrong.NOT_TEXT: "restore it",
+    Wrong.NOT_JSON: "restore it",
+    Wrong.OTHER_SOURCE: "the query reads something else",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +50,14 @@ class _SinkFile:
     batch: int
 
 
-def read_checkpoint(checkpoint: Storage) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
+def read_checkpoint(
+    checkpoint: Checkpoint,
+) -> tuple[dict[int, bytes], frozenset[int], int, bool]:
     """Return offsets by batch, committed batches, the number of sources, whether it has state."""
-    offsets = {
-        int(names.leaf(found.path)): checkpoint.read(found.path)
-        for found in checkpoint.list("offsets")
-        if _BATCH.fullmatch(names.leaf(found.path))
-    }
-    commits = frozenset(
-        int(names.leaf(found.path))
-        for found in checkpoint.list("commits")
-        if _BATCH.fullmatch(names.leaf(found.path))
-    )
-    sources = sum(1 for found in checkpoint.list("sources") if found.is_directory)
-    return offsets, commits, sources, bool(checkpoint.list("state"))
+    planned = checkpoint.list_batches(BatchLog.OFFSETS)
+    offsets = {batch: checkpoint.storage.read(found.path) for batch, found in planned.items()}
+    commits = frozenset(checkpoint.list_batches(BatchLog.COMMITS))
+    return offsets, commits, checkpoint.count_sources(), checkpoint.has_state()
 
 
 def read_sink_log(storage: Storage, table_path: str) -> dict[str, bytes]:
@@ -154,21 +157,20 @@ def _last_batch(seen: SparkSeen) -> int:
 
 def _parse_offsets(data: bytes, place: str) -> dict[StreamShard, int]:
     """Return the end of a batch. Raises Unclear."""
-    lines = _lines(data, place)
-    if len(lines) != 3:  # the version, the batch's settings, one line a source
-        raise Unclear(f"{place} names {len(lines) - 2} sources", "one Kafka source is known")
-    document = _parse_json(lines[2], place)
-    if not isinstance(document, dict) or not document:
-        raise Unclear(f"{place} holds no offsets of Kafka", "the query reads something else")
-    found: dict[StreamShard, int] = {}
-    for topic, partitions in document.items():
-        if not isinstance(partitions, dict):
-            raise Unclear(f"{place} holds no offsets of Kafka", "the query reads something else")
-        for partition, offset in partitions.items():
-            if type(offset) is not int or offset < 0 or not _BATCH.fullmatch(partition):
-                raise Unclear(f"{place} says {offset!r} of {topic}/{partition}", _NOT_ITS)
-            found[StreamShard(topic, partition)] = offset
-    return found
+    try:
+        sources = OffsetsFile.parse(data, place, versions=(1,)).sources
+        if len(sources) != 1:
+            raise Unclear(f"{place} names {len(sources)} sources", "one Kafka source is known")
+        ends = parse_kafka(sources[0].end or "", place)  # without an end: no JSON
+    except CheckpointUnfit as error:
+        raise Unclear(error.message, _HINTS.get(str(error.fields.get("why")), _NOT_ITS)) from None
+    if not ends:
+        raise Unclear(f"{place} holds no offsets of Kafka", _HINTS[Wrong.OTHER_SOURCE])
+    return {
+        StreamShard(topic, partition): offset
+        for topic, partitions in ends.items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:

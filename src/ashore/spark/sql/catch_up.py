@@ -7,13 +7,13 @@ its rows are in the table. Nothing in the checkpoint is changed or removed, only
 What it must not know: how a query is run.
 """
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.errors import CheckpointUnfit, PathMissing
-from ashore.protocol import names
+from ashore.checkpoints.layout import KafkaEnd, OffsetsFile, Settings, SourceEnd, write_kafka
+from ashore.errors import CheckpointUnfit
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.query_history import LandedBatch
 
@@ -28,56 +28,47 @@ def write_offsets(checkpoint: Checkpoint, name: SliceName, batch: LandedBatch) -
     number = batch.query.batch_id
     before = number - 1
     try:
-        settings, lines = _read_offsets(checkpoint, before)
-        settings["batchWatermarkMs"] = _read_watermark(checkpoint, before)
-    except (PathMissing, ValueError, KeyError, TypeError, AttributeError) as error:
-        text = f"batch {number} cannot follow batch {before} of {checkpoint.uri}: {error}"
+        settings, ends = _read(checkpoint, before)
+    except CheckpointUnfit as error:
+        text = f"batch {number} cannot follow batch {before} of {checkpoint.uri}: {error.message}"
         raise CheckpointUnfit(text, hint=_HINT) from None
-    settings["batchTimestampMs"] = batch.body.now_ms
-    planned = [json.dumps(each, separators=(",", ":")) for each in _advance(lines, name, batch)]
-    text = "\n".join(["v1", json.dumps(settings, separators=(",", ":")), *planned])
-    checkpoint.storage.create(_path(checkpoint, "offsets", number), text.encode())
+    settings = replace(settings, timestamp_ms=batch.body.now_ms)
+    after = [write_kafka(end) for end in _advance(ends, name, batch)]
+    sources = tuple(SourceEnd(str(index), end) for index, end in enumerate(after))
+    checkpoint.plan(number, OffsetsFile(settings, sources))
 
 
-def _read_offsets(checkpoint: Checkpoint, batch_id: int) -> tuple[dict[str, object], list[object]]:
-    text = checkpoint.storage.read(_path(checkpoint, "offsets", batch_id)).decode()
-    version, settings, *lines = text.splitlines()
-    if version != "v1":
-        raise ValueError(f"version {version} is not known")
-    return json.loads(settings), [json.loads(line) for line in lines]
+def _read(checkpoint: Checkpoint, batch_id: int) -> tuple[Settings, list[KafkaEnd]]:
+    """Return what a finished batch leaves to the next one: settings, and where sources end."""
+    offsets, commit = checkpoint.read_offsets(batch_id), checkpoint.read_commit(batch_id)
+    ends = offsets.kafka_ends(f"offsets of batch {batch_id}")
+    if len(ends) < len(offsets.sources):
+        raise CheckpointUnfit("a source has no offsets")
+    if offsets.settings is None or commit.watermark_ms is None:
+        raise CheckpointUnfit("it says nothing of settings, or of the watermark")
+    settings = replace(offsets.settings, watermark_ms=commit.watermark_ms)
+    return settings, [ends[index] for index in range(len(ends))]
 
 
-def _read_watermark(checkpoint: Checkpoint, batch_id: int) -> int:
-    """Return the watermark that a finished batch leaves to the next one."""
-    text = checkpoint.storage.read(_path(checkpoint, "commits", batch_id)).decode()
-    return int(json.loads(text.splitlines()[1])["nextBatchWatermarkMs"])
-
-
-def _advance(lines: Sequence[object], name: SliceName, batch: LandedBatch) -> list[object]:
-    """Return the offsets of all sources after the batch. `lines`: those before it."""
+def _advance(ends: Iterable[KafkaEnd], name: SliceName, batch: LandedBatch) -> list[KafkaEnd]:
+    """Return where all sources end after the batch. `ends`: before it."""
     reads = batch.body.shards
-    ends = {(read.key.source, read.key.stream, read.key.shard): read for read in reads}
+    left = {(read.key.source, read.key.stream, read.key.shard): read for read in reads}
     readings: Counter[str] = Counter()
-    advanced: list[object] = []
-    for line in lines:
-        if not isinstance(line, dict):
-            raise TypeError("a source has no offsets")
+    advanced: list[KafkaEnd] = []
+    for end in ends:
         topics: dict[str, dict[str, int]] = {}
-        for topic, shards in line.items():
+        for topic, shards in end.items():
             readings[topic] += 1
             source, after = query_source(name, readings[topic]), dict(shards)
-            for place in [each for each in ends if each[:2] == (source, topic)]:
-                after[place[2]] = ends.pop(place).offsets.end
+            for place in [each for each in left if each[:2] == (source, topic)]:
+                after[place[2]] = left.pop(place).offsets.end
             topics[topic] = after
         advanced.append(topics)
-    if ends:
+    if left:
         raise CheckpointUnfit(
-            f"batch {batch.query.batch_id} read {next(iter(ends.values())).key}, a topic that the "
+            f"batch {batch.query.batch_id} read {next(iter(left.values())).key}, a topic that the "
             "batch before did not read",
             hint=_HINT,
         )
     return advanced
-
-
-def _path(checkpoint: Checkpoint, kind: str, batch_id: int) -> str:
-    return names.join(checkpoint.path, kind, str(batch_id))

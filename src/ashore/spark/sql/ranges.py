@@ -8,7 +8,7 @@ What it must not know: files.
 from collections import Counter
 from collections.abc import Iterator
 
-from ashore.checkpoints.checkpoint import Ends
+from ashore.checkpoints.layout import Ends
 from ashore.errors import CheckpointUnfit
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source

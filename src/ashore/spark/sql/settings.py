@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from ashore.checkpoints.checkpoint import STATE_FORMAT
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.tuning import MAINTENANCE_S, Tuning
 
@@ -34,7 +35,6 @@ STATE = {
     # One store a partition instead of four. A checkpoint notes which it has, and keeps it.
     JOIN_FORMAT: "3",
 }
-PARTITIONS = "spark.sql.shuffle.partitions"
 BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"
 KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
 MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"

@@ -6,7 +6,7 @@ What it must not know: files, Spark.
 
 from collections.abc import Sequence
 
-from ashore.checkpoints.checkpoint import Ends
+from ashore.checkpoints.layout import Ends
 from ashore.protocol.names import SliceName
 from ashore.spark.sql.refusals import other_sources
 

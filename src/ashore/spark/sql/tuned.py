@@ -6,11 +6,11 @@ What it must not know: Spark.
 """
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import PARTITIONS
 from ashore.config import Job
 from ashore.errors import CheckpointUnfit, check
-from ashore.protocol import names
 from ashore.spark.sql.measured import read_batches, read_partitions
-from ashore.spark.sql.settings import PARTITIONS, state_settings
+from ashore.spark.sql.settings import state_settings
 from ashore.spark.sql.tuning import Wanted, tune
 
 
@@ -34,7 +34,7 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
 
 def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) -> None:
     """Refuse another number for state that is there: Spark would go on with the old one."""
-    if checkpoint.storage.list(names.join(checkpoint.path, "state")):
+    if checkpoint.has_state():
         raise CheckpointUnfit(
             f"{checkpoint.uri}: the state is cut into {there} partitions, and the job file says "
             f"{wanted}",
