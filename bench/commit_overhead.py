@@ -19,6 +19,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
+from ashore.jobs.jars import jar_paths
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.committer import Quiet
@@ -28,7 +29,6 @@ from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.services.jars import jar_paths
 from ashore.services.kafka import Kafka
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress

@@ -25,7 +25,8 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
-from ashore.control.launch import JobLaunch
+from ashore.jobs.events import Failed, Landed, Trouble
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
@@ -86,9 +87,9 @@ class Trial:
 
     def listen(self, launch: JobLaunch) -> None:
         for event in launch.events():
-            if event.get("event") in {"trouble", "error"}:
+            if isinstance(event, Trouble | Failed):
                 print(event, file=sys.stderr)
-            if event.get("event") == "landed":
+            if isinstance(event, Landed):
                 self.is_landing.set()
 
     def look(self, client: HiveClient, hours_ms: range) -> None:
@@ -137,7 +138,7 @@ def running(trial: Trial, servers: str, uri: str) -> Iterator[None]:
     clock_file = trial.lake.parent / "clock.json"
     trial.steering.write(clock_file)
     steered = {CLOCK_VARIABLE: str(clock_file)}
-    with JobLaunch("run", job_file, environment=steered) as launch:
+    with JobLaunch("run", job_file, LaunchOptions(environment=steered)) as launch:
         threads = [
             threading.Thread(target=trial.listen, args=(launch,)),
             threading.Thread(target=trial.produce, args=(servers,)),

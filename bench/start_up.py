@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from ashore.services.jars import jar_paths
+from ashore.jobs.jars import jar_paths
 from ashore.services.kafka import Kafka
 from bench.table import Row
 

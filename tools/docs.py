@@ -20,31 +20,12 @@ from typing import Any
 from ashore import errors
 from ashore.config import render_reference
 from ashore.errors import EXIT_CODES, AshoreError
+from ashore.jobs.events import SENT, Failed
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "ashore"
 TARGET = ROOT / "docs" / "reference"
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
-
-# What each event of a job process means. The events themselves are found in the code.
-EVENTS = {
-    "starting": "The job file is read; Spark is being started.",
-    "steered_clock": "In drills and benchmarks only: ASHORE_CLOCK is set, so the job's wall time "
-    "is what the file `path` says.",
-    "started": "Spark runs; the log is about to be opened.",
-    "step": "A slice begins a step: `open`, `plan`, `write`, `prepare`, `move` or `idle`.",
-    "landed": "A batch is readable: rows in main and late tables, files in all. `lag` is how many "
-    "offsets are still to be read, 0 where the batch took all there was; `hanging`, how many calls "
-    "to the lake this process has given up and not heard of since.",
-    "trouble": "Something failed and the job goes on; or a slice stopped, and `error` follows.",
-    "validated": "`validate` is done: what the job's queries would be.",
-    "relanded": "`recover --reland` is done: rows and lost files that were read again.",
-    "error": "The last event of a job that failed: the error as in [errors](errors.md), and the "
-    "exit code.",
-    "ended": "The last event of a job that ended in order.",
-}
-# The fields of `error` come as one mapping.
-FIELDS_OF_ERROR = ["exit_code", "code", "message", "hint", "more, by code"]
 
 COMMAND_LINE_HEAD = """\
 stdout is data, stderr is talk. With `--json` stdout is one JSON document, for `run`, `demo`
@@ -252,12 +233,7 @@ def _exit_codes() -> str:
 
 def render_events() -> str:
     """Return the events of a job process with their fields."""
-    found = find_events()
-    explain_all("events", set(found), EVENTS)
-    rows = [
-        f"| `{name}` | {', '.join(_field(each) for each in found[name])} | {meaning} |"
-        for name, meaning in EVENTS.items()
-    ]
+    rows = [f"| `{each.kind}` | {_event_fields(each)} | {_meaning(each)} |" for each in SENT]
     return "\n".join(
         [
             "# Events\n",
@@ -270,22 +246,16 @@ def render_events() -> str:
     )
 
 
-def _field(name: str) -> str:
-    return name if " " in name else f"`{name}`"
+def _event_fields(kind: type) -> str:
+    names = [each.name for each in fields(kind)]
+    if kind is Failed:  # its last field stands for those that an error has of its own
+        names = names[:-1]
+        return ", ".join([*(f"`{name}`" for name in names), "more, by code"])
+    return ", ".join(f"`{name}`" for name in names)
 
 
-def find_events() -> dict[str, list[str]]:
-    """Return the fields of each event that a job process sends."""
-    found: dict[str, list[str]] = {}
-    for tree in modules(SOURCE / "spark"):
-        for call in calls(tree):
-            is_send = isinstance(call.func, ast.Attribute) and call.func.attr == "send"
-            if not (is_send and call.args and isinstance(call.args[0], ast.Constant)):
-                continue
-            name = str(call.args[0].value)
-            fields = [each.arg for each in call.keywords if each.arg]
-            found[name] = FIELDS_OF_ERROR if name == "error" else fields
-    return found
+def _meaning(kind: type) -> str:
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").split())
 
 
 # --- shared ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Write src/ashore/services/jars.toml and bench/peers/jars.toml: what `make lock-jars` runs.
+"""Write src/ashore/jobs/jars.toml and bench/peers/jars.toml: what `make lock-jars` runs.
 
 What it is: the wanted jars (ROOTS, BENCH_ROOTS), resolved by PySpark's Ivy, with their checksums.
 What it promises: a list depends on its roots and on what the repository serves, on nothing else.
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ashore.services.jars import run_ivy, sha256_of
+from ashore.jobs.jars import run_ivy, sha256_of
 
 ROOT = Path(__file__).parent.parent
 Roots = dict[str, tuple[tuple[str, bool], ...]]
@@ -60,7 +60,7 @@ BENCH_ROOTS: Roots = {
 }
 
 TARGETS = {
-    ROOT / "src" / "ashore" / "services" / "jars.toml": ROOTS,
+    ROOT / "src" / "ashore" / "jobs" / "jars.toml": ROOTS,
     ROOT / "bench" / "peers" / "jars.toml": BENCH_ROOTS,
 }
 

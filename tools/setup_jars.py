@@ -7,8 +7,8 @@ Java hears of it before packages are downloaded.
 import sys
 
 from ashore.errors import AshoreError
-from ashore.services.jars import jar_paths, load_lock
-from ashore.services.java import find_java
+from ashore.jobs.jars import jar_paths, load_lock
+from ashore.jobs.java import find_java
 
 
 def main() -> None:

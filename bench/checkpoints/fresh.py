@@ -16,7 +16,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from ashore.control.launch import JobLaunch
+from ashore.jobs.launch import JobLaunch
 from ashore.services.kafka import Kafka, KafkaOptions
 from ashore.sources.producer import create_topics
 from bench.checkpoints.modes import CORES, KEEP_S, Case, overrides

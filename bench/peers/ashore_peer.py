@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ashore.jobs.jars import jar_paths
 from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
-from ashore.services.jars import jar_paths
 from ashore.spark.assembly import assembled
 from ashore.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import CORES, Order, land_all

@@ -17,8 +17,8 @@ from typing import Any, Self
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
-from ashore.services.jars import Progress, cache_directory, ensure_jars, parse_jar
-from ashore.services.java import find_java, find_pyspark_home
+from ashore.jobs.jars import Progress, cache_directory, ensure_jars, parse_jar
+from ashore.jobs.java import find_java, find_pyspark_home
 from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import FLINK_CONF, FLINK_SINK, FLINK_SOURCE, JVM_HEAP
 from bench.processes import hear, tell

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from ashore.services.jars import jar_paths
+from ashore.jobs.jars import jar_paths
 from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import SPARK_CONF, SPARK_SOURCE
 from bench.processes import hear, tell

@@ -12,11 +12,11 @@ from tests.hdfs_tools import mend
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
+from ashore.jobs.jars import class_path
+from ashore.jobs.java import find_java
 from ashore.services import registry
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hdfs_ha import Role
-from ashore.services.jars import class_path
-from ashore.services.java import find_java
 from ashore.services.ports import is_free
 from ashore.services.process import session_members
 from ashore.services.proxy import Mode

@@ -10,10 +10,10 @@ import pytest
 from hdfs_native import Client
 
 from ashore.errors import ServiceError
+from ashore.jobs.java import find_java, pyspark_classpath
 from ashore.services import registry
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import CALL, REPLY, Hive, HiveOptions, is_answering
-from ashore.services.java import find_java, pyspark_classpath
 from ashore.services.ports import is_free, is_listening
 from ashore.services.process import session_members
 from ashore.services.zookeeper import ZooKeeper, is_well

@@ -31,9 +31,9 @@ from ashore.errors import (
     SourceError,
     SourceUnreachable,
 )
+from ashore.jobs.java import find_java
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
-from ashore.services.java import find_java
 from ashore.services.kafka import Kafka, KafkaOptions
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import Record, StreamShard

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ashore.errors import JarMismatch, ServiceError
+from ashore.jobs.jars import cache_directory, jar_paths, load_lock
 from ashore.services import registry
-from ashore.services.jars import cache_directory, jar_paths, load_lock
 from ashore.services.kafka import Kafka, KafkaOptions
 from ashore.services.ports import is_listening
 from ashore.services.process import ProcessId, session_members, signal_process

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark import tasks
 from tests.spark.site import SHORT_LIVED, Site
 
-from ashore.services.jars import jar_paths
+from ashore.jobs.jars import jar_paths
 from ashore.services.kafka import Kafka, KafkaOptions
 from ashore.spark.session import start_session
 

@@ -18,9 +18,10 @@ from tests.kafka_tools import create_topic, produce
 from tests.spark.site import SHORT_LIVED
 
 from ashore.control.jobs import open_job
-from ashore.control.launch import Event, JobLaunch
 from ashore.control.status import read_status
 from ashore.control.verify import VerifyResult, verify_job
+from ashore.jobs.events import Event, moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 from ashore.storage import Storage
@@ -69,7 +70,7 @@ class Running:
             except Empty:
                 break
             assert event is not None, f"ended: {self.seen[-20:]}, {self.launch.log_path}"
-            if what in (event.get("event"), event.get("step")):
+            if what == moment_of(event):
                 return event
         return None
 
@@ -124,7 +125,7 @@ class Lake:
     @contextmanager
     def running(self, *, available_now: bool = False) -> Iterator[Running]:
         """Run the job; whatever happens, nothing of its process is left."""
-        launch = JobLaunch("run", self.job_file, available_now=available_now)
+        launch = JobLaunch("run", self.job_file, LaunchOptions(available_now=available_now))
         launch.start()
         try:
             yield Running(launch)

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from ashore.errors import AnswerUnknown
 from ashore.landing.batch import BatchOrder
-from ashore.spark.task import land, write_probe
+from ashore.spark.task import land, land_probe
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
@@ -66,7 +66,7 @@ def probe_where_calls_hang(
 ) -> Iterator[pa.RecordBatch]:
     """Write the probe, on the first attempt in a worker in which too many calls hang."""
     _hang_on_first_attempt(lake, "probe")
-    yield from write_probe(lake, path, content, batches)
+    yield from land_probe(lake, path, content, batches)
 
 
 def _hang_on_first_attempt(lake: LakeAddress, what: str) -> None:

@@ -136,7 +136,7 @@ KILLED_QUERY = """
 import sys
 from pyspark.sql.functions import expr
 from tests.spark.site import SHORT_LIVED
-from ashore.services.jars import jar_paths
+from ashore.jobs.jars import jar_paths
 from ashore.spark.session import start_session
 
 servers, topic, checkpoint, path, schema = sys.argv[1:]

@@ -15,6 +15,7 @@ from tests.hdfs_tools import active_of, mend
 from tests.spark.hdfs_lake import Lake, Running, is_writing, now_ms, wait_until
 
 from ashore.control.jobs import open_job
+from ashore.jobs.events import Failed
 from ashore.landing.log_reader import read_history
 from ashore.protocol.names import SliceName
 from ashore.services.hdfs import Hdfs
@@ -163,8 +164,8 @@ def test_a_start_without_a_namenode_fails_and_the_next_one_lands(lake: Lake, clu
     with lake.running() as job:
         assert job.wait() == 1  # "failed; a later try may succeed"
         error = job.seen[-1]
-        assert error["event"] == "error"
-        assert "no answer within" in str(error["message"])
+        assert isinstance(error, Failed)
+        assert "no answer within" in error.message
     mend(cluster)
     lake.drain()
     lake.prove()

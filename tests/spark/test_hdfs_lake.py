@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.spark.hdfs_lake import Lake
 
-from ashore.control.launch import JobLaunch
+from ashore.jobs.events import Landed, moment_of
+from ashore.jobs.launch import JobLaunch
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 
@@ -24,7 +25,7 @@ def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     lake.produce(3_000)
     with JobLaunch("run", lake.job_file) as launch:
         for event in launch.events():
-            if event.get("event") == "step" and event.get("step") == "move":
+            if moment_of(event) == "move":
                 launch.kill()
     on_hdfs.switch()
     lake.drain()
@@ -40,7 +41,7 @@ def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
     killed: int | None = None
     with JobLaunch("run", lake.job_file) as launch:
         for event in launch.events():
-            if event.get("event") != "landed":
+            if not isinstance(event, Landed):
                 continue
             landed += 1
             if landed == 1:
@@ -70,13 +71,13 @@ def test_a_steady_commit_asks_little_of_the_namenode(
     landed = files = 0
     with JobLaunch("run", lake.job_file) as launch:
         for event in launch.events():
-            if event.get("event") != "landed":
+            if not isinstance(event, Landed):
                 continue
             landed += 1
             if landed == 1:
                 since_ms = max(each.time_ms for each in on_hdfs.audit_entries())
             elif landed < 6:
-                files += int(str(event["files"]))
+                files += event.files
             if landed == 5:
                 until_ms = max(each.time_ms for each in on_hdfs.audit_entries())
                 launch.stop()

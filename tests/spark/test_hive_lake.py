@@ -12,9 +12,10 @@ from pathlib import Path
 from tests.kafka_tools import create_topic, produce
 
 from ashore.control.jobs import open_job
-from ashore.control.launch import JobLaunch
 from ashore.control.status import read_status
 from ashore.control.verify import verify_job
+from ashore.jobs.events import Trouble, moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 
@@ -77,10 +78,12 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     values = [a_record(n, hour_ms + n * HOUR_MS // 100) for n in range(300)]  # three hours
     produce(kafka.bootstrap_servers, topic, values[:100], partition=0)
     hive.kill()  # landing does not wait for it
-    with JobLaunch("run", job_file, available_now=True) as launch:
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         events = list(launch.events())
         assert launch.wait() == 0, events[-3:]
-    assert any("not in the catalog yet" in str(event.get("message")) for event in events)
+    assert any(
+        isinstance(event, Trouble) and "not in the catalog yet" in event.message for event in events
+    )
     with open_job(job_file) as opened:
         status = read_status(opened)
         assert "register" in {each.action for each in status.slices[0].owed_by_action}
@@ -91,7 +94,7 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     with JobLaunch("run", job_file) as launch:
         for event in launch.events():
             is_sealed = any((lake / f"ods.db/{topic}").glob("date=*/hour=*/_SUCCESS"))
-            if event.get("event") == "step" and event.get("step") == "idle" and is_sealed:
+            if moment_of(event) == "idle" and is_sealed:
                 launch.stop()
         assert launch.wait() == 0
     rows = query(

@@ -13,8 +13,9 @@ import pytest
 from tests.kafka_tools import Sender
 from tests.spark.site import SHORT_LIVED, At, Site, events, table_of
 
-from ashore.control.launch import Event, JobLaunch
 from ashore.errors import FilesLost
+from ashore.jobs.events import Ended, Event, Failed, Landed, Relanded, moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.entries import Prepare
 from ashore.services.kafka import Kafka
 from ashore.services.spark_cluster import SparkCluster
@@ -27,7 +28,7 @@ LOCAL = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "5
 @contextmanager
 def launched(job_file: Path, command: str = "run", **options: bool) -> Iterator[JobLaunch]:
     """Start a job process; whatever happens, nothing of it is left."""
-    launch = JobLaunch(command, job_file, **options)
+    launch = JobLaunch(command, job_file, LaunchOptions(**options))
     launch.start()
     try:
         yield launch
@@ -37,7 +38,7 @@ def launched(job_file: Path, command: str = "run", **options: bool) -> Iterator[
 
 
 def is_step(step: str) -> Callable[[Event], bool]:
-    return lambda event: step in (event.get("step"), event.get("event"))
+    return lambda event: step == moment_of(event)
 
 
 def wait_for(launch: JobLaunch, is_wanted: Callable[[Event], bool]) -> Event:
@@ -102,7 +103,7 @@ def test_lost_files_are_landed_again_by_a_process(site: Site) -> None:
         code, left = ended(launch)
 
     assert code == 0
-    assert [event["rows"] for event in left if event["event"] == "relanded"] == [100]
+    assert [event.rows for event in left if isinstance(event, Relanded)] == [100]
     assert site.landed_ids() == site.committed_ids(topic)
     site.prove(job_file)
 
@@ -124,8 +125,8 @@ def test_sigterm_in_mid_batch_ends_in_order(site: Site) -> None:
 
     assert code == 0
     assert time.monotonic() - asked_s < 30
-    assert left[-1]["event"] == "ended"
-    assert sum(event["event"] == "landed" for event in left) <= 1  # the batch under way, no other
+    assert left[-1] == Ended()
+    assert sum(isinstance(event, Landed) for event in left) <= 1  # the batch under way, no other
     assert site.fold().unclosed is None
     assert site.staged() == []
     verdict = site.prove(job_file)
@@ -143,8 +144,8 @@ def test_the_end_of_the_parent_cancels_a_batch_that_takes_too_long(site: Site) -
         code, left = ended(launch)
 
     assert code == 0
-    assert left[-1]["event"] == "ended"
-    assert not any(event["event"] == "landed" for event in left)
+    assert left[-1] == Ended()
+    assert not any(isinstance(event, Landed) for event in left)
     assert not any(isinstance(entry.body, Prepare) for entry in site.history())
     assert site.files() == []
 
@@ -164,7 +165,8 @@ def test_a_frozen_job_that_was_taken_over_ends_as_fenced(site: Site) -> None:
         code, left = ended(launch)
 
     assert code == 3
-    assert (left[-1]["event"], left[-1]["code"]) == ("error", "fenced")
+    assert isinstance(left[-1], Failed)
+    assert left[-1].code == "fenced"
     assert site.landed_ids() == site.committed_ids(topic)
     site.prove(job_file)
 
@@ -177,7 +179,8 @@ def test_a_bad_record_ends_the_process_with_4(site: Site) -> None:
         code, left = ended(launch)
 
     assert code == 4
-    assert (left[-1]["event"], left[-1]["code"]) == ("error", "bad-record")
+    assert isinstance(left[-1], Failed)
+    assert left[-1].code == "bad-record"
     assert left[-1]["offset"] == 0
 
 
@@ -187,7 +190,7 @@ def test_a_bad_job_file_ends_the_process_with_2(site: Site) -> None:
         code, left = ended(launch)
 
     assert code == 2
-    assert [event["event"] for event in left] == ["error"]
+    assert [event.kind for event in left] == ["error"]
     assert "colour" in str(left[-1]["message"])
 
 

@@ -11,8 +11,9 @@ from tests.spark.sql_jobs import clicks, encode, read_only
 
 from ashore.checkpoints.roots import Roots
 from ashore.control.jobs import open_job
-from ashore.control.launch import JobLaunch
 from ashore.control.verify import verify_job
+from ashore.jobs.events import moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
@@ -47,12 +48,12 @@ def test_a_query_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     produce(servers, topic, encode(clicks(0, 100)))
     with JobLaunch("run", job_file) as launch:
         for event in launch.events():
-            if event.get("step") == "move":
+            if moment_of(event) == "move":
                 launch.kill()
         assert launch.wait() == -signal.SIGKILL
     hdfs.switch()
     produce(servers, topic, encode(clicks(100, 100)))
-    with JobLaunch("run", job_file, available_now=True) as launch:
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
         assert launch.wait() == 0, launch.log_path.read_text()[-3000:]
 
     with open_job(job_file) as opened:

@@ -27,7 +27,7 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 
-from ashore.control.launch import JobLaunch
+from ashore.jobs.launch import JobLaunch
 
 COUNT = 90
 STOP_S = 2.0

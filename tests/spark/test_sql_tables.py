@@ -136,7 +136,7 @@ def test_a_query_goes_back_to_an_earlier_batch_and_counts_on_with_other_sql(site
             clicks(0, 360), watermark_ms=START_MS + 359_000 - 10_000
         )
 
-        assert roll_back(opened, query, to_batch, "the SQL was wrong") == plan
+        assert roll_back(opened, query, to_batch, "the SQL was wrong", takes_over=True) == plan
 
         assert auditor.tick().findings == ()
     assert len(read_per_minute(site)) < 2 * (359 - 10) // 60
@@ -542,13 +542,13 @@ def test_lost_files_of_a_query_are_given_up_on_purpose_only(site: Site) -> None:
         run(site, job_file)
     with open_job(job_file) as opened:
         with pytest.raises(QueryRefused, match="cannot be read again"):
-            require_relandable(opened)
+            require_relandable(opened, takes_over=True)
         with pytest.raises(QueryRefused, match="read by SQL only"):
-            rejoin_topic(opened, topic)
-        assert accept_losses(opened, "the disk is gone").rows == lost
-        assert accept_losses(opened, "again").files == 0
+            rejoin_topic(opened, topic, takes_over=True)
+        assert accept_losses(opened, "the disk is gone", takes_over=True).rows == lost
+        assert accept_losses(opened, "again", takes_over=True).files == 0
         with pytest.raises(QueryRefused, match="lands no topic"):
-            require_relandable(opened)
+            require_relandable(opened, takes_over=True)
         assert plan_clean_job(opened) == ()
     site.produce(topic, encode(clicks(400, 100)))
     run(site, job_file)

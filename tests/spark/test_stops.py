@@ -134,7 +134,7 @@ def test_lost_files_that_kafka_no_longer_has_can_only_be_given_up(site: Site) ->
     assert "--accept-loss" in caught.value.hint
 
     with open_job(job_file) as opened:
-        given_up = accept_losses(opened, "retention was faster")
+        given_up = accept_losses(opened, "retention was faster", takes_over=True)
 
     assert (given_up.files, given_up.rows) == (1, sum(file.rows for file in lost.files))
     [skip] = [entry.body for entry in site.history() if isinstance(entry.body, Skip)]

@@ -22,11 +22,11 @@ from ashore.cli.output import print_json, print_table, shown_progress, talk, tol
 from ashore.cli.roll_back_command import roll_back
 from ashore.control import jobs
 from ashore.control.demo import Demo
-from ashore.control.launch import JobLaunch
 from ashore.control.preflight import check_job
 from ashore.control.status import read_status
 from ashore.control.verify import verify_job
 from ashore.errors import EXIT_CODES
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.plan_commit import explain as explain_step
 from ashore.services import registry
 
@@ -70,20 +70,24 @@ def run(
     with told(as_json=as_json, debug=debug):
         with jobs.open_job(job_file) as opened:
             preflight = check_job(opened.job, opened.storage, opened.source)
-            name = opened.job.job
+            job = opened.job
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
-        launch = JobLaunch("run", job_file, available_now=available_now, debug=debug)
-        raise typer.Exit(run_view.show_run(name, launch, as_json=as_json))
+        options = LaunchOptions(job.spark is not None, available_now, debug)
+        launch = JobLaunch("run", job_file, options)
+        raise typer.Exit(run_view.show_run(job.job, launch, as_json=as_json))
 
 
 @app.command()
 def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
     """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
     with told(as_json=as_json, debug=debug):
-        with jobs.open_job(job_file):
-            pass  # what the job file alone can tell is told before a JVM starts
-        launch = JobLaunch("validate", job_file, debug=debug)
+        with jobs.open_job(job_file) as opened:  # what the file alone can tell is told at once
+            has_sql = opened.job.sql is not None
+        if not has_sql:
+            _say(["the job file is valid; it has no SQL to plan"], {"queries": []}, as_json=as_json)
+            return
+        launch = JobLaunch("validate", job_file, LaunchOptions(debug=debug))
         raise typer.Exit(validate_view.show_validate(launch, as_json=as_json))
 
 
@@ -145,14 +149,13 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             lines = [explain_step(step) for step in steps]
             _say(lines or ["nothing to do"], {"steps": lines}, as_json=as_json)
             return
-        if (reland or accept_loss) and not take_over:
-            jobs.watch_quiet(opened)
         if reland:
-            jobs.require_relandable(opened)
-            launch = JobLaunch("reland", job_file, debug=debug)
+            jobs.require_relandable(opened, takes_over=take_over)
+            options = LaunchOptions(opened.job.spark is not None, debug=debug)
+            launch = JobLaunch("reland", job_file, options)
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
         if accept_loss:
-            given = jobs.accept_losses(opened, why)
+            given = jobs.accept_losses(opened, why, takes_over=take_over)
             line = f"gave up {given.rows:,} rows of {given.files} files"
             _say([line], {"files": given.files, "rows": given.rows}, as_json=as_json)
             return
@@ -172,9 +175,7 @@ def rejoin(
 ) -> None:
     """Go on with a topic that was deleted and created again, from its beginning."""
     with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
-        if not take_over:
-            jobs.watch_quiet(opened)
-        joined = jobs.rejoin_topic(opened, topic)
+        joined = jobs.rejoin_topic(opened, topic, takes_over=take_over)
         line = f"{topic}: {joined} partitions joined" if joined else f"{topic}: nothing to rejoin"
         _say([line], {"topic": topic, "partitions": joined}, as_json=as_json)
 

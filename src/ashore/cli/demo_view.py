@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.text import Text
 
 from ashore.cli import verify_view
-from ashore.cli.output import escape, out, shown_progress, talk
+from ashore.cli.output import escape, out, print_event, shown_progress, talk
 from ashore.cli.run_view import RunState
-from ashore.control.demo import Demo, DemoResult, queries
-from ashore.control.launch import Event
+from ashore.control.demo import Demo, DemoResult, DemoStep, queries
+from ashore.jobs.events import Event
 
 
 def show_demo(demo: Demo, *, as_json: bool) -> int:
@@ -49,7 +49,7 @@ class _DemoView:
     def shown(self, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
         """Show events while inside: live on a terminal, a line each elsewhere, or as JSON."""
         if as_json:
-            yield _print_event
+            yield print_event
         elif talk.is_terminal:
             with Live(get_renderable=self._render, console=talk, refresh_per_second=4):
                 yield self._take
@@ -57,12 +57,11 @@ class _DemoView:
             yield self._take_and_tell
 
     def _take(self, event: Event) -> str | None:
-        if event.get("event") == "demo":
-            killed_at = event.get("killed_at")
-            if isinstance(killed_at, int):
-                self._steps.append(f"killed the job with SIGKILL after {killed_at:,} records")
-            self._steps.append(str(event["step"]))
-            return self._steps[-1] if killed_at is None else "; ".join(self._steps[-2:])
+        if isinstance(event, DemoStep):
+            if event.killed_at is not None:
+                self._steps.append(f"killed the job with SIGKILL after {event.killed_at:,} records")
+            self._steps.append(event.step)
+            return self._steps[-1] if event.killed_at is None else "; ".join(self._steps[-2:])
         return self._state.take(event, time.monotonic())
 
     def _take_and_tell(self, event: Event) -> None:
@@ -74,11 +73,6 @@ class _DemoView:
         produced = f"produced {self._demo.produced:,} of {self._demo.records:,} records"
         steps = [Text(f"{'>' if step is self._steps[-1] else '.'} {step}") for step in self._steps]
         return Group(*steps, Text(produced, style="dim"), self._state.render())
-
-
-def _print_event(event: Event) -> None:
-    sys.stdout.write(json.dumps(event, default=str) + "\n")
-    sys.stdout.flush()
 
 
 def _say_next(result: DemoResult, seconds: float) -> None:

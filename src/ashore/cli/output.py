@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from ashore.errors import AshoreError
+from ashore.jobs.events import Event, Failed, encode_event
 
 # A file or a pipe has no width; a table that is folded there helps nobody.
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
@@ -40,9 +41,20 @@ def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -
 
 def print_error(error: AshoreError) -> None:
     """Print an error as a person reads it: what happened, its code, what to do next."""
-    say(f"[bold red]error[/] {escape(error.message)}  [dim]({error.code})[/]")
-    if error.hint:
-        say(f"[bold]next[/]  {escape(error.hint)}")
+    print_failure(Failed.of(error))
+
+
+def print_failure(failed: Failed) -> None:
+    """Print the error that a job process has told, as `print_error` does."""
+    say(f"[bold red]error[/] {escape(failed.message)}  [dim]({failed.code})[/]")
+    if failed.hint:
+        say(f"[bold]next[/]  {escape(failed.hint)}")
+
+
+def print_event(event: Event) -> None:
+    """Print one event of a job process as a line of JSON to stdout."""
+    sys.stdout.write(json.dumps(encode_event(event), default=str) + "\n")
+    sys.stdout.flush()
 
 
 def say(line: str) -> None:
@@ -67,8 +79,7 @@ def told(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None
         if debug:
             traceback.print_exc()
         if as_json and in_lines:
-            event = {"event": "error", "exit_code": error.exit_code, **error.to_dict()}
-            sys.stdout.write(json.dumps(event, default=str) + "\n")
+            print_event(Failed.of(error))
         elif as_json:
             print_json({"error": error.to_dict(), "exit_code": error.exit_code})
         else:

@@ -12,7 +12,7 @@ from ashore.checkpoints.roll_back import RollBack
 from ashore.cli import output
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, told
-from ashore.control.jobs import open_job, watch_quiet
+from ashore.control.jobs import open_job
 from ashore.control.roll_back import apply, choose_batch, find_query, plan
 
 
@@ -40,9 +40,8 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         if explain:
             _show(table, plan(opened, query, batch), is_done=False, as_json=as_json)
             return
-        if not take_over:
-            watch_quiet(opened)
-        _show(table, apply(opened, query, batch, why), is_done=True, as_json=as_json)
+        went = apply(opened, query, batch, why, takes_over=take_over)
+        _show(table, went, is_done=True, as_json=as_json)
 
 
 def _show(table: str, went: RollBack, *, is_done: bool, as_json: bool) -> None:

@@ -6,12 +6,10 @@ What it promises: `RunState.take` alone changes what is shown, `render` shows it
 What it must not know: how a job works.
 """
 
-import json
 import signal
-import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,8 +19,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ashore.base.units import format_duration
-from ashore.cli.output import escape, out, print_json, say, talk
-from ashore.control.launch import JobLaunch
+from ashore.cli.output import escape, out, print_event, print_failure, print_json, say, talk
+from ashore.jobs.events import (
+    Ended,
+    Event,
+    Failed,
+    Landed,
+    Relanded,
+    Started,
+    Starting,
+    Step,
+    StepBegun,
+    Talk,
+    Trouble,
+)
+from ashore.jobs.launch import JobLaunch
 
 
 @dataclass
@@ -53,42 +64,53 @@ class RunState:
     job: str
     slices: dict[str, SliceState] = field(default_factory=dict)
     talk: deque[str] = field(default_factory=lambda: deque(maxlen=5))
-    error: Mapping[str, object] | None = None
+    error: Failed | None = None
 
-    def take(self, event: Mapping[str, object], now_s: float) -> str | None:
+    def take(self, event: Event, now_s: float) -> str | None:
         """Take an event in. Returns a line for a log, where the event is worth one."""
-        kind = event.get("event")
-        state = self.slices.setdefault(str(event.get("slice", "main")), SliceState())
-        if kind == "step":
-            if state.step != event["step"]:
-                state.step, state.since_s = str(event["step"]), now_s
-            if event["step"] == "plan":
-                state.batch_began_s = now_s
-            return None
-        if kind == "landed":
-            return self._landed(state, event, now_s)
-        if kind == "error":
-            self.error = event
-            return None
-        if kind in ("trouble", "talk"):
-            self.talk.append(str(event.get("message", "")))
-            return self.talk[-1]
-        if kind == "started":
-            state.step, state.since_s = "started", now_s
-            state.recent.clear()  # a restarted job: its rate is its own
-        return {"starting": "starting Spark", "started": "started", "ended": "ended"}.get(str(kind))
+        match event:
+            case StepBegun():
+                self._begin(self._slice(event.slice), event.step, now_s)
+            case Landed():
+                return self._landed(self._slice(event.slice), event, now_s)
+            case Failed():
+                self.error = event
+            case Trouble() | Talk():
+                self.talk.append(event.message)
+                return event.message
+            case Starting():
+                return "starting Spark"
+            case Started():
+                self._start(now_s)
+                return "started"
+            case Ended():
+                return "ended"
+        return None
 
-    def _landed(self, state: SliceState, event: Mapping[str, object], now_s: float) -> str:
-        rows, files = _int(event, "rows"), _int(event, "files")
+    def _slice(self, name: str) -> SliceState:
+        return self.slices.setdefault(name, SliceState())
+
+    def _start(self, now_s: float) -> None:
+        state = self._slice("main")
+        state.step, state.since_s = "started", now_s
+        state.recent.clear()  # a restarted job: its rate is its own
+
+    def _begin(self, state: SliceState, step: Step, now_s: float) -> None:
+        if state.step != step:
+            state.step, state.since_s = step, now_s
+        if step is Step.PLAN:
+            state.batch_began_s = now_s
+
+    def _landed(self, state: SliceState, event: Landed, now_s: float) -> str:
         if not state.recent:
             state.recent.append((state.batch_began_s or now_s, 0))
-        state.recent.append((now_s, rows))
-        state.rows += rows
-        state.files += files
+        state.recent.append((now_s, event.rows))
+        state.rows += event.rows
+        state.files += event.files
         state.batches += 1
-        state.lag = _int(event, "lag")
-        rate = state.rate(now_s)
-        return f"landed {rows:,} records in {files} files, {rate:,.0f}/s, lag {state.lag:,}"
+        state.lag = event.lag
+        told = f"landed {event.rows:,} records in {event.files} files"
+        return f"{told}, {state.rate(now_s):,.0f}/s, lag {state.lag:,}"
 
     def render(self, now_s: float | None = None) -> RenderableType:
         """Return what a terminal shows now."""
@@ -112,11 +134,6 @@ class RunState:
         return Group(table, *(Text(line, style="dim", overflow="ellipsis") for line in self.talk))
 
 
-def _int(event: Mapping[str, object], key: str) -> int:
-    value = event.get(key)
-    return value if isinstance(value, int) else 0
-
-
 def show_run(job: str, launch: JobLaunch, *, as_json: bool) -> int:
     """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order."""
     state = RunState(job)
@@ -130,19 +147,17 @@ def show_run(job: str, launch: JobLaunch, *, as_json: bool) -> int:
 def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
     """Show the reading again of lost files and return the exit code."""
     state = RunState("recover")
-    relanded: Mapping[str, object] = {}
+    relanded = Relanded(0, 0)
     with launch, _signals_stop(launch):
         for event in launch.events():
             state.take(event, time.monotonic())
-            if event.get("event") == "relanded":
+            if isinstance(event, Relanded):
                 relanded = event
         code = launch.wait()
     if code == 0 and as_json:
-        print_json({"rows": relanded.get("rows"), "files": relanded.get("files")})
+        print_json({"rows": relanded.rows, "files": relanded.files})
     elif code == 0:
-        out.print(
-            f"landed {relanded.get('rows'):,} rows of {relanded.get('files')} lost files again"
-        )
+        out.print(f"landed {relanded.rows:,} rows of {relanded.files} lost files again")
     return _ended(state, code, launch, as_json=as_json)
 
 
@@ -151,8 +166,7 @@ def _watch(state: RunState, launch: JobLaunch, *, as_json: bool) -> Iterator[str
     if as_json:
         for event in launch.events():
             state.take(event, time.monotonic())
-            sys.stdout.write(json.dumps(event) + "\n")
-            sys.stdout.flush()
+            print_event(event)
     elif talk.is_terminal:
         with Live(get_renderable=state.render, console=talk, refresh_per_second=4):
             for event in launch.events():
@@ -167,10 +181,7 @@ def _watch(state: RunState, launch: JobLaunch, *, as_json: bool) -> Iterator[str
 def _ended(state: RunState, code: int, launch: JobLaunch, *, as_json: bool) -> int:
     """Say how a job process ended. Returns the exit code for the shell."""
     if state.error is not None and not as_json:
-        message, kind = str(state.error.get("message")), state.error.get("code")
-        say(f"[bold red]error[/] {escape(message)}  [dim]({kind})[/]")
-        if state.error.get("hint"):
-            say(f"[bold]next[/]  {escape(str(state.error['hint']))}")
+        print_failure(state.error)
         say(f"[bold]log[/]   {launch.log_path}")
     elif state.error is None and code != 0:
         say(

@@ -5,8 +5,9 @@ What it must not know: how they were planned.
 
 from collections.abc import Mapping, Sequence
 
-from ashore.cli.output import escape, out, print_json, print_table, say
-from ashore.control.launch import JobLaunch
+from ashore.cli.output import escape, out, print_failure, print_json, print_table
+from ashore.jobs.events import Failed, Validated, encode_event
+from ashore.jobs.launch import JobLaunch
 
 COLUMNS_SHOWN = 6  # a sketch has dozens
 SOURCES = {"source": "left", "reads": "left", "stream": "left"}
@@ -22,25 +23,22 @@ OPERATORS = {
 
 def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
     """Show what the job's queries would be, and return the exit code."""
-    found: Mapping[str, object] = {}
-    error: Mapping[str, object] = {}
+    queries: Sequence[Mapping[str, object]] = ()
+    failed: Failed | None = None
     with launch:
         for event in launch.events():
-            if event.get("event") == "validated":
-                found = event
-            if event.get("event") == "error":
-                error = event
+            match event:
+                case Validated():
+                    queries = _items(event.queries)
+                case Failed():
+                    failed = event
         code = launch.wait()
     if as_json:
-        print_json({"error": error} if error else {"queries": found.get("queries", [])})
-    elif error:
-        say(
-            f"[bold red]error[/] {escape(str(error.get('message')))}  [dim]({error.get('code')})[/]"
-        )
-        if error.get("hint"):
-            say(f"[bold]next[/]  {escape(str(error['hint']))}")
+        print_json({"error": encode_event(failed)} if failed else {"queries": queries})
+    elif failed:
+        print_failure(failed)
     else:
-        for query in _items(found.get("queries")):
+        for query in queries:
             _show(query)
     return code if code >= 0 else 128 - code
 

@@ -20,6 +20,19 @@ LineOf = Callable[[Key], int]
 _ONCE = "each topic matches exactly one item"
 
 
+def check_spark(data: object, items: Items) -> Iterator[Finding]:
+    """Yield what needs Spark in a job that says it has none. `data` is the job file's."""
+    if not isinstance(data, dict) or data.get("spark") != "none":
+        return
+    instead = "remove `spark: none`: the default is Spark on this machine"
+    if data.get("sql") is not None:
+        yield Finding(("sql",), "SQL runs in Spark", instead)
+    for index, item in items.items():
+        for name in ("select", "where"):
+            if getattr(item, name):
+                yield Finding(("tables", index, name), f"{name} runs in Spark", instead)
+
+
 def check_hdfs(data: object) -> Iterator[Finding]:
     """Yield the section `hdfs` where the lake is elsewhere. `data` is plain."""
     lake = data.get("lake") if isinstance(data, dict) else None

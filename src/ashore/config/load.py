@@ -151,6 +151,7 @@ def _together(document: Document, check_schema: SchemaCheck | None) -> list[Find
     findings += checks.check_topics(items, line)
     findings += checks.check_tables(items, line)
     findings += checks.check_hdfs(data)
+    findings += checks.check_spark(data, items)
     findings += sql_checks.check_sql(data, items)
     source = data.get("source") if isinstance(data, dict) else None
     if isinstance(source, dict) and items and len(items) == len(written):

@@ -43,6 +43,7 @@ from ashore.config.values import (
     TextMap,
     nearest,
 )
+from ashore.errors import fail
 
 LAKE_SCHEMES = ("file", "hdfs", "s3")
 
@@ -191,6 +192,14 @@ class Spark(Section):
     conf: TextMap = Field(
         default=FrozenMap[str](), description="Spark properties, handed on as they are."
     )
+
+
+def _spark(value: object) -> object:
+    if value == "none":
+        return None
+    if value is None or isinstance(value, str):
+        raise Refused("the Spark application is none or a mapping", "write none, or {master: ...}")
+    return value
 
 
 def _lake_uri(uri: EnvText) -> EnvText:
@@ -352,7 +361,11 @@ class Job(Section):
         description="How long a stop by SIGTERM may take. Writing that is unfinished is "
         "cancelled at half of it.",
     )
-    spark: Spark = Field(default=Spark(), description="The Spark application.")
+    spark: Annotated[Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping")] = Field(
+        default=Spark(),
+        description="The Spark application. `none`: processes of this machine read and write, as "
+        "many as it has cores. That needs no Java; `select`, `where` and `sql` need Spark.",
+    )
 
     _path: str = PrivateAttr("")
     _lines: Mapping[Key, int] = PrivateAttr(default_factory=dict)
@@ -361,6 +374,11 @@ class Job(Section):
     def path(self) -> str:
         """The file that the job was read from."""
         return self._path
+
+    @property
+    def spark_application(self) -> Spark:
+        """The section `spark`. Requires: it is not `none`."""
+        return self.spark or fail(f"job {self.job} runs without Spark")
 
     @property
     def digest(self) -> str:

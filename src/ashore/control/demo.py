@@ -16,12 +16,15 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import open_job
-from ashore.control.launch import Event, JobLaunch
 from ashore.control.verify import VerifyResult, verify_job
 from ashore.errors import ServiceError
+from ashore.jobs.events import Event, Landed, Step, StepBegun
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.protocol import codec
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
 
@@ -52,6 +55,15 @@ catalog: none
 batch: {{interval: 1s, max_records: {max_records}}}
 spark: {{master: "local[2]", conf: {{spark.driver.memory: 1g}}}}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class DemoStep:
+    """What the demo itself begins. `killed_at`: records that had landed when the job was killed."""
+
+    kind: ClassVar[str] = "demo"
+    step: str
+    killed_at: int | None = codec.added(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +102,17 @@ class Demo:
     def run(
         self, on_event: Callable[[Event], object], progress: Callable[[str, int, int], None]
     ) -> DemoResult:
-        """Run the whole demo. `on_event` gets the job's events and our own, named `demo`."""
-        on_event({"event": "demo", "step": "starting a Kafka broker from jars"})
+        """Run the whole demo. `on_event` gets the job's events and a DemoStep now and then."""
+        on_event(DemoStep("starting a Kafka broker from jars"))
         with self._kafka:
             self._prepare()
             producer = threading.Thread(target=self._produce, name="producer", daemon=True)
             producer.start()
             killed_at = self._run_and_kill(on_event)
-            on_event({"event": "demo", "step": "starting the job again", "killed_at": killed_at})
+            on_event(DemoStep("starting the job again", killed_at))
             producer.join()
             self._run_to_the_end(on_event)
-            on_event({"event": "demo", "step": "verifying: log against files against Kafka"})
+            on_event(DemoStep("verifying: log against files against Kafka"))
             with open_job(self.job_file) as opened:
                 verdict = verify_job(opened, progress=progress)
         self._tidy()
@@ -134,9 +146,9 @@ class Demo:
         launch.start()
         for event in launch.events():
             on_event(event)
-            if event.get("event") == "landed":
-                landed += _int(event.get("rows"))
-            is_moving = event.get("event") == "step" and event.get("step") in ("prepare", "move")
+            if isinstance(event, Landed):
+                landed += event.rows
+            is_moving = isinstance(event, StepBegun) and event.step in {Step.PREPARE, Step.MOVE}
             if landed >= self.records // 2 and is_moving:
                 launch.kill()
                 break
@@ -146,7 +158,7 @@ class Demo:
         return landed
 
     def _run_to_the_end(self, on_event: Callable[[Event], object]) -> None:
-        with JobLaunch("run", self.job_file, available_now=True) as launch:
+        with JobLaunch("run", self.job_file, LaunchOptions(available_now=True)) as launch:
             for event in launch.events():
                 on_event(event)
             code = launch.wait()
@@ -183,7 +195,3 @@ def queries(result: DemoResult) -> Iterator[str]:
         f"'{table}', partitioning='hive', exclude_invalid_files=True)"
         ".to_table().group_by('country').aggregate([('id', 'count')]).to_pylist())\""
     )
-
-
-def _int(value: object) -> int:
-    return value if isinstance(value, int) else 0

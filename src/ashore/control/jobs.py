@@ -128,14 +128,24 @@ def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
     return moved
 
 
-def watch_quiet(opened: OpenJob) -> None:
-    """Raise LogGrows where a log of the job grows within two intervals, at most 15 s."""
+def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
+    """Raise LogGrows where a log of the job grows within two intervals, at most 15 s.
+
+    Every use case that takes slices over asks first, unless it is told that it `takes_over`.
+    """
+    if takes_over:
+        return
     watch_s = min(2 * opened.job.batch.interval_ms / 1000, WATCH_S_MAX)
     require_quiet(opened.storage, opened.slices, opened.clock, watch_s)
 
 
-def require_relandable(opened: OpenJob) -> None:
-    """Raise QueryRefused where files of a query are lost: their rows were read from no topic."""
+def require_relandable(opened: OpenJob, *, takes_over: bool) -> None:
+    """Return where a job process may take the job over and read lost files again.
+
+    Raises LogGrows; QueryRefused where files of a query are lost: their rows were read from no
+    topic.
+    """
+    require_stopped(opened, takes_over=takes_over)
     for name in opened.slices:
         if name == opened.name:
             continue
@@ -160,8 +170,12 @@ class GivenUp:
     rows: int
 
 
-def accept_losses(opened: OpenJob, why: str) -> GivenUp:
-    """Take the slices over and give their lost files up, with a `skip` that says who and why."""
+def accept_losses(opened: OpenJob, why: str, *, takes_over: bool) -> GivenUp:
+    """Take the slices over and give their lost files up, with a `skip` that says who and why.
+
+    Raises LogGrows where the job runs, unless it `takes_over`.
+    """
+    require_stopped(opened, takes_over=takes_over)
     files = rows = 0
     for name in opened.slices:
         committer = opened.committer(name)
@@ -180,8 +194,11 @@ def operator() -> str:
         return f"uid {os.getuid()}"
 
 
-def rejoin_topic(opened: OpenJob, topic: str) -> int:
-    """Go on with a topic that was created again; return the number of partitions that joined."""
+def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
+    """Go on with a topic that was created again; return the number of partitions that joined.
+
+    Raises LogGrows where the job runs, unless it `takes_over`.
+    """
     if not any(item.matches(topic) for item in opened.job.tables):
         raise JobFileInvalid(
             f"no table of {opened.job.path} is fed from topic {topic}",
@@ -193,6 +210,7 @@ def rejoin_topic(opened: OpenJob, topic: str) -> int:
             "that was there before",
             hint="fill another table from the new topic: another table, another state",
         )
+    require_stopped(opened, takes_over=takes_over)
     return rejoin(opened.committer(opened.name), opened.source, topic)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ashore.checkpoints.roll_back import RollBack, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config.values import nearest
-from ashore.control.jobs import OpenJob, operator
+from ashore.control.jobs import OpenJob, operator, require_stopped
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.landing.fed import fed_by_sql, fed_slice
 from ashore.landing.job import lake_of
@@ -64,8 +64,12 @@ def plan(opened: OpenJob, query: Query, batch: int) -> RollBack:
     return plan_roll_back(opened.storage, query.name, query.roots, _wish(batch, ""))
 
 
-def apply(opened: OpenJob, query: Query, batch: int, why: str) -> RollBack:
-    """Take checkpoint and table back, with an entry that says who and why. Takes over."""
+def apply(opened: OpenJob, query: Query, batch: int, why: str, *, takes_over: bool) -> RollBack:
+    """Take checkpoint and table back, with an entry that says who and why.
+
+    Raises LogGrows where the job runs, unless it `takes_over`; and as `plan`.
+    """
+    require_stopped(opened, takes_over=takes_over)
     return roll_back(opened.committer(query.name), query.roots, _wish(batch, why))
 
 

@@ -6,18 +6,19 @@ What it promises: nothing is read or written before a worker is opened.
 What it must not know: Spark, processes, where events go.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.base.unique import Entropy, unique
-from ashore.catalogs import Catalog
+from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress, Quiet
 from ashore.landing.effects import EffectParts, Effects, Post, post_json
 from ashore.landing.housekeeping import CleanRule
-from ashore.landing.job import MAIN, JobStreams, slice_plan
+from ashore.landing.job import MAIN, JobStreams, lake_of, slice_plan
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
@@ -29,8 +30,13 @@ from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.worker import Worker
 from ashore.protocol.names import SliceName
 from ashore.sources.base import Source
+from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
+from ashore.storage.retry import Jitter, any_between
+
+SOURCE_TIMEOUT_S = 20.0
+CATALOG_TIMEOUT_S = 10.0
 
 Refine = Callable[[LandingSpec], LandingSpec]
 
@@ -52,6 +58,23 @@ class Environment:
     progress: Progress = field(default_factory=Quiet)
     entropy: Entropy = unique
     post: Post = post_json
+    jitter: Jitter = any_between
+
+
+@contextmanager
+def opened_environment(job: Job, progress: Progress, clock: Clock) -> Iterator[Environment]:
+    """Open what a job file names: its lake, its brokers, its catalog. Nobody is asked anything yet.
+
+    Raises JobFileInvalid, NotInstalled, CatalogError.
+    """
+    lake, kafka, hive = lake_of(job), job.source.kafka, job.catalog.hive
+    source = KafkaSource(kafka.bootstrap_servers, dict(kafka.options), timeout_s=SOURCE_TIMEOUT_S)
+    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
+    try:
+        yield Environment(lake, lake.open(clock), source, catalog, clock, progress)
+    finally:
+        source.close()
+        catalog.close()
 
 
 class JobAssembly:
@@ -144,7 +167,9 @@ class JobAssembly:
     ) -> JobLoop:
         """Return what runs workers in the job file's rhythm."""
         around = self.environment
-        parts = JobParts(around.storage, around.clock, around.progress, self.streams.tables)
+        parts = JobParts(
+            around.storage, around.clock, around.progress, self.streams.tables, around.jitter
+        )
         return JobLoop(slices, queries, self.rhythm(until_drained=until_drained), parts)
 
     def rhythm(self, *, until_drained: bool) -> Rhythm:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ashore.base.clock import Clock
 from ashore.errors import check
+from ashore.jobs.events import Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
@@ -29,8 +30,8 @@ from ashore.storage.base import Storage
 class Progress(Protocol):
     """Told what the loop does, for displays and metrics. Must not raise and not block."""
 
-    def step(self, slice_name: str, step: str) -> None:
-        """Tell which step begins: `plan`, `write`, `prepare`, `move`, `register`, `idle` ..."""
+    def step(self, slice_name: str, step: Step) -> None:
+        """Tell which step begins."""
         ...
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
@@ -45,7 +46,7 @@ class Progress(Protocol):
 class Quiet:
     """A progress that nobody watches."""
 
-    def step(self, slice_name: str, step: str) -> None:
+    def step(self, slice_name: str, step: Step) -> None:
         """Ignore it."""
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
@@ -81,7 +82,7 @@ class Committer:
         closing: Closing | None = None
         if places:
             # Step 4. Move every pending file to its final path; or aside, what a rewind withdraws.
-            self.progress.step(name.slice, "move")
+            self.progress.step(name.slice, Step.MOVE)
             moved = move_files(self.storage, places, self.clock, self.log.look)
         for step in steps:
             match step:

@@ -21,11 +21,11 @@ from ashore.landing.probe import probe_lake
 from ashore.landing.worker import Tick, Worker, ends_worker
 from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage
-from ashore.storage.retry import Backoff
+from ashore.storage.retry import Backoff, Jitter, any_between
 
 CANCEL_AGAIN_S = 1.0
 TRIES_UNTIL_DRAINED = 10  # of `--available-now`: a job that is to end cannot wait for ever
-TRIES_AT_START = 3  # then who has started the job hears of it, while he looks
+TRIES_AT_START = 5  # then who has started the job hears of it, while he looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class JobParts:
     clock: Clock
     progress: Progress
     tables: Callable[[], Sequence[str]]
+    jitter: Jitter = any_between  # of the waits between tries
 
 
 class JobLoop:
@@ -145,7 +146,7 @@ class JobLoop:
                 parts.progress.trouble(slice_name, message)
                 parts.clock.wait(self._stop, seconds)
 
-        return _Patience(tries_max, wait)
+        return _Patience(tries_max, wait, parts.jitter)
 
     # ---- one worker
 
@@ -219,15 +220,18 @@ class JobLoop:
 class _Patience:
     """How often a worker may fail in a row, and how long it waits before it tries again."""
 
-    def __init__(self, tries_max: float, wait: Callable[[str, float], None]) -> None:
+    def __init__(
+        self, tries_max: float, wait: Callable[[str, float], None], jitter: Jitter
+    ) -> None:
         self._tries_max = tries_max
         self._wait = wait
+        self._jitter = jitter
         self.renew()
 
     def renew(self) -> None:
         """Begin anew: it goes on."""
         self._tries = 0
-        self._delays_s = Backoff(0.5, 30.0).delays_s()
+        self._delays_s = Backoff(0.5, 30.0).delays_s(self._jitter)
 
     def bear(self, error: AshoreError) -> None:
         """Wait until another try is worth it. Raises `error` where none is."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
+from ashore.jobs.events import Step
 from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
@@ -106,7 +107,7 @@ class QuerySink:
 
         Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
         """
-        self._step("open")
+        self._step(Step.OPEN)
         self._entries.open()
         self._entries.close("recovery")
         return self.fold
@@ -136,7 +137,7 @@ class QuerySink:
 
         """
         check(not self._entries.must_open, "a sink is opened before a batch begins")
-        self._step("plan")
+        self._step(Step.PLAN)
         self.parts.log.look()  # a frozen process must not send its tasks out once more
         decision = plan_query_batch(self.fold, batch, past)
         match decision:
@@ -167,7 +168,7 @@ class QuerySink:
         If interrupted: `open`, then `begin` with the same batch, which says what is left to do.
         """
         # Step 3. Prepare: the commit point.
-        self._step("prepare")
+        self._step(Step.PREPARE)
         written = merge_files(results)
         check_source()
         rows = sum(file.rows for file in written.files)
@@ -183,7 +184,7 @@ class QuerySink:
         again, and its rows are sent again.
         """
         # Step 3. Prepare: from here on the rows are not sent again.
-        self._step("prepare")
+        self._step(Step.PREPARE)
         check_source()
         self._close_batch(begun, Written((), (), (), sort_counters({"sent": rows})), rows)
 
@@ -238,7 +239,7 @@ class QuerySink:
             query=Query(batch.query_id, batch.batch_id, begun.lineage),
         )
 
-    def _step(self, step: str) -> None:
+    def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)
 
 

@@ -17,6 +17,7 @@ from ashore.errors import (
     SourceError,
     StreamReplaced,
 )
+from ashore.jobs.events import Step
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
@@ -108,7 +109,7 @@ class SliceLoop:
         which claims the tables before anything is written there.
         """
         self.plan.streams()
-        self._step("open")
+        self._step(Step.OPEN)
         self._entries.open()
 
     def tick(self) -> Tick:
@@ -116,18 +117,18 @@ class SliceLoop:
         if self._entries.must_open:
             self.open()
         # Step 1. Plan.
-        self._step("plan")
+        self._step(Step.PLAN)
         streams = self._describe()
         plan = self._plan(streams)
         if plan is None:
             self._idle()
             return Tick.IDLE
         # Step 2. Write.
-        self._step("write")
+        self._step(Step.WRITE)
         order = self._order(plan)
         written = merge_results(order, self.parts.runner.run(order, plan))
         # Step 3. Prepare: the commit point.
-        self._step("prepare")
+        self._step(Step.PREPARE)
         self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)
         self._entries.append(prepare_of(plan, written))
@@ -237,7 +238,7 @@ class SliceLoop:
         watermarks = plan_watermarks(fold, feeds, now_ms, waiting)
         seal = self.parts.sealer.plan(self.plan.name, fold, dict(watermarks), now_ms)
         if seal is not None:
-            self._step("seal")
+            self._step(Step.SEAL)
             self._entries.append(seal)
             self._entries.finish()
 
@@ -255,7 +256,7 @@ class SliceLoop:
 
     def _idle(self) -> None:
         """Close the last entry, or look whether the log is still ours."""
-        self._step("idle")
+        self._step(Step.IDLE)
         self._seal(())
         self._entries.pay()
         if not self._entries.has_closing:
@@ -265,7 +266,7 @@ class SliceLoop:
             self._entries.pay()  # what may be done only once it is owed
         self._entries.write_snapshot(self.plan.remember_ms)
 
-    def _step(self, step: str) -> None:
+    def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)
 
 

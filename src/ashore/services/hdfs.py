@@ -18,6 +18,8 @@ from typing import Self
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
+from ashore.jobs.jars import Progress, class_path
+from ashore.jobs.java import find_java
 from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
 from ashore.services.hdfs_audit import AuditEntry, parse_log
@@ -30,8 +32,6 @@ from ashore.services.hdfs_ha import (
     transition,
 )
 from ashore.services.hdfs_rpc import server_user
-from ashore.services.jars import Progress, class_path
-from ashore.services.java import find_java
 from ashore.services.notes import read_note, write_note
 from ashore.services.ports import find_free_ports, is_free, is_listening
 from ashore.services.process import Command, ServerProcess

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ashore.jobs.java import find_java, log4j_option, pyspark_classpath
 from ashore.services.hdfs_settings import to_xml
-from ashore.services.java import find_java, log4j_option, pyspark_classpath
 from ashore.services.ports import LOOPBACK
 from ashore.services.process import Command
 from ashore.services.single import SingleServer

@@ -13,8 +13,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from ashore.errors import ServiceError
-from ashore.services.jars import Progress, class_path
-from ashore.services.java import find_java, log4j_option
+from ashore.jobs.jars import Progress, class_path
+from ashore.jobs.java import find_java, log4j_option
 from ashore.services.notes import read_note, write_note
 from ashore.services.ports import LOOPBACK, find_free_ports, is_listening
 from ashore.services.process import Command

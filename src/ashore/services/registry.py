@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 from ashore.errors import ServiceError
+from ashore.jobs.jars import Progress
+from ashore.jobs.locks import locked
 from ashore.services import hdfs
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive, HiveOptions
-from ashore.services.jars import Progress
 from ashore.services.kafka import Kafka
-from ashore.services.locks import locked
 from ashore.services.process import ServerProcess
 from ashore.services.spark_cluster import SparkCluster
 from ashore.services.zookeeper import ZooKeeper

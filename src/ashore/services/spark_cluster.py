@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from ashore.errors import ServiceError
-from ashore.services.java import find_java, find_pyspark_home, pyspark_classpath
+from ashore.jobs.java import find_java, find_pyspark_home, pyspark_classpath
 from ashore.services.notes import read_note, write_note
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.services.process import (

@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.services.java import find_java, log4j_option, pyspark_classpath
+from ashore.jobs.java import find_java, log4j_option, pyspark_classpath
 from ashore.services.ports import LOOPBACK
 from ashore.services.process import Command
 from ashore.services.single import SingleServer

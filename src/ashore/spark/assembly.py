@@ -13,25 +13,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.catalogs import open_catalog
 from ashore.config import Job
 from ashore.errors import JobFileInvalid
-from ashore.landing.assembly import Environment, JobAssembly
+from ashore.landing.assembly import JobAssembly, opened_environment
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
-from ashore.landing.job import MAIN, lake_of
+from ashore.landing.job import MAIN
 from ashore.landing.job_loop import JobLoop
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.specs import LandingSpec
 from ashore.protocol.names import SliceName
 from ashore.sources.columns import KafkaAddress
-from ashore.sources.kafka import KafkaSource
 from ashore.spark.reader import output_schema
 from ashore.spark.runner import SparkRunner
 from ashore.spark.sql.assembly import SqlParts, open_queries
 
-SOURCE_TIMEOUT_S = 20.0
-CATALOG_TIMEOUT_S = 10.0
 CLOCK = SystemClock()
 
 
@@ -73,18 +69,12 @@ def assembled(
     job: Job, spark: SparkSession, progress: Progress, clock: Clock = CLOCK
 ) -> Iterator[SparkJob]:
     """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet."""
-    lake, kafka, hive = lake_of(job), job.source.kafka, job.catalog.hive
-    address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
-    source = KafkaSource(address.bootstrap_servers, address.options, timeout_s=SOURCE_TIMEOUT_S)
-    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
-    try:
-        environment = Environment(lake, lake.open(clock), source, catalog, clock, progress)
+    kafka = job.source.kafka
+    with opened_environment(job, progress, clock) as environment:
+        address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
         assembly = JobAssembly(job, environment, lambda spec: _refine(spark, spec))
-        runner = SparkRunner(spark, address, lake, str(SliceName(job.job, MAIN)))
+        runner = SparkRunner(spark, address, environment.lake, str(SliceName(job.job, MAIN)))
         yield SparkJob(assembly, spark, address, runner)
-    finally:
-        source.close()
-        catalog.close()
 
 
 def _refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:

@@ -24,9 +24,9 @@ from ashore.spark.task import (
     RESULT_DDL,
     drop_rows,
     land,
+    land_probe,
     read_row,
     read_shares,
-    write_probe,
 )
 from ashore.storage.open import LakeAddress
 
@@ -77,7 +77,7 @@ class SparkRunner:
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""
         self._join_group("probe")
-        write = functools.partial(write_probe, self._lake, path, content)
+        write = functools.partial(land_probe, self._lake, path, content)
         try:
             (answer,) = self._spark.range(0, 1, 1, 1).mapInArrow(write, PROBE_DDL).collect()
         except (PySparkException, Py4JError) as error:

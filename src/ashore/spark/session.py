@@ -17,6 +17,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from ashore.errors import JobFileInvalid
+from ashore.landing.writer import TASK_ENVIRONMENT
 from ashore.storage.open import LakeAddress
 
 # 65,536 values suit decoding; the bound in bytes keeps a batch of large values in a binary column.
@@ -35,11 +36,7 @@ DEFAULTS = {
     "spark.log.level": "ERROR",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
-    # One heap for Arrow, Python and the Kafka client: a worker is 50 MB smaller, and no slower.
-    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
-    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
-    # Large buffers go back when they are let go of, so that a batch's size does not show.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(20 << 20),
+    **{f"spark.executorEnv.{name}": value for name, value in TASK_ENVIRONMENT.items()},
     # A file of HDFS can be closed once a DataNode has told the NameNode of its last block: often a
     # moment after the writer has asked. Hadoop's client asks again after 400 ms, which is most of
     # the time of a commit of state. Each wait is twice the one before: 80 s in all, instead of 12.

@@ -22,7 +22,7 @@ from ashore.errors import (
     SyncFailed,
 )
 from ashore.landing.batch import BatchOrder, RowsOrder, TaskResult
-from ashore.landing.writer import write_rows, write_task
+from ashore.landing.writer import write_probe, write_rows, write_task
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -95,7 +95,7 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
     raise error if isinstance(error, AshoreError) else InvariantBroken(repr(error))
 
 
-def write_probe(
+def land_probe(
     lake: LakeAddress, path: str, content: bytes, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Write one file as tasks do; yield an empty string, or what went wrong.
@@ -110,9 +110,7 @@ def write_probe(
 
 def _try_to_write(lake: LakeAddress, path: str, content: bytes) -> str:
     try:
-        writer = lake.open().open_write(path)
-        writer.write(content)
-        writer.close()
+        write_probe(lake.open(), path, content)
     except CallsHang:
         raise
     except StorageError as error:

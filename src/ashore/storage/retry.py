@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Jitter = Callable[[float, float], float]
-_uniform: Jitter = random.SystemRandom().uniform
+any_between: Jitter = random.SystemRandom().uniform
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Backoff:
     max_s: float = 5.0
     within_s: float = 60.0
 
-    def delays_s(self, jitter: Jitter = _uniform) -> Iterator[float]:
+    def delays_s(self, jitter: Jitter = any_between) -> Iterator[float]:
         """Yield delays without end, each between half of the doubled one and all of it.
 
         `jitter` is called with these two bounds, so that many processes that failed together do
@@ -66,7 +66,7 @@ class RetryingStorage:
         *,
         attempts: int = 4,
         backoff: Backoff | None = None,
-        jitter: Jitter = _uniform,
+        jitter: Jitter = any_between,
     ) -> None:
         check(attempts >= 1, "a call is tried at least once")
         self._inner = inner

@@ -5,14 +5,15 @@ import io
 from rich.console import Console
 
 from ashore.cli.run_view import RunState
+from ashore.jobs.events import Failed, Landed, Started, Starting, Step, StepBegun, Trouble
 
 EVENTS = [
-    {"event": "starting", "job": "clicks", "lake": "file:///lake"},
-    {"event": "started", "job": "clicks"},
-    {"event": "step", "slice": "main", "step": "plan"},
-    {"event": "step", "slice": "main", "step": "write"},
-    {"event": "step", "slice": "main", "step": "move"},
-    {"event": "landed", "slice": "main", "rows": 1_000, "files": 2, "lag": 500},
+    Starting("clicks", "file:///lake"),
+    Started("clicks"),
+    StepBegun("main", Step.PLAN),
+    StepBegun("main", Step.WRITE),
+    StepBegun("main", Step.MOVE),
+    Landed("main", rows=1_000, files=2, lag=500, hanging=0),
 ]
 
 
@@ -43,7 +44,7 @@ def test_the_rate_of_a_job_that_was_started_again_is_its_own() -> None:
 
 def test_trouble_is_kept_in_sight_and_errors_are_kept_for_the_end() -> None:
     state = RunState("clicks")
-    assert state.take({"event": "trouble", "slice": "main", "message": "no broker"}, 1.0)
+    assert state.take(Trouble("main", "no broker"), 1.0)
     assert "no broker" in shown(state, 2.0)
-    state.take({"event": "error", "code": "fenced", "message": "gone"}, 3.0)
+    state.take(Failed(3, "fenced", "gone", None), 3.0)
     assert state.error is not None

@@ -6,6 +6,7 @@ from typing import Self
 import pytest
 
 from ashore.cli.validate_view import show_validate
+from ashore.jobs.events import Validated
 
 COMMON = {
     "columns": "`country` string",
@@ -33,8 +34,8 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         """There is nothing to let go of."""
 
-    def events(self) -> Iterator[dict[str, object]]:
-        yield {"event": "validated", "queries": [TABLE, TOPIC]}
+    def events(self) -> Iterator[Validated]:
+        yield Validated([TABLE, TOPIC])
 
     def wait(self) -> int:
         return 0

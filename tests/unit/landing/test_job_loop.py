@@ -92,7 +92,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     class Quick:
         def __init__(self, *_bounds: float) -> None: ...
 
-        def delays_s(self):
+        def delays_s(self, _jitter):
             while True:
                 yield 0.001
 

@@ -45,7 +45,7 @@ def play(stage: Stage) -> None:
             site.produce(2 * stage.length.records)
             _require_refusal(stage, site)
         with site.opened() as opened:
-            joined = rejoin_topic(opened, site.produced.workload.topic)
+            joined = rejoin_topic(opened, site.produced.workload.topic, takes_over=False)
         wanted = site.produced.workload.partitions
         stage.require(joined == wanted, f"{joined} of {wanted} partitions were joined again")
         stage.drain(site)

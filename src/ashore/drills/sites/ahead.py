@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
-from ashore.control.launch import JobLaunch
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 
 class Ahead:
@@ -65,4 +65,5 @@ class Ahead:
             launch.wait()
 
     def _make(self, job_file: Path) -> JobLaunch:
-        return JobLaunch("run", job_file, available_now=True, environment=self._environment)
+        options = LaunchOptions(available_now=True, environment=self._environment)
+        return JobLaunch("run", job_file, options)

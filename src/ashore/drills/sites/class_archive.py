@@ -11,8 +11,8 @@ import hashlib
 import sys
 from pathlib import Path
 
-from ashore.services.jars import cache_directory, jar_paths
-from ashore.services.java import find_java, pyspark_classpath
+from ashore.jobs.jars import cache_directory, jar_paths
+from ashore.jobs.java import find_java, pyspark_classpath
 
 SILENT = "-Xshare:auto -Xlog:disable"  # else each class that is left out is told on stdout
 

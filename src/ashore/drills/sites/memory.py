@@ -45,6 +45,7 @@ from ashore.drills.sites.site import (
 )
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AshoreError, SourceUnreachable
+from ashore.jobs.events import Landed, Step
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.job import lake_of
@@ -234,6 +235,10 @@ class MemorySite:
         """Return the next unique part of a name."""
         return f"{self._dice.getrandbits(64):016x}"
 
+    def wait_between(self, least_s: float, most_s: float) -> float:
+        """Return how long a process waits before it tries again."""
+        return self._dice.uniform(least_s, most_s)
+
     def sample(self) -> None:
         """Take down how far landing is. Of twins only the first is shown."""
         if not self._is_twin:
@@ -248,9 +253,12 @@ class _Striking(Quiet):
         self._faults = [(fault, Countdown(fault.at)) for fault in faults]
         self._recorder = site.recorder
 
-    def step(self, slice_name: str, step: str) -> None:
+    def step(self, slice_name: str, step: Step) -> None:
         """See Progress."""
         super().step(slice_name, step)
+        self._pass(step)
+
+    def _pass(self, step: str) -> None:
         for fault, countdown in self._faults:
             if countdown.has_come(step):
                 self._recorder.fault(fault.kind, str(fault))
@@ -275,7 +283,7 @@ class _Striking(Quiet):
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
         """See Progress."""
         super().landed(slice_name, rows, files, lag)
-        self.step(slice_name, "landed")
+        self._pass(Landed.kind)
 
     def trouble(self, slice_name: str, message: str) -> None:
         """See Progress."""
@@ -331,6 +339,7 @@ class _Process:
             _Flow(site, coming) if coming else site.clock,
             progress,
             site.entropy,
+            jitter=site.wait_between,
         )
         assembly = JobAssembly(site.job, environment)
         slices = [assembly.slice(runner, PARALLELISM)]

@@ -22,7 +22,6 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.hive_locations import load_locations
 from ashore.control.jobs import OpenJob, open_job
-from ashore.control.launch import Event, JobLaunch
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -59,6 +58,8 @@ from ashore.drills.sites.site import (
 )
 from ashore.drills.workloads.numbered import Produced
 from ashore.errors import check, fail
+from ashore.jobs.events import Failed, Started, Trouble, moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
@@ -182,7 +183,8 @@ class RealSite:
     def live_while(self, records_per_s: int, *faults: JobFault) -> End:
         """See Site."""
         ending = threading.Event()
-        launch = JobLaunch("run", self.job_file, environment=self._environment())
+        options = LaunchOptions(environment=self._environment())
+        launch = JobLaunch("run", self.job_file, options)
         launch.start()
         with ThreadPoolExecutor(1) as pool:
             flowing = pool.submit(self._flow, records_per_s, ending)
@@ -278,24 +280,19 @@ class RealSite:
         waiting = [(fault, Countdown(fault.at)) for fault in faults]
         message = ""
         for event in launch.events():
-            kind = event.get("event")
-            if kind == "started":
+            if isinstance(event, Started):
                 self.ahead.start_next(self.job_file)
-            step = str(event.get("step") if kind == "step" else kind)
             for fault, countdown in waiting:
-                if countdown.has_come(step):
+                if countdown.has_come(moment_of(event)):
                     self._recorder.fault(fault.kind, str(fault))
                     striking.strike(fault)
                     if isinstance(fault, Freeze):
                         self._recorder.note("woken", "the frozen process goes on")
-            message = self._take(event) or message
+            if isinstance(event, Trouble):
+                self._recorder.note(event.kind, event.message)
+            if isinstance(event, Failed):
+                message = event.message
         return message
-
-    def _take(self, event: Event) -> str:
-        text = str(event.get("message", ""))
-        if event.get("event") == "trouble":
-            self._recorder.note("trouble", text)
-        return text if event.get("event") == "error" else ""
 
 
 def _below(lake: str, location: str) -> str:

@@ -6,7 +6,9 @@ is listed, deleted or overwritten. A task that fails leaves in-progress files, w
 What it must not know: Spark, Kafka, the landing log.
 """
 
+from ashore.landing.writer.environment import TASK_ENVIRONMENT
+from ashore.landing.writer.probe import write_probe
 from ashore.landing.writer.rows import write_rows
 from ashore.landing.writer.task import write_task
 
-__all__ = ["write_rows", "write_task"]
+__all__ = ["TASK_ENVIRONMENT", "write_probe", "write_rows", "write_task"]

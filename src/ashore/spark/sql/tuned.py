@@ -26,7 +26,7 @@ def query_settings(job: Job, cores: int, checkpoint: Checkpoint | None = None) -
     there = read_partitions(checkpoint) if checkpoint is not None else None
     wanted = Wanted(job.batch.interval_ms / 1000, keep_ms / 1000, cores, partitions or there)
     batches = read_batches(checkpoint) if checkpoint is not None else None
-    settings = state_settings(tune(wanted, batches), job.spark.conf)
+    settings = state_settings(tune(wanted, batches), job.spark_application.conf)
     if checkpoint is not None and there is not None and settings[PARTITIONS] != str(there):
         _refuse_other_partitions(checkpoint, there, settings[PARTITIONS])
     return settings

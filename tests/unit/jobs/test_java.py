@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import JavaMissing
-from ashore.services import java
+from ashore.jobs import java
 
 
 @pytest.fixture(autouse=True)

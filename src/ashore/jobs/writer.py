@@ -1,5 +1,6 @@
-"""What a job process tells its parent: one JSON object a line on stdout.
+"""The job process's side of its events.
 
+What it is: `EventWriter`, which writes them to stdout, and `watch_parent`.
 What it promises: an event is one line, written whole, also by several threads. A parent that has
 gone away is no error of the job's work: it is noticed by `watch_parent`.
 What it must not know: who shows the events.
@@ -11,18 +12,24 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ashore.storage import count_hanging_calls
+from ashore.jobs.events import Event, Landed, Step, StepBegun, Trouble, encode_event
 
 
 class EventWriter:
-    """Writes events to stdout; the Progress of the slices of this process."""
+    """Writes events to stdout. It is the Progress of the slices of its process.
 
-    def __init__(self) -> None:
+    Arguments:
+        count_hanging: returns how many calls to the lake have been given up and not heard of since.
+
+    """
+
+    def __init__(self, count_hanging: Callable[[], int]) -> None:
+        self._count_hanging = count_hanging
         self._lock = threading.Lock()
 
-    def send(self, event: str, **fields: object) -> None:
+    def send(self, event: Event) -> None:
         """Write one event."""
-        line = json.dumps({"event": event, **fields}, default=str)
+        line = json.dumps(encode_event(event), default=str)
         with self._lock:
             try:
                 sys.stdout.write(line + "\n")
@@ -30,18 +37,17 @@ class EventWriter:
             except (BrokenPipeError, ValueError):
                 return  # the parent is gone; watch_parent stops the job
 
-    def step(self, slice_name: str, step: str) -> None:
-        """Tell which step begins."""
-        self.send("step", slice=slice_name, step=step)
+    def step(self, slice_name: str, step: Step) -> None:
+        """See Progress."""
+        self.send(StepBegun(slice_name, step))
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
-        """Tell that a batch is readable."""
-        hanging = count_hanging_calls()
-        self.send("landed", slice=slice_name, rows=rows, files=files, lag=lag, hanging=hanging)
+        """See Progress."""
+        self.send(Landed(slice_name, rows, files, lag, self._count_hanging()))
 
     def trouble(self, slice_name: str, message: str) -> None:
-        """Tell of a failure that the loop rides out."""
-        self.send("trouble", slice=slice_name, message=message)
+        """See Progress."""
+        self.send(Trouble(slice_name, message))
 
 
 def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ashore.errors import JarMismatch, ServiceError
-from ashore.services.java import find_java, pyspark_classpath
-from ashore.services.locks import locked
+from ashore.jobs.java import find_java, pyspark_classpath
+from ashore.jobs.locks import locked
 
 Progress = Callable[[str], None]
 
@@ -73,7 +73,7 @@ class Jar:
 
 def load_lock() -> dict[str, tuple[Jar, ...]]:
     """Return the jar sets of the lock list, by name."""
-    text = (files("ashore.services") / "jars.toml").read_text("utf-8")
+    text = (files("ashore.jobs") / "jars.toml").read_text("utf-8")
     return {
         name: tuple(parse_jar(coordinate, sha256) for coordinate, sha256 in jars.items())
         for name, jars in tomllib.loads(text).items()

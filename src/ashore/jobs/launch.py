@@ -1,8 +1,9 @@
 """Starting a job process and listening to it.
 
-What it is: `JobLaunch`, one run of `python -m ashore.spark.main`.
+What it is: `JobLaunch`, one run of `python -m ashore.spark.main`, or of `ashore.local.main` where
+the job has no Spark.
 What it promises: the process ends when this one does: its stdin is a pipe that nobody else holds.
-Its events come as dictionaries; what is not an event is passed on as talk. What Spark and the JVM
+Its events come as typed values; what is not an event is passed on as talk. What Spark and the JVM
 say on stderr goes to a file, whose path is told when the process fails.
 What it must not know: how events are shown.
 """
@@ -15,14 +16,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Self
 
-from ashore.services.jars import jar_paths
-from ashore.services.java import find_java
-
-Event = Mapping[str, object]
+from ashore.jobs.events import Event, Talk, decode_event
+from ashore.jobs.jars import jar_paths
+from ashore.jobs.java import find_java
 
 
 def log_directory() -> Path:
@@ -31,42 +31,59 @@ def log_directory() -> Path:
     return (Path(own) if own else Path.home() / ".local" / "state" / "ashore") / "logs"
 
 
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How a job process is started."""
+
+    uses_spark: bool = True  # else processes of this machine do what its executors would
+    available_now: bool = False  # it ends when everything that was there has landed
+    debug: bool = False  # what it says on stderr is shown, tracebacks too
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
+
+
+DEFAULT = LaunchOptions()
+
+
 class JobLaunch:
-    """A job process. As a context manager it is stopped and waited for at the end."""
+    """A job process. As a context manager it is stopped and waited for at the end.
+
+    Arguments:
+        command: run, reland or validate.
+        job_file: of the job.
+        options: how it is started.
+
+    """
 
     def __init__(
-        self,
-        command: str,
-        job_file: str | Path,
-        *,
-        available_now: bool = False,
-        debug: bool = False,
-        environment: Mapping[str, str] = MappingProxyType({}),
+        self, command: str, job_file: str | Path, options: LaunchOptions = DEFAULT
     ) -> None:
-        self._arguments = [command, str(job_file)] + (["--debug"] if debug else [])
-        self._environment = environment
-        self._debug = debug
+        flags = {"--available-now": options.available_now, "--debug": options.debug}
+        self._arguments = [
+            command,
+            str(job_file),
+            *(flag for flag, is_on in flags.items() if is_on),
+        ]
+        self._options = options
         self.log_path = (
             log_directory() / f"{Path(job_file).stem}-{time.strftime('%Y%m%dT%H%M%S')}.log"
         )
-        if available_now:
-            self._arguments.append("--available-now")
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process. Raises JavaMissing, JarMismatch, ServiceError."""
-        java = find_java()
-        jars = [argument for jar in jar_paths("spark-kafka") for argument in ("--jar", str(jar))]
-        environment = {**os.environ, **self._environment}
-        environment["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
-        environment["PYTHONUNBUFFERED"] = "1"
+        environment = {**os.environ, **self._options.environment, "PYTHONUNBUFFERED": "1"}
+        module, arguments = "ashore.local.main", self._arguments
+        if self._options.uses_spark:
+            module = "ashore.spark.main"
+            environment["JAVA_HOME"] = str(find_java().resolve().parent.parent)
+            arguments = [*arguments, *(f"--jar={jar}" for jar in jar_paths("spark-kafka"))]
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ashore.spark.main", *self._arguments, *jars],
+                [sys.executable, "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=None if self._debug else log,
+                stderr=None if self._options.debug else log,
                 env=environment,
                 start_new_session=True,
             )
@@ -77,12 +94,7 @@ class JobLaunch:
         if stdout is None or stdout.closed:
             return
         for line in stdout:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                event = {"event": "talk", "message": line.decode(errors="replace").rstrip()}
-            if isinstance(event, dict):
-                yield event
+            yield _read(line)
 
     def start_held(self) -> None:
         """Start the process: it starts Spark and a worker, and waits for `release`."""
@@ -138,3 +150,11 @@ class JobLaunch:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self.wait()
+
+
+def _read(line: bytes) -> Event:
+    try:
+        event = decode_event(json.loads(line))
+    except ValueError:
+        event = None
+    return event or Talk(line.decode(errors="replace").rstrip())

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ashore.errors import JarMismatch, JavaMissing, ServiceError
-from ashore.services import java
-from ashore.services.jars import (
+from ashore.jobs import java
+from ashore.jobs.jars import (
     Jar,
     cache_directory,
     ensure_jars,

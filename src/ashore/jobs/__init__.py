@@ -1,0 +1,7 @@
+"""Jobs as processes: what they need to start, how they are started, what they tell.
+
+What it is: Java and locked jars, the launch of a job process, and the events that pass between it
+and whoever listens.
+What it promises: what crosses the process is a typed value, never a dictionary of loose fields.
+What it must not know: what a job does; how events are shown.
+"""

@@ -1,0 +1,190 @@
+"""What a job process tells: typed events, one JSON object a line.
+
+What it is: one frozen value an event, and its JSON. The reference page is written from here: the
+docstring of an event is its meaning, its fields are those of the object.
+What it promises: `decode_event(encode_event(event))` is the event. New events and new fields may
+come with any release; those that are here stay.
+What it must not know: who sends and who listens.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from ashore.errors import AshoreError
+from ashore.protocol import codec
+from ashore.protocol.codec import Malformed
+
+KIND = "event"  # the key that names the kind
+
+
+class Step(StrEnum):
+    """What a slice is at."""
+
+    OPEN = "open"
+    PLAN = "plan"
+    WRITE = "write"
+    PREPARE = "prepare"
+    MOVE = "move"
+    SEAL = "seal"
+    IDLE = "idle"
+
+
+class Event(Protocol):
+    """Something that a job process tells: one of EVENTS, or Talk."""
+
+    kind: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The job file is read; what the job works with is being started: Spark takes seconds."""
+
+    kind: ClassVar[str] = "starting"
+    job: str
+    lake: str
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredClock:
+    """The job's wall time is what the file `path` says: ASHORE_CLOCK is set, for a drill."""
+
+    kind: ClassVar[str] = "steered_clock"
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """All that the job works with is there; its logs are about to be opened."""
+
+    kind: ClassVar[str] = "started"
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """A slice begins a step: `open`, `plan`, `write`, `prepare`, `move`, `seal` or `idle`."""
+
+    kind: ClassVar[str] = "step"
+    slice: str
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """A batch is readable: rows in main and late tables, files in all.
+
+    `lag` is how many offsets are still to be read, 0 where the batch took all there was;
+    `hanging`, how many calls to the lake this process has given up and not heard of since.
+    """
+
+    kind: ClassVar[str] = "landed"
+    slice: str
+    rows: int
+    files: int
+    lag: int
+    hanging: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something failed and the job goes on; or a slice stopped, and `error` follows."""
+
+    kind: ClassVar[str] = "trouble"
+    slice: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """`validate` is done: what the job's queries would be."""
+
+    kind: ClassVar[str] = "validated"
+    queries: object  # JSON, as `validate` makes it
+
+
+@dataclass(frozen=True, slots=True)
+class Relanded:
+    """`recover --reland` is done: rows and lost files that were read again."""
+
+    kind: ClassVar[str] = "relanded"
+    rows: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The last event of a job that failed: the error as in [errors](errors.md), its exit code."""
+
+    kind: ClassVar[str] = "error"
+    exit_code: int
+    code: str
+    message: str
+    hint: str | None
+    more: Mapping[str, object] = field(default_factory=dict)  # by code; beside the others
+
+    @classmethod
+    def of(cls, error: AshoreError) -> "Failed":
+        """Return the event that tells of an error."""
+        return cls(error.exit_code, error.code, error.message, error.hint, error.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last event of a job that ended in order."""
+
+    kind: ClassVar[str] = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A line of the job process's stdout that is no event."""
+
+    kind: ClassVar[str] = "talk"
+    message: str
+
+
+SENT = (
+    *(Starting, SteeredClock, Started, StepBegun, Landed, Trouble),
+    *(Validated, Relanded, Failed, Ended),
+)
+EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
+
+
+def moment_of(event: Event) -> str:
+    """Return the step that an event begins, else its kind: what faults and tests wait for."""
+    return str(event.step) if isinstance(event, StepBegun) else event.kind
+
+
+def encode_event(event: Event) -> dict[str, object]:
+    """Return an event as a JSON object."""
+    match event:
+        case Failed():
+            own = {name: getattr(event, name) for name in _names(Failed) if name != "more"}
+            return {KIND: event.kind, **own, **event.more}
+        case Validated():
+            return {KIND: event.kind, "queries": event.queries}
+        case _:
+            return {KIND: event.kind, **codec.encode_object(event)}  # type: ignore[arg-type]
+
+
+def decode_event(document: object) -> Event | None:
+    """Return the event that an object stands for; None: it is none that this release knows."""
+    if not isinstance(document, dict):
+        return None
+    kind, own = document.get(KIND), {name: document[name] for name in document if name != KIND}
+    wanted = EVENTS.get(kind) if isinstance(kind, str) else None
+    try:
+        if wanted is Failed:
+            known = {name: own.pop(name) for name in _names(Failed) if name != "more"}
+            return Failed(**known, more=own)
+        if wanted is Validated:
+            return Validated(own["queries"])
+        return None if wanted is None else codec.decode(wanted, own)
+    except (Malformed, KeyError):
+        return None
+
+
+def _names(of: type[Failed]) -> list[str]:
+    return [each.name for each in fields(of)]

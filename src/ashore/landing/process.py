@@ -1,0 +1,211 @@
+"""A job process: what it is told, what it tells, and how it ends.
+
+What it is: `JobProcess`, the frame around whatever a job runs on: Spark, or processes of this
+machine. Started by the control plane, which loads neither.
+What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. SIGTERM,
+SIGINT and the end of the parent are an orderly stop; SIGKILL is always safe.
+What it must not know: terminals; what an engine is.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Generic, Protocol, TypeVar
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
+from ashore.config import Job
+from ashore.errors import AshoreError
+from ashore.jobs import events
+from ashore.jobs.events import Ended, Failed, Relanded, Started, Starting
+from ashore.jobs.writer import EventWriter, watch_parent
+from ashore.landing.batch import BatchRunner
+from ashore.landing.job import load_job_file
+from ashore.landing.job_loop import JobLoop
+from ashore.landing.recovery import open_and_find_lost, reland
+from ashore.landing.slice_loop import SliceLoop
+from ashore.storage import count_hanging_calls
+
+
+class RunnableJob(Protocol):
+    """A job put together with all that it works with."""
+
+    @property
+    def runner(self) -> BatchRunner:
+        """What reads and writes the batches of its topics; it tries the lake out as well."""
+        ...
+
+    def slice(self) -> SliceLoop:
+        """Return the worker that lands its topics."""
+        ...
+
+    def loop(self, *, until_drained: bool) -> JobLoop:
+        """Return what runs all that it does."""
+        ...
+
+
+R = TypeVar("R", bound=RunnableJob)
+R_co = TypeVar("R_co", covariant=True, bound=RunnableJob)
+
+
+class Engine(Protocol[R_co]):
+    """What the batches of a job run on. Used once: started, used, stopped."""
+
+    def start(self, job: Job) -> None:
+        """Start it as a job wants it. Takes as long as it takes."""
+        ...
+
+    def warm(self) -> None:
+        """Do what the first batch would otherwise wait for, as far as that can be done."""
+        ...
+
+    def assemble(self, job: Job, events: EventWriter, clock: Clock) -> AbstractContextManager[R_co]:
+        """Put a job together. Nothing is read or written yet."""
+        ...
+
+    def stop(self) -> None:
+        """Stop it. Nothing of the job is under way."""
+        ...
+
+
+class JobProcess(Generic[R]):
+    """One job in this process.
+
+    Arguments:
+        job: the job file.
+        engine: what its batches run on.
+        is_held: whether it waits for `release` once the engine is up.
+
+    """
+
+    def __init__(self, job: Job, engine: Engine[R], *, is_held: bool = False) -> None:
+        self.events = EventWriter(count_hanging_calls)
+        self._job = job
+        self._engine = engine
+        self._released = threading.Event() if is_held else None
+        self._loop: JobLoop | None = None
+        self._is_stopped = False
+
+    def run(self, *, until_drained: bool) -> None:
+        """Land until stopped, or until everything that was there has landed."""
+        with self.assembled() as job:
+            self._loop = job.loop(until_drained=until_drained)
+            if self._is_stopped:
+                return
+            self.events.send(Started(self._job.job))
+            self._loop.run(probe=job.runner)
+
+    def reland(self) -> None:
+        """Read lost files again. Sends how many rows; none where nothing is lost."""
+        with self.assembled() as job:
+            worker = job.slice()
+            lost = open_and_find_lost(worker.parts.committer())
+            rows = reland(worker.plan, worker.parts, lost) if lost else 0
+            self.events.send(Relanded(rows, len(lost.files) if lost else 0))
+
+    def stop(self) -> None:
+        """Stop in order; the second time as well."""
+        self._is_stopped = True
+        self.release()
+        if self._loop is not None:
+            self._loop.stop()
+
+    def release(self) -> None:
+        """Go on, where it was held with an engine that is up."""
+        if self._released is not None:
+            self._released.set()
+
+    @contextmanager
+    def assembled(self) -> Iterator[R]:
+        """Start the engine, put the job together, and let go of both at the end."""
+        job = self._job
+        self.events.send(Starting(job.job, str(job.lake)))
+        clock = self._clock()
+        self._engine.start(job)
+        try:
+            if self._released is not None:
+                self._engine.warm()
+                self._released.wait()
+                job = load_job_file(job.path)  # what it says now counts
+            with self._engine.assemble(job, self.events, clock) as assembled:
+                yield assembled
+        finally:
+            self._engine.stop()
+
+    def _clock(self) -> Clock:
+        """Return the machine's clock; in drills and benchmarks one that is steered, and say so."""
+        path = os.environ.get(CLOCK_VARIABLE)
+        if not path:
+            return SystemClock()
+        self.events.send(events.SteeredClock(path))
+        try:
+            return SteeredClock(Path(path))
+        except ValueError as error:
+            hint = f"unset {CLOCK_VARIABLE}: it is for drills and benchmarks"
+            raise AshoreError(f"{CLOCK_VARIABLE}: {error}", hint=hint) from error
+
+
+def run_process(
+    module: str,
+    arguments: list[str] | None,
+    make_engine: Callable[[argparse.Namespace], Engine[R]],
+    more: Mapping[str, Callable[[JobProcess[R]], None]],
+) -> int:
+    """Run a job process and return its exit code.
+
+    Arguments:
+        module: that was started, for its help.
+        arguments: of its command line; None: those of this process.
+        make_engine: from the options.
+        more: commands that this engine has beside `run` and `reland`.
+
+    """
+    options = _parse(module, arguments, [*more])
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    writer = EventWriter(count_hanging_calls)
+    try:
+        job = load_job_file(options.job_file)
+        process = JobProcess(job, make_engine(options), is_held=options.hold)
+        _listen(process.stop, process.release)
+        match options.command:
+            case "run":
+                process.run(until_drained=options.available_now)
+            case "reland":
+                process.reland()
+            case command:
+                more[command](process)
+    except AshoreError as error:
+        if options.debug:
+            traceback.print_exc()
+        writer.send(Failed.of(error))
+        return error.exit_code
+    writer.send(Ended())
+    return 0
+
+
+def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
+    parser.add_argument("command", choices=["run", "reland", *more])
+    parser.add_argument("job_file")
+    parser.add_argument("--available-now", action="store_true")
+    parser.add_argument("--hold", action="store_true", help="get ready; wait for a line on stdin")
+    parser.add_argument("--jar", action="append", default=[], type=Path)
+    parser.add_argument("--debug", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _listen(stop: Callable[[], None], release: Callable[[], None]) -> None:
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    watch_parent(stop, release)

@@ -1,0 +1,61 @@
+"""What a worker process does: one split of a batch, or the probe.
+
+What it promises: what it returns and raises can be pickled. It imports no Spark, and nothing of the
+driver's side.
+What it must not know: other tasks; how the driver goes on.
+"""
+
+import gc
+from dataclasses import dataclass
+
+from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.writer import write_probe, write_task
+from ashore.protocol.positions import ShardRange
+from ashore.sources.base import StreamShard
+from ashore.sources.columns import KafkaAddress
+from ashore.storage.open import LakeAddress
+
+
+@dataclass(frozen=True, slots=True)
+class LandSplit:
+    """Land some ranges of a batch."""
+
+    order: BatchOrder
+    kafka: KafkaAddress
+    task: int
+    ranges: tuple[ShardRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Write a file as tasks do."""
+
+    lake: LakeAddress
+    path: str
+    content: bytes
+
+
+Asked = LandSplit | Probe
+
+
+def work(asked: Asked) -> TaskResult | None:
+    """Do it. Raises what reading, decoding and writing raise.
+
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    match asked:
+        case LandSplit():
+            return _land(asked)
+        case Probe():
+            write_probe(asked.lake.open(), asked.path, asked.content)
+            return None
+
+
+def _land(split: LandSplit) -> TaskResult:
+    ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split.ranges}
+    gc.disable()  # it would look at every message again and again, and find nothing
+    try:
+        records = split.kafka.read(ranges)
+        return write_task(split.order, split.order.lake.open(), split.task, records)
+    finally:
+        gc.enable()

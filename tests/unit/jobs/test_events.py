@@ -1,0 +1,86 @@
+"""What crosses from a job process to its parent."""
+
+import json
+
+import pytest
+
+from ashore.errors import Fenced
+from ashore.jobs.events import (
+    SENT,
+    Ended,
+    Event,
+    Failed,
+    Landed,
+    Relanded,
+    Started,
+    Starting,
+    SteeredClock,
+    Step,
+    StepBegun,
+    Trouble,
+    Validated,
+    decode_event,
+    encode_event,
+    moment_of,
+)
+
+ONE_OF_EACH: list[Event] = [
+    Starting("clicks", "file:///lake"),
+    SteeredClock("/clock.json"),
+    Started("clicks"),
+    StepBegun("main", Step.MOVE),
+    Landed("main", 1_000, 2, 500, 0),
+    Trouble("main", "no broker"),
+    Validated([{"table": "ods.counts"}]),
+    Relanded(7, 1),
+    Failed(3, "fenced", "gone", "", {"epoch": 4}),
+    Ended(),
+]
+
+
+def test_each_kind_is_tried() -> None:
+    assert [type(each) for each in ONE_OF_EACH] == list(SENT)
+    assert len({each.kind for each in SENT}) == len(SENT)
+
+
+@pytest.mark.parametrize("event", ONE_OF_EACH, ids=lambda event: event.kind)
+def test_an_event_is_the_same_on_the_other_side(event: Event) -> None:
+    line = json.dumps(encode_event(event))
+    assert json.loads(line)["event"] == event.kind
+    assert decode_event(json.loads(line)) == event
+
+
+def test_an_error_keeps_what_it_knows_beside_what_all_errors_have() -> None:
+    error = Fenced("taken over", hint="do not start again", epoch=4, owner_epoch=5)
+    assert encode_event(Failed.of(error)) == {
+        "event": "error",
+        "exit_code": 3,
+        "code": "fenced",
+        "message": "taken over",
+        "hint": "do not start again",
+        "epoch": 4,
+        "owner_epoch": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        {"event": "of another release"},
+        {"event": ["step"]},
+        {"event": "step", "slice": "main", "step": "dance"},
+        {"event": "landed", "slice": "main", "rows": "many", "files": 1, "lag": 0, "hanging": 0},
+        {"event": "error", "message": "without a code"},
+        {"event": "validated"},
+    ],
+)
+def test_what_this_release_does_not_know_is_no_event(document: object) -> None:
+    assert decode_event(document) is None
+
+
+def test_a_step_is_a_moment_of_its_own() -> None:
+    assert moment_of(StepBegun("main", Step.PREPARE)) == "prepare"
+    assert moment_of(Ended()) == "ended"

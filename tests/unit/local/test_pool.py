@@ -1,0 +1,112 @@
+"""Processes that work for one process: what they return, what they raise, how they end."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.local import calls
+
+from ashore.errors import BadRecord
+from ashore.local.pool import WorkerDied, WorkerPool
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool[calls.Call, object]]:
+    made: WorkerPool[calls.Call, object] = WorkerPool(calls.work, 2)
+    yield made
+    made.kill()
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = 60) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_answers_come_in_the_order_of_the_questions_and_workers_are_kept(pool):
+    first = pool.map([("pid", None)] * 6)
+    assert pool.map([("double", number) for number in range(20)]) == [2 * n for n in range(20)]
+    assert 1 <= len(set(first)) <= 2
+    assert os.getpid() not in first
+    assert set(pool.map([("pid", None)] * 6)) <= set(first), "nobody was replaced"
+    assert pool.map([]) == []
+
+
+def test_an_error_is_what_it_was(pool):
+    with pytest.raises(BadRecord, match="offset 7") as raised:
+        pool.map([("double", 1), ("refuse", 7)])
+    assert raised.value.fields == {"offset": 7}
+    assert pool.map([("double", 2)]) == [4], "the next round has workers again"
+
+
+def test_an_error_that_cannot_travel_is_told_all_the_same(pool):
+    with pytest.raises(RuntimeError, match="Stubborn"):
+        pool.map([("raise what cannot travel", None)])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_worker_that_dies_fails_its_round_and_is_replaced(pool, number):
+    with pytest.raises(WorkerDied) as died:
+        pool.map([("double", 1), ("die", int(number)), ("double", 2)])
+    assert (died.value.index, died.value.exit_code) == (1, -number)
+    assert str(died.value) == f"a worker process was ended by {number.name}"
+    assert pool.map([("double", 3)]) == [6]
+
+
+def test_a_worker_that_ends_by_itself_is_told_with_its_code(pool):
+    with pytest.raises(WorkerDied, match="ended with exit code 9"):
+        pool.map([("exit", 9)])
+
+
+def test_a_round_that_hangs_is_cut_short_by_another_thread(pool):
+    (pid,) = pool.map([("pid", None)])
+    threading.Timer(0.2, pool.kill).start()
+    with pytest.raises(WorkerDied):
+        pool.map([("sleep", 600.0)])
+    wait_until(lambda: not is_running(int(str(pid))))
+
+
+def test_workers_end_when_they_are_closed(pool):
+    pids = {int(str(each)) for each in pool.map([("pid", None)] * 4)}
+    pool.close()
+    wait_until(lambda: not any(map(is_running, pids)))
+
+
+def test_workers_end_with_the_process_that_started_them_however_it_ends(tmp_path: Path):
+    script = (
+        "import os, sys\n"
+        "from ashore.local.pool import WorkerPool\n"
+        "from tests.unit.local import calls\n"
+        "if __name__ == '__main__':\n"
+        "    pool = WorkerPool(calls.work, 2)\n"
+        "    pids = set(pool.map([('pid', None)] * 4))\n"
+        "    print(*pids, flush=True)\n"
+        "    pool.map([('sleep', 600.0)])\n"
+    )
+    path = tmp_path / "parent.py"
+    path.write_text(script)
+    root = str(Path(__file__).parents[3])
+    environment = {**os.environ, "PYTHONPATH": root}
+    with subprocess.Popen(
+        [sys.executable, str(path)], stdout=subprocess.PIPE, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert pids
+        assert all(map(is_running, pids))
+        parent.kill()
+    wait_until(lambda: not any(map(is_running, pids)))
