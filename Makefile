@@ -4,6 +4,11 @@
 MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 
+# Byte code is kept, whatever the machine says of it, and beside no source: a run starts hundreds of
+# Pythons (workers of pytest and of Spark, job processes), and compiling is most of such a start.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python that is new enough and can make a virtual environment.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$p -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
