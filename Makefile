@@ -15,8 +15,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	&& echo $$p && break; done)
 
 # Tests that need no server share the cores; those that do have the machine for themselves.
+# TIMES=FILE measures what each file of tests takes.
 FAST := tests/unit tests/property tests/contract tests/architecture
-PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs
+PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
+	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
 .PHONY: help setup setup-python setup-jars java lint check test demo drill bench bench-peers docs lock lock-jars clean
 
