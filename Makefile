@@ -58,7 +58,6 @@ lint: setup-python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy tools
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
 
