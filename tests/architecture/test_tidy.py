@@ -99,9 +99,15 @@ def modules() -> dict[str, ast.Module]:
     }
 
 
+@cache
+def nodes(path: str) -> list[ast.AST]:
+    """Return every node of a Python file."""
+    return list(ast.walk(modules()[path]))
+
+
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
+    for path in modules():
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path}::{node.name}", node
 
@@ -160,17 +166,17 @@ def search_text(pattern: re.Pattern[str]) -> Iterator[Finding]:
 
 def bare_asserts() -> Iterator[Finding]:
     """`python -O` removes them: production code uses ashore.errors.check."""
-    for path, tree in modules().items():
+    for path in modules():
         if path.startswith("src"):
-            for node in ast.walk(tree):
+            for node in nodes(path):
                 if isinstance(node, ast.Assert):
                     yield Finding(path, f"line {node.lineno}")
 
 
 def machine_clocks() -> Iterator[Finding]:
     """Time is an argument (ashore.base.clock)."""
-    for path, tree in modules().items():
-        for node in ast.walk(tree) if path.startswith("src") else ():
+    for path in modules():
+        for node in nodes(path) if path.startswith("src") else ():
             if isinstance(node, ast.Attribute) and ast.unparse(node) in CLOCKS:
                 yield Finding(path, f"line {node.lineno}: {ast.unparse(node)}")
             if isinstance(node, ast.ImportFrom) and node.module == "time":
@@ -179,8 +185,8 @@ def machine_clocks() -> Iterator[Finding]:
 
 def mock_imports() -> Iterator[Finding]:
     """Fakes are in ashore.testing, real servers in ashore.services."""
-    for path, tree in modules().items():
-        for node in ast.walk(tree):
+    for path in modules():
+        for node in nodes(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or "", *(f"{node.module}.{a.name}" for a in node.names)]
@@ -202,14 +208,20 @@ RULES: dict[str, Callable[[], Iterator[Finding]]] = {
 }
 
 
+@cache
+def findings(rule: str) -> list[Finding]:
+    """Return every place that breaks a rule."""
+    return list(RULES[rule]())
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_rule(rule: str):
-    broken = [finding for finding in RULES[rule]() if (rule, finding.place) not in EXCEPTIONS]
+    broken = [finding for finding in findings(rule) if (rule, finding.place) not in EXCEPTIONS]
     assert not broken, "\n".join(f"{each.place}: {each.detail}" for each in broken)
 
 
 def test_every_exception_is_needed():
-    needed = {(rule, finding.place) for rule, find in RULES.items() for finding in find()}
+    needed = {(rule, finding.place) for rule in RULES for finding in findings(rule)}
     assert set(EXCEPTIONS) - needed == set()
 
 
