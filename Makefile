@@ -20,7 +20,8 @@ FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-jars java lint check test demo drill bench bench-peers docs lock lock-jars clean
+.PHONY: help setup setup-python setup-jars java lint check check-tests test demo drill bench \
+	bench-peers docs lock lock-jars clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,8 +62,12 @@ lint: setup-python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
 
-check: lint ## lint, types, import contract, fast tests: no Java, no network, under a minute
-	$(PYTEST) -q -n 2 $(FAST)
+check: setup-python ## lint, types, import contract, fast tests: no Java, no network, under a minute
+	@$(MAKE) -j 2 --output-sync=target lint check-tests
+
+# Ten examples of each property, and of what takes seconds one of each kind.
+check-tests: setup-python
+	$(PYTEST) -q -n 2 -m "not slow" --hypothesis-profile=quick $(FAST)
 
 test: setup lint ## everything, on real servers; fails if a test is left out
 	$(PYTEST) -q -n 2 --durations=10 $(FAST) tests/crash

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.strategies import KIND_STRATEGIES, Chain, bodies, chains, closings, drafts
 
 from ashore.protocol import codec
@@ -113,7 +114,7 @@ def test_one_changed_value_is_malformed_or_another_entry(draft: Draft, data: st.
 
 
 @given(chains())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_snapshot_reads_back_and_notices_a_flipped_byte(chain: Chain):
     if chain.fold.unclosed is not None:
         chain.commit()
@@ -128,7 +129,7 @@ def test_a_snapshot_reads_back_and_notices_a_flipped_byte(chain: Chain):
 
 
 @given(chains())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_valid_log_survives_its_bytes(chain: Chain):
     assert [read_entry(data) for data in chain.data] == chain.entries
     assert (

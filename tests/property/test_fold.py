@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.strategies import START_MS, Chain, chains, drafts
 
 from ashore.errors import LogDamaged
@@ -107,7 +108,7 @@ def test_the_plan_of_a_fold_names_each_file_once_and_ends_with_the_close(chain: 
 
 
 @given(chains(), st.integers(-1, 1))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_forgetting_sealed_partitions_changes_nothing_else(chain: Chain, shift: int):
     if chain.fold.unclosed is not None:
         chain.commit()

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from ashore.formats import JsonDecoder, TextDecoder, ddl, parse_ddl, to_arrow, to_ddl
 from ashore.formats import json as json_module
@@ -107,7 +108,7 @@ batches = st.lists(st.one_of(valid, plausible, plausible, garbage, damaged), max
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(values=batches)
 @example(values=[b'{"a":1}{"a":2}', b" ", b'{"a":3}'])
 @example(values=[b'{"a":1', b"}", b'{"a":1}{"a":2}'])
@@ -129,7 +130,7 @@ def test_a_batch_decodes_as_its_records_do(schema, values):
             assert repr(single.table.to_pylist()) == repr([rows[index]])  # NaN equals NaN here
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(values=batches, split_ways=st.integers(2, 5), rows_max=st.integers(1, 7))
 def test_how_a_batch_is_taken_apart_changes_nothing(values, split_ways, rows_max):
     usual = JsonDecoder(parse_ddl(SCHEMAS[0])).decode(pa.array(values, pa.binary()))

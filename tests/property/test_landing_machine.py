@@ -37,6 +37,7 @@ from tests.crash.harness import (
     value,
 )
 from tests.crash.test_mutations import MUTATIONS
+from tests.examples import examples
 
 from ashore.errors import (
     AnswerUnknown,
@@ -471,9 +472,10 @@ def run_machine(examples: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
 
 
 def test_the_landing_loop_holds_its_invariants() -> None:
-    run_machine(80)  # make check takes less than a minute; the crash points leave nothing out
+    run_machine(examples(80))  # the crash points leave nothing out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutation",
     [

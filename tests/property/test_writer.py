@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.specs import landing
 from tests.unit.writer.orders import (
     HOUR_MS,
@@ -183,7 +184,7 @@ def rows_by_place(files):
     return dict(rows)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data(), fates())
 def test_every_record_is_in_exactly_one_place(data, records):
     order = orders(data.draw)
@@ -270,7 +271,7 @@ def check_files(storage, result, files):
     assert "overlapping_spans" not in dict(result.counters)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.data(), fates())
 def test_lost_files_are_landed_again_with_the_same_rows(data, records):
     order = orders(data.draw)
@@ -297,7 +298,7 @@ def test_lost_files_are_landed_again_with_the_same_rows(data, records):
     assert sum(read.fetched for read in relanded.reads) == sum(each.file.rows for each in lost)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.data(), fates())
 def test_a_storage_that_fails_at_any_call_fails_the_task_and_lists_nothing(data, records):
     order = orders(data.draw)

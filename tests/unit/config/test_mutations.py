@@ -6,6 +6,7 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from tests.examples import examples
 from tests.unit.config.texts import VALID, first_words
 
 from ashore.config import Job, parse_job
@@ -94,7 +95,7 @@ def test_the_start_is_valid() -> None:
     assert load_or_explain(written(DATA)) is not None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_mutated_file_loads_or_is_explained(data: st.DataObject) -> None:
     mutated = copy.deepcopy(DATA)
@@ -117,7 +118,7 @@ def test_a_mutated_file_loads_or_is_explained(data: st.DataObject) -> None:
     load_or_explain(written(mutated))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.integers(0, len(VALID)),
     st.integers(0, 12),
@@ -127,7 +128,7 @@ def test_a_damaged_text_loads_or_is_explained(at: int, cut: int, put: str) -> No
     load_or_explain(VALID[:at] + put + VALID[at + cut :])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet="ab{}[]:,-#&*!|>'\"%@\\ \n\t?<~%YAML1.2", max_size=40))
 def test_any_text_is_explained(text: str) -> None:
     assert load_or_explain(text) is None

@@ -1,4 +1,7 @@
-"""Every scenario in memory: green as it is, red when the protocol is broken."""
+"""Every scenario in memory: green as it is, red when the protocol is broken.
+
+`make check` plays some of them, `make test` all.
+"""
 
 from dataclasses import replace
 
@@ -10,6 +13,14 @@ from ashore.drills.scenarios import kill_driver, replay_budget, zombie_writer
 
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
+QUICK = {"kill-executor", "metastore-outage", "topic-recreated"}
+SOME_SLOW = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES
+]
+OWN = [
+    name if drill in QUICK else pytest.param(name, marks=pytest.mark.slow)
+    for name, (drill, _apply) in OWN_MUTANTS.items()
+]
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +41,7 @@ def rehearse(name: str) -> Verdict:
     return run_drill(Order(drill, SEED, rehearsal(drill)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME_SLOW)
 def test_a_drill_is_green(name: str) -> None:
     verdict = rehearse(name)
     assert verdict.exit_code == 0, (verdict.problems, verdict.doubts)
@@ -39,7 +50,7 @@ def test_a_drill_is_green(name: str) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SOME_SLOW)
 def test_a_broken_protocol_turns_it_red(
     name: str, mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +64,7 @@ def test_a_broken_protocol_turns_it_red(
         assert verdict.figures.duplicated > 0
 
 
-@pytest.mark.parametrize("mutant", OWN_MUTANTS)
+@pytest.mark.parametrize("mutant", OWN)
 def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, apply = OWN_MUTANTS[mutant]
     apply(monkeypatch)
