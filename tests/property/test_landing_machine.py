@@ -32,6 +32,7 @@ from tests.crash.harness import (
     check_recoverable,
     history,
     named_places,
+    read_entries_once,
     read_named_rows,
     require,
     value,
@@ -454,6 +455,7 @@ def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mover, "PARALLEL_MOVES", 1)
     monkeypatch.setattr(log, "SNAPSHOT_EVERY", 3)
     monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 2)
+    read_entries_once(monkeypatch)
 
 
 def run_machine(examples: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
