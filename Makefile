@@ -20,8 +20,8 @@ FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-jars java lint check check-tests test demo drill bench \
-	bench-peers docs lock lock-jars clean
+.PHONY: help setup setup-python setup-jars java lint check check-tests test test-all run-tests demo \
+	drill bench bench-peers docs lock lock-jars clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,11 +67,16 @@ check: setup-python ## lint, types, import contract, fast tests: no Java, no net
 
 # Ten examples of each property, and of what takes seconds one of each kind.
 check-tests: setup-python
-	$(PYTEST) -q -n 2 -m "not slow" --hypothesis-profile=quick $(FAST)
+	$(PYTEST) -q -n 2 -m "not (slow or long)" --hypothesis-profile=quick $(FAST)
 
-test: setup lint ## everything, on real servers; fails if a test is left out
-	$(PYTEST) -q -n 2 --durations=10 $(FAST) tests/crash
-	$(PYTEST) --durations=25 tests/integration tests/spark tests/drills
+test: CHOSEN := -m "not long"
+test: run-tests ## tests of everything, on real servers; fails if one is left out without a mark
+
+test-all: run-tests ## the same, and those that are marked long
+
+run-tests: setup lint
+	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
+	$(PYTEST) $(CHOSEN) --durations=25 tests/integration tests/spark tests/drills
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo

@@ -7,16 +7,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+INI = "[pytest]\nmarkers =\n    long: the rest\n    fast: the others\n"
+LONG = "@pytest.mark.long\ndef test_a(): pass\n\ndef test_b(): pass"
 
 
-def run(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(f"import pytest\n\n{test}\n")
     own = directory / "pytest.ini"
-    own.write_text("[pytest]\n")
+    own.write_text(INI)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.no_silent_skips", "-c", str(own)]
     return subprocess.run(
-        [*command, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, *options, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
     )
+
+
+def assert_named(answer: subprocess.CompletedProcess[str], words: str) -> None:
+    assert answer.returncode != 0
+    assert "LEFT OUT" in answer.stdout
+    assert "test_it.py" in answer.stdout.partition("LEFT OUT")[2]
+    assert words in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -30,12 +39,15 @@ def run(directory: Path, test: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_what_is_left_out_fails_the_run_and_is_named(tmp_path: Path, test: str):
-    answer = run(tmp_path, test)
-    assert answer.returncode != 0
-    assert "LEFT OUT" in answer.stdout
-    assert "test_it.py" in answer.stdout.partition("LEFT OUT")[2]
-    assert "no boat" in answer.stdout
+    assert_named(run(tmp_path, test), "no boat")
 
 
 def test_a_run_that_leaves_nothing_out_passes(tmp_path: Path):
     assert run(tmp_path, "def test_a(): pass").returncode == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_what_is_not_chosen_has_to_be_marked(tmp_path: Path, workers: str):
+    assert run(tmp_path, LONG, "-n", workers, "-m", "not long").returncode == 0
+    other = LONG.replace("long", "fast")
+    assert_named(run(tmp_path, other, "-n", workers, "-m", "not fast"), "not chosen")

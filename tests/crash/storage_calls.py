@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+import pytest
 from tests.crash.harness import (
     CLICKS,
     ORDERS,
@@ -28,6 +29,7 @@ from tests.crash.harness import (
     require,
     value,
 )
+from tests.marks import but
 
 from ashore.errors import AshoreError, StorageError
 from ashore.sources.base import StreamShard
@@ -89,6 +91,23 @@ def late_strikes(times: int) -> Iterator[Strike]:
         yield Strike(f"late two calls later, {how}", late(2, stops=stops))
         yield Strike(f"late at the next open, {how}", late(None, stops=stops), "at open")
         yield Strike(f"late at the end, {how}", late(None, stops=stops), "at the end")
+
+
+# Every kind of fault once; how late, how often and whether it stops too is for the long run.
+EVERYDAY = {
+    "fails before",
+    "fails after",
+    "stops before",
+    "stops after",
+    "late two calls later, 1 times",
+    "late at the next open, and stops, 2 times",
+    "hangs, at open",
+}
+every_strike = pytest.mark.parametrize(
+    "strike",
+    but(pytest.mark.long, strikes(), lambda strike: strike.name in EVERYDAY),
+    ids=lambda strike: strike.name,
+)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Recovery after any fault at any storage call gives the table and the ledger of no fault (I5)."""
 
+from collections.abc import Sequence
+
 import pytest
 from tests.crash import storage_calls, system_calls
 from tests.crash.harness import find_failures, report
@@ -18,7 +20,7 @@ def test_the_job_makes_every_kind_of_call_in_both_lives() -> None:
     assert len(storage_calls.number_calls()[1]) > 30
 
 
-@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+@storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases(strike)))
 
@@ -39,32 +41,53 @@ def test_a_job_that_keeps_house_makes_every_kind_of_call() -> None:
 
 
 @pytest.mark.usefixtures("short_log")
-@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+@storage_calls.every_strike
 def test_every_storage_call_of_housekeeping(strike: Strike) -> None:
     report(find_failures(storage_calls.keeper_cases(strike)))
 
 
-RENAMES = pytest.mark.parametrize("can_rename", [True, False], ids=["renames", "links"])
+def by_turns(cases: Sequence[object]) -> list:
+    """Return cases for a file system that renames, and for one that only links.
+
+    Every day each is played on one of the two, by turns.
+    """
+    return [
+        pytest.param(case, can_rename, marks=[pytest.mark.long] * (number % 2 != can_rename))
+        for number, case in enumerate(cases)
+        for can_rename in (True, False)
+    ]
 
 
-@RENAMES
-@pytest.mark.parametrize(
-    "policy", [None, *PowerCutPolicy], ids=lambda policy: policy.name if policy else "stop"
-)
+def name_of(value: object) -> str:
+    match value:
+        case bool():
+            return "renames" if value else "links"
+        case PowerCutPolicy():
+            return value.name
+        case None:
+            return "stop"
+        case _:
+            return str(getattr(value, "__name__", value))
+
+
+@pytest.mark.parametrize(("policy", "can_rename"), by_turns([None, *PowerCutPolicy]), ids=name_of)
 def test_a_stop_or_a_power_cut_at_every_system_call(
     policy: PowerCutPolicy | None, can_rename: bool
 ) -> None:
     report(find_failures(system_calls.stops(policy, can_rename=can_rename)))
 
 
-@RENAMES
-@pytest.mark.parametrize("fault", [FailBefore, FailAfterEffect])
+@pytest.mark.parametrize(
+    ("fault", "can_rename"), by_turns([FailBefore, FailAfterEffect]), ids=name_of
+)
 def test_an_error_at_every_system_call(
     fault: type[FailBefore | FailAfterEffect], can_rename: bool
 ) -> None:
     report(find_failures(system_calls.errors(fault, can_rename=can_rename)))
 
 
-@RENAMES
+@pytest.mark.parametrize(
+    "can_rename", [True, pytest.param(False, marks=pytest.mark.long)], ids=name_of
+)
 def test_every_system_call_may_hang_before_a_power_cut(can_rename: bool) -> None:
     report(find_failures(system_calls.hangs(can_rename=can_rename)))

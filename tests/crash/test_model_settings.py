@@ -2,7 +2,8 @@
 
 import pytest
 from model import streaming_query
-from model.landing_log import LATE_CLEAN, MUTATIONS, SETTINGS, Setting, explore
+from model.landing_log import CLEAN, HELP, LATE_CLEAN, MUTATIONS, SETTINGS, Setting, explore
+from tests.marks import but
 
 SLOW = {
     "recover before open": "I5",
@@ -12,7 +13,13 @@ SLOW = {
 
 
 @pytest.mark.parametrize(
-    "setting", [each for each in SETTINGS if each is not LATE_CLEAN], ids=lambda each: each.name
+    "setting",
+    but(
+        pytest.mark.long,
+        [each for each in SETTINGS if each is not LATE_CLEAN],
+        lambda setting: setting in (CLEAN, HELP),
+    ),
+    ids=lambda each: each.name,
 )
 def test_the_protocol_holds(setting: Setting):
     _, wrong, trace = explore(setting)
@@ -27,9 +34,9 @@ def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
 
 
 def test_every_mutation_is_played_here_or_with_the_smaller_settings():
-    from tests.property.test_model import FAST  # noqa: PLC0415
+    from tests.property import test_model  # noqa: PLC0415
 
-    assert {*FAST, *SLOW} == set(dict(MUTATIONS))
+    assert {*test_model.QUICK, *test_model.SLOW, *SLOW} == set(dict(MUTATIONS))
 
 
 def test_the_protocol_of_queries_holds():

@@ -45,7 +45,7 @@ def test_the_query_makes_every_kind_of_call_in_both_lives() -> None:
         assert kinds >= {"create", "list", "move", "open_write", "read", "sync", "write", "close"}
 
 
-@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+@storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases_of(QUERY, strike, range(2))))
 

@@ -126,7 +126,7 @@ def test_what_is_withdrawn_lies_aside() -> None:
     assert count_state(world) == reference(query_world()).rows.total()
 
 
-@pytest.mark.parametrize("strike", list(storage_calls.strikes()), ids=lambda strike: strike.name)
+@storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(cases(strike)))
 

@@ -1,5 +1,6 @@
 """Effects that are owed happen, whatever call of storage, catalog or HTTP a fault strikes."""
 
+import itertools
 import json
 import re
 import threading
@@ -12,6 +13,7 @@ import pytest
 from tests.crash import sealed_job
 from tests.crash.harness import find_failures, report
 from tests.crash.sealed_job import Document, SealedWorld
+from tests.marks import but
 
 from ashore.landing import entry_writer, job_loop
 from ashore.landing.effects import Effects, success_content
@@ -38,6 +40,8 @@ FAULTS: dict[str, Callable[[int], Fault]] = {
     "stops before": lambda number: StopProcess(number, when="before"),
     "stops after": lambda number: StopProcess(number, when="after"),
 }
+
+BY_NEAR = {"fails before", "late at the end", "stops after"}  # every day; by `seal` the others
 
 
 class Listener(BaseHTTPRequestHandler):
@@ -102,7 +106,15 @@ def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) 
     assert first[-1].kind in CATALOG_CALLS
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("new_world", "fault"),
+    but(
+        pytest.mark.long,
+        itertools.product(["near", "seal"], FAULTS),
+        lambda strategy, fault: (strategy == "near") == (fault in BY_NEAR),
+    ),
+    indirect=["new_world"],
+)
 def test_every_call(new_world: Callable[[], SealedWorld], fault: str) -> None:
     report(find_failures(sealed_job.cases(new_world, FAULTS[fault])))
 

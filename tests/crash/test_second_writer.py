@@ -1,5 +1,6 @@
 """Of two writers at most one appends; the other repeats what the log orders, or is fenced (I4)."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -13,7 +14,14 @@ from tests.crash.harness import (
     report,
     walk,
 )
-from tests.crash.second_writer import OTHERS, WAKING, begun_world, land_everything
+from tests.crash.second_writer import (
+    OTHERS,
+    WAKING,
+    begun_world,
+    land_everything,
+    land_one_batch,
+)
+from tests.marks import but
 
 from ashore.errors import Fenced, StorageError
 from ashore.landing import log
@@ -34,8 +42,15 @@ def staged(storage: Storage) -> list[str]:
     return [path for path in walk(storage, "ods.db") if path.endswith(".in-progress")]
 
 
-@pytest.mark.parametrize("waking", WAKING)
-@pytest.mark.parametrize("others", OTHERS, ids=lambda others: others.__name__)
+@pytest.mark.parametrize(
+    ("others", "waking"),
+    but(
+        pytest.mark.long,
+        itertools.product(OTHERS, WAKING),
+        lambda others, waking: others is land_one_batch or waking == "wakes",
+    ),
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_a_writer_frozen_before_every_call(others: Callable[[World], None], waking: str) -> None:
     report(find_failures(second_writer.frozen_writers(others, waking)))
 

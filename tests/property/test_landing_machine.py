@@ -484,7 +484,7 @@ def test_the_landing_loop_holds_its_invariants() -> None:
         "move before the prepare is appended",
         "restart without an open",
         "go on after the highest record",
-        "retry an append with other content",
+        pytest.param("retry an append with other content", marks=pytest.mark.long),  # takes 30 s
     ],
 )
 def test_the_machine_finds_a_broken_protocol(

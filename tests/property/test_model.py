@@ -6,6 +6,7 @@ The larger settings are in tests/crash/test_model_settings.py.
 import pytest
 from model import streaming_query
 from model.landing_log import LATE_CLEAN, MUTATIONS, explore
+from tests.marks import but
 
 QUICK = {
     "remove old open entries": "I4",
@@ -20,10 +21,7 @@ SLOW = {
     "look only at the end": "I6",
     "look only at the end, keep the snapshot's entry": "I6",
 }
-SHORTCUTS = [
-    *QUICK.items(),
-    *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW.items()),
-]
+SHORTCUTS = but(pytest.mark.slow, {**QUICK, **SLOW}.items(), lambda name, _: name in QUICK)
 QUICK_OF_A_QUERY = {"tell Spark first", "one root for all"}
 
 
@@ -43,11 +41,7 @@ def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
 
 
 @pytest.mark.parametrize(
-    "mutation",
-    [
-        each if each in QUICK_OF_A_QUERY else pytest.param(each, marks=pytest.mark.slow)
-        for each in streaming_query.MUTATIONS
-    ],
+    "mutation", but(pytest.mark.slow, streaming_query.MUTATIONS, QUICK_OF_A_QUERY.__contains__)
 )
 def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
     _, wrong, trace = streaming_query.explore(mutation)

@@ -6,6 +6,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.marks import but
 from tests.unit.drills.mutants import MUTANTS, OWN_MUTANTS
 
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
@@ -14,13 +15,8 @@ from ashore.drills.scenarios import kill_driver, replay_budget, zombie_writer
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
 QUICK = {"kill-executor", "metastore-outage", "topic-recreated"}
-SOME_SLOW = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMES
-]
-OWN = [
-    name if drill in QUICK else pytest.param(name, marks=pytest.mark.slow)
-    for name, (drill, _apply) in OWN_MUTANTS.items()
-]
+MOST_SLOW = but(pytest.mark.slow, NAMES, QUICK.__contains__)
+OWN_MOST_SLOW = but(pytest.mark.slow, OWN_MUTANTS, lambda name: OWN_MUTANTS[name][0] in QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +37,7 @@ def rehearse(name: str) -> Verdict:
     return run_drill(Order(drill, SEED, rehearsal(drill)))
 
 
-@pytest.mark.parametrize("name", SOME_SLOW)
+@pytest.mark.parametrize("name", MOST_SLOW)
 def test_a_drill_is_green(name: str) -> None:
     verdict = rehearse(name)
     assert verdict.exit_code == 0, (verdict.problems, verdict.doubts)
@@ -50,7 +46,7 @@ def test_a_drill_is_green(name: str) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
-@pytest.mark.parametrize("name", SOME_SLOW)
+@pytest.mark.parametrize("name", MOST_SLOW)
 def test_a_broken_protocol_turns_it_red(
     name: str, mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +60,7 @@ def test_a_broken_protocol_turns_it_red(
         assert verdict.figures.duplicated > 0
 
 
-@pytest.mark.parametrize("mutant", OWN)
+@pytest.mark.parametrize("mutant", OWN_MOST_SLOW)
 def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, apply = OWN_MUTANTS[mutant]
     apply(monkeypatch)
