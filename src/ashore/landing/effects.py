@@ -19,6 +19,7 @@ from ashore.base.clock import Clock
 from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.landing.committer import Progress
 from ashore.protocol import names
+from ashore.protocol.effects import Action
 from ashore.protocol.entries import Failed, Owed
 from ashore.protocol.plan_owed import Tried
 from ashore.storage.base import Storage
@@ -68,7 +69,7 @@ class Effects:
 
     def pay(self, owed: Sequence[Owed]) -> Tried:
         """Try effects, but those that failed a moment ago. Never raises but SyncFailed."""
-        by_action: dict[str, list[Owed]] = defaultdict(list)
+        by_action: dict[Action | str, list[Owed]] = defaultdict(list)
         for each in owed:
             by_action[each.action].append(each)
         done: set[str] = set()
@@ -88,15 +89,15 @@ class Effects:
                 self._parts.progress.trouble(self._slice, what)
         return Tried(frozenset(done), tuple(failed))
 
-    def _do(self, action: str, effects: Sequence[Owed]) -> set[str]:
+    def _do(self, action: Action | str, effects: Sequence[Owed]) -> set[str]:
         match action:
-            case "register":
+            case Action.REGISTER:
                 return self._register(effects)
-            case "success_file":
+            case Action.SUCCESS_FILE:
                 return self._write_success_files(effects)
-            case "catalog":
+            case Action.CATALOG:
                 return self._mark_sealed(effects)
-            case "http":
+            case Action.HTTP:
                 return self._call(effects)
             case _:
                 raise StorageError(f"this release does not know the effect {action}")

@@ -24,9 +24,9 @@ from ashore.formats import (
 )
 from ashore.landing.slice_loop import SlicePlan
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
+from ashore.protocol.effects import Action
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
-from ashore.protocol.plan_owed import CATALOG, HTTP, REGISTER, SUCCESS_FILE
 from ashore.protocol.plan_seal import SealRule
 from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
@@ -227,17 +227,17 @@ def waiting_tables(job: Job, rules: Iterable[SealRule]) -> set[str]:
     """Return the tables whose partitions come into the catalog by their seals only."""
     if job.catalog.hive is None or job.catalog.hive.strategy != "seal":
         return set()
-    return {rule.table for rule in rules if REGISTER in rule.actions}
+    return {rule.table for rule in rules if Action.REGISTER in rule.actions}
 
 
-def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[str, ...]:
+def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[Action, ...]:
     """Return what a sealed partition of a table owes. Empty: it is not sealed."""
     wanted = resolved.spec.seal
-    actions: list[str] = [SUCCESS_FILE] if "success_file" in wanted.actions else []
+    actions = [Action.SUCCESS_FILE] if "success_file" in wanted.actions else []
     if job.catalog.hive and "catalog" in wanted.actions:
-        actions += [REGISTER, CATALOG]
+        actions += [Action.REGISTER, Action.CATALOG]
     if wanted.http:
-        actions.append(HTTP)
+        actions.append(Action.HTTP)
     return tuple(actions)
 
 

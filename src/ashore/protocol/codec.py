@@ -2,8 +2,9 @@
 
 What it promises: `decode(type, encode(value)) == value`; decoding is strict and total: a missing
 or unknown key, a wrong type or a broken invariant raises Malformed with the place, never another
-error. Classes marked `positional` become arrays, the others objects; a key `added` later is left
-out while it says nothing, so that older bytes stay as they were.
+error. Of `SomeEnum | str` a string that is no member is kept: a later release may know it. Classes
+marked `positional` become arrays, the others objects; a key `added` later is left out while it says
+nothing, so that older bytes stay as they were.
 What it must not know: which records there are.
 """
 
@@ -90,7 +91,8 @@ def decode(wanted: type[T], value: Json, place: str = "") -> T:
 def _reader(wanted: typing.Hashable) -> Reader:
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (types.UnionType, typing.Union):
-        return _optional_reader(arguments)
+        is_optional = type(None) in arguments
+        return _optional_reader(arguments) if is_optional else _open_enum_reader(arguments)
     if origin is tuple:
         return _tuple_reader(arguments)
     check(isinstance(wanted, type), f"{wanted} has no JSON form")
@@ -114,6 +116,18 @@ def _read_enum(wanted: type[StrEnum], value: Json, place: str) -> object:
     if not isinstance(value, str) or value not in [each.value for each in wanted]:
         raise Malformed(place, f"{_shorten(value)} is none of {', '.join(wanted)}")
     return wanted(value)
+
+
+def _open_enum_reader(arguments: tuple[object, ...]) -> Reader:
+    """Read `SomeEnum | str`: strings that the enumeration does not have stay as they are."""
+    (known,) = (argument for argument in arguments if argument is not str)
+    members = {str(each): each for each in typing.cast("type[StrEnum]", known)}
+
+    def read_known(value: Json, place: str) -> object:
+        text = typing.cast("str", _read_scalar(str, value, place))
+        return members.get(text, text)
+
+    return read_known
 
 
 def _optional_reader(arguments: tuple[object, ...]) -> Reader:

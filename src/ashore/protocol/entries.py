@@ -15,6 +15,7 @@ from typing import ClassVar
 from ashore.errors import check
 from ashore.protocol import codec
 from ashore.protocol.codec import Json, Malformed
+from ashore.protocol.effects import Action
 from ashore.protocol.files import DataFile, FileSpan, Target
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
@@ -33,7 +34,7 @@ class Owed:
     """An effect that may be finished after its entry was closed."""
 
     id: str  # used once: `register:ods.clicks:date=2026-11-21`
-    action: str  # register | success_file | catalog | http
+    action: Action | str  # a string: of a later release
     table: str
     partition: str
     version: int = 0  # of the seal that it belongs to; 0: none
@@ -44,7 +45,7 @@ class Owed:
 class Failed:
     """Tries of owed effects that failed, since the entry before. They stay owed."""
 
-    action: str  # of these effects: they are tried together
+    action: Action | str  # of these effects: they are tried together
     times: int
     last_ms: int  # the writer's clock at the last of them
     error: str
@@ -172,7 +173,7 @@ class Seal:
 
     kind: ClassVar[str] = "seal"
     partitions: tuple[SealedPartition, ...]
-    actions: tuple[str, ...]  # what each of them owes: success_file, register, catalog, http
+    actions: tuple[Action | str, ...]  # what each of them owes
     read_to: tuple[tuple[str, int], ...]  # slice, entry number
 
 

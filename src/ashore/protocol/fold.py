@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 from ashore.errors import LogDamaged, check, fail
+from ashore.protocol.effects import Action
 from ashore.protocol.entries import (
     Body,
     Closing,
@@ -83,7 +84,7 @@ class PartitionState:
 class Failing:
     """A kind of owed effects that has been tried in vain so far."""
 
-    action: str
+    action: Action | str
     since_ms: int
     times: int
     last_ms: int
@@ -241,12 +242,14 @@ def _register(
     registered = {
         (owed.table, owed.partition)
         for done in closing.done
-        if (owed := fold.owed[done]).action == "register"
+        if (owed := fold.owed[done]).action == Action.REGISTER
     }
     if closing.registered and unclosed:
         registered |= _partitions_of(unclosed.body)
     registered -= {
-        (owed.table, owed.partition) for owed in still_owed.values() if owed.action == "register"
+        (owed.table, owed.partition)
+        for owed in still_owed.values()
+        if owed.action == Action.REGISTER
     }
     changed = {
         key: replace(fold.partitions[key], registered=True)
@@ -261,7 +264,7 @@ def _partitions_of(body: Prepare | Reland | Seal | Rewind) -> set[PartitionKey]:
     if isinstance(body, Rewind):
         return set()
     if isinstance(body, Seal):
-        is_registering = "register" in body.actions
+        is_registering = Action.REGISTER in body.actions
         return {(each.table, each.partition) for each in body.partitions if is_registering}
     return {target.key for target in body.targets}
 

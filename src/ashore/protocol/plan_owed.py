@@ -9,10 +9,9 @@ What it must not know: how an effect is done.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ashore.protocol.effects import Action
 from ashore.protocol.entries import Closing, Failed, Owed, Prepare, Reland, Seal
 from ashore.protocol.fold import Fold
-
-REGISTER, SUCCESS_FILE, CATALOG, HTTP = "register", "success_file", "catalog", "http"
 
 Waits = Callable[[str], bool]  # whether the partitions of a table are registered by their seals
 
@@ -40,7 +39,7 @@ def find_due(known: Mapping[str, Owed], closing: Closing) -> tuple[Owed, ...]:
     they wait until it is written.
     """
     left = (each for each in known.values() if each.id not in closing.done)
-    new = (each for each in closing.owed if closing.registered or each.action != REGISTER)
+    new = (each for each in closing.owed if closing.registered or each.action != Action.REGISTER)
     return (*left, *new)
 
 
@@ -87,7 +86,7 @@ def registers_all(fold: Fold, *, registers: bool, waits: Waits = nobody_waits) -
     body = fold.unclosed.body if fold.unclosed else None
     if isinstance(body, Prepare | Reland):
         return registers and not any(waits(target.table) for target in body.targets)
-    return isinstance(body, Seal) and REGISTER in body.actions
+    return isinstance(body, Seal) and Action.REGISTER in body.actions
 
 
 def _of_files(fold: Fold, body: Prepare | Reland, waits: Waits) -> dict[str, Owed]:
@@ -95,8 +94,8 @@ def _of_files(fold: Fold, body: Prepare | Reland, waits: Waits) -> dict[str, Owe
     for target in body.targets:
         state = fold.partitions.get(target.key)
         if target.partition and not waits(target.table) and not (state and state.registered):
-            key = f"{REGISTER}:{target.table}:{target.partition}"
-            owed[key] = Owed(key, REGISTER, target.table, target.partition)
+            key = f"{Action.REGISTER}:{target.table}:{target.partition}"
+            owed[key] = Owed(key, Action.REGISTER, target.table, target.partition)
     return owed
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from ashore.protocol.effects import Action
 from ashore.protocol.entries import Prepare, Reland, SealedPartition
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.fold import Fold, PartitionState, Unclosed
@@ -24,7 +25,7 @@ class SealRule:
     table: str
     timezone: str
     delay_ms: int
-    actions: tuple[str, ...] = ("success_file",)  # what each seal owes
+    actions: tuple[Action, ...] = (Action.SUCCESS_FILE,)  # what each seal owes
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,23 @@ def test_an_address_that_cannot_be_told_anything_stays_owed(address: str):
     assert job.fold.failing["http"].error
 
 
+def test_an_effect_of_a_later_release_is_named_and_stays_owed():
+    job = Job(("success_file", "snapshot"))
+    job.land(END_MS - 5)
+    job.clock.advance(4 * 3_600)
+    job.land(END_MS + DELAY_MS, date="2026-11-22")
+    assert job.loop.tick() is Tick.IDLE
+    assert job.success()["rows"] == 1
+    (owed,) = read_log(job.storage, NAME).owed.values()
+    assert (type(owed.action), owed.action) == (str, "snapshot")
+    assert "does not know the effect snapshot" in job.fold.failing["snapshot"].error
+    job.start()  # nothing of it stops a start, nor is it forgotten
+    assert job.loop.tick() is Tick.IDLE
+    assert job.fold.failing["snapshot"].times == 2
+    job.land(END_MS + DELAY_MS + 1, date="2026-11-22")
+    assert [*job.fold.owed] == [owed.id]
+
+
 def test_the_seal_of_a_catalog_is_marked_there():
     job = Job(("success_file", "register", "catalog"))
     job.land(END_MS - 5)

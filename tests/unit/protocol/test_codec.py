@@ -30,9 +30,10 @@ class Thing:
     size: int | None
     points: tuple[Point, ...]
     pairs: tuple[tuple[str, int | None], ...]
+    shade: Colour | str
 
 
-THING = Thing("é", Colour.RED, True, None, (Point(1, 2),), (("a", 1), ("b", None)))
+THING = Thing("é", Colour.RED, True, None, (Point(1, 2),), (("a", 1), ("b", None)), Colour.RED)
 FORM = {
     "name": "é",
     "colour": "red",
@@ -40,6 +41,7 @@ FORM = {
     "size": None,
     "points": [[1, 2]],
     "pairs": [["a", 1], ["b", None]],
+    "shade": "red",
 }
 
 
@@ -47,6 +49,13 @@ def test_the_form():
     assert codec.encode(THING) == FORM
     assert codec.decode(Thing, FORM) == THING
     assert type(codec.decode(Thing, FORM).colour) is Colour
+
+
+def test_an_open_enumeration_keeps_what_it_does_not_know():
+    assert type(codec.decode(Thing, FORM).shade) is Colour
+    read = codec.decode(Thing, {**FORM, "shade": "teal"})
+    assert (type(read.shade), read.shade) == (str, "teal")
+    assert codec.encode(read) == {**FORM, "shade": "teal"}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +66,8 @@ def test_the_form():
         ({"colour": "blue"}, "colour"),
         ({"colour": ["red"]}, "colour"),
         ({"colour": None}, "colour"),
+        ({"shade": 1}, "shade"),
+        ({"shade": None}, "shade"),
         ({"is_big": 1}, "is_big"),
         ({"is_big": None}, "is_big"),
         ({"size": True}, "size"),
