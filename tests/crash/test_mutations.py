@@ -26,6 +26,7 @@ from ashore.protocol.fold import Fold, extend
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.plan_commit import CommitStep, SyncDirectories, plan_commit
+from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.positions import OffsetRange
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.testing import PowerCutPolicy, RecordedRunner
@@ -87,9 +88,9 @@ def sync_no_moves(patch: Patch) -> None:
     """The two ends of a rename are durable together, so both are left out."""
 
     def careless(
-        name: SliceName, fold: Fold, *, registers: bool, without: Iterable[str] = ()
+        name: SliceName, fold: Fold, publishing: Publishing, *, without: Iterable[str] = ()
     ) -> list[CommitStep]:
-        steps = plan_commit(name, fold, registers=registers, without=without)
+        steps = plan_commit(name, fold, publishing, without=without)
         return [step for step in steps if not isinstance(step, SyncDirectories)]
 
     patch.setattr(committer, "plan_commit", careless)

@@ -22,7 +22,7 @@ from ashore.protocol import names
 from ashore.protocol.entries import Closing, Owed, Seal
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_owed import Tried, settle
+from ashore.protocol.plan_publish import Tried, settle
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,

@@ -13,6 +13,7 @@ from ashore.protocol.entries import Draft, Entry, Open, Prepare, Skip, write_ent
 from ashore.protocol.fold import EMPTY, Fold, extend, forget_sealed
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import CloseEntry, plan_commit
+from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.positions import find_seams
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
@@ -101,7 +102,7 @@ def test_whatever_comes_next_it_folds_or_is_named(chain: Chain, draft: Draft, fi
 
 @given(chains())
 def test_the_plan_of_a_fold_names_each_file_once_and_ends_with_the_close(chain: Chain):
-    steps = plan_commit(NAME, chain.fold, registers=True)
+    steps = plan_commit(NAME, chain.fold, Publishing(True))
     assert bool(steps) == (chain.fold.unclosed is not None)
     if steps:
         assert steps[-1] == CloseEntry(chain.fold.unclosed.number)

@@ -44,7 +44,8 @@ from ashore.landing.recovery import (
 )
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import DeleteFile
-from ashore.protocol.plan_commit import CommitStep
+from ashore.protocol.plan_commit import MoveStep
+from ashore.protocol.plan_publish import Publishing
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
@@ -95,8 +96,7 @@ class OpenJob:
             self.log(name),
             self.storage,
             self.clock,
-            registers=hive is not None,
-            waits=waiting.__contains__,
+            publishing=Publishing(hive is not None, waiting.__contains__),
         )
 
 
@@ -113,12 +113,12 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
         source.close()
 
 
-def plan_recover(opened: OpenJob) -> tuple[CommitStep, ...]:
+def plan_recover(opened: OpenJob) -> tuple[MoveStep, ...]:
     """Return what `recover_dead` would do: for the slice of the topics, and for each query's."""
     return tuple(step for name in opened.slices for step in plan_help(opened.storage, name))
 
 
-def recover_dead(opened: OpenJob, steps: tuple[CommitStep, ...]) -> Moved:
+def recover_dead(opened: OpenJob, steps: tuple[MoveStep, ...]) -> Moved:
     """Finish a dead job's moves. Appends nothing."""
     wanted, moved = set(steps), Moved(0, 0)
     for name in opened.slices:

@@ -29,6 +29,7 @@ from ashore.landing.slice_loop import SliceLoop, SliceParts
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.worker import Worker
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_publish import Publishing
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
@@ -133,8 +134,7 @@ class JobAssembly:
             self._log(plan.name),
             around.clock,
             around.progress,
-            registers=self._registers,
-            waits=self.streams.waits_for_seal,
+            publishing=Publishing(self._registers, self.streams.waits_for_seal),
             effects=self._effects(plan.name, self.streams.seal_address),
             sealer=Sealer(around.storage, self.streams.seal_rules),
         )
@@ -157,7 +157,7 @@ class JobAssembly:
                 self._log(name),
                 around.clock,
                 around.progress,
-                registers=self._registers,
+                publishing=Publishing(self._registers),
                 effects=self._effects(name),
             ),
         )

@@ -6,24 +6,18 @@ closing is given out.
 What it must not know: where the entry came from, a batch just written or a log read.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
-from ashore.errors import check
 from ashore.jobs.events import Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
-from ashore.protocol.plan_commit import (
-    CloseEntry,
-    MoveFile,
-    OpenSlice,
-    RegisterPartitions,
-    SyncDirectories,
-    plan_commit,
-)
-from ashore.protocol.plan_owed import Waits, nobody_waits, plan_owed, registers_all
+from ashore.protocol.files import FilePlace
+from ashore.protocol.plan_commit import CloseEntry, MoveFile, SyncDirectories, plan_commit
+from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.storage.base import Storage
 
 
@@ -58,14 +52,13 @@ class Quiet:
 
 @dataclass
 class Committer:
-    """Applies the effects of the unclosed entry of one slice's log."""
+    """Applies the steps that finish the unclosed entry of one slice's log."""
 
     log: LandingLog
     storage: Storage
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
-    registers: bool = False  # whether a catalog wants new partitions at once
-    waits: Waits = nobody_waits  # but those of these tables, which come with their seals
+    publishing: Publishing = NO_CATALOG
 
     def finish(self, without: tuple[str, ...] = ()) -> Closing | None:
         """Make the unclosed entry's files final and return its closing for the next entry.
@@ -75,28 +68,38 @@ class Committer:
         None where nothing is unclosed. Raises FilesLost, FileConflict, Fenced, StorageError.
         If interrupted: call it again, here or anywhere, after an `open`.
         """
-        name, fold = self.log.name, self.log.fold
-        steps = plan_commit(name, fold, registers=self.registers, without=without)
-        places = [step.place for step in steps if isinstance(step, MoveFile)]
-        moved = Moved(0, 0)
+        steps = plan_commit(self.log.name, self.log.fold, self.publishing, without=without)
+        # Step 4. Move every pending file to its final path; or aside, what a rewind withdraws.
+        moved = self._move([step.place for step in steps if isinstance(step, MoveFile)])
+        publish: Publish | None = None
         closing: Closing | None = None
-        if places:
-            # Step 4. Move every pending file to its final path; or aside, what a rewind withdraws.
-            self.progress.step(name.slice, Step.MOVE)
-            moved = move_files(self.storage, places, self.clock, self.log.look)
         for step in steps:
             match step:
+                case MoveFile():
+                    pass  # done above, all at once
                 case SyncDirectories():
                     self.storage.sync(step.directories)
+                case Publish():
+                    # Step 5. Publish: the closing owes it, and `EntryWriter.pay` does what it can.
+                    publish = step
                 case CloseEntry():
-                    # Step 6. The next entry closes this one.
-                    owed = plan_owed(fold, registers=self.registers, waits=self.waits)
-                    has_all = registers_all(fold, registers=self.registers, waits=self.waits)
-                    closing = Closing(
-                        step.number, moved.moved, moved.already_moved, has_all, owed, ()
-                    )
-                case MoveFile() | RegisterPartitions():
-                    pass  # moves are done above, all at once; registration is owed
-                case OpenSlice():
-                    check(False, "a slice is opened before its entry is finished")
+                    # Step 6. Close: the next entry carries this closing.
+                    closing = _closing(step, moved, publish)
         return closing
+
+    def _move(self, places: Sequence[FilePlace]) -> Moved:
+        if not places:
+            return Moved(0, 0)
+        self.progress.step(self.log.name.slice, Step.MOVE)
+        return move_files(self.storage, places, self.clock, self.log.look)
+
+
+def _closing(step: CloseEntry, moved: Moved, publish: Publish | None) -> Closing:
+    return Closing(
+        entry=step.number,
+        moved=moved.moved,
+        already_moved=moved.already_moved,
+        registered=publish is not None and publish.registers_all,
+        owed=publish.effects if publish else (),
+        done=(),
+    )

@@ -21,7 +21,7 @@ from ashore.landing.committer import Progress
 from ashore.protocol import names
 from ashore.protocol.effects import Action
 from ashore.protocol.entries import Failed, Owed
-from ashore.protocol.plan_owed import Tried
+from ashore.protocol.plan_publish import Tried
 from ashore.storage.base import Storage
 
 PAUSE_S = 30.0  # after a failure, so that a catalog that is down does not slow batches

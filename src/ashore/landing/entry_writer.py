@@ -12,7 +12,7 @@ from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
 from ashore.protocol.entries import Body, Closing, Commit
-from ashore.protocol.plan_owed import NOTHING_CLOSED, find_due, settle
+from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle
 
 
 class EntryWriter:

@@ -24,7 +24,7 @@ from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_owed import Waits, nobody_waits
+from ashore.protocol.plan_publish import NO_CATALOG, Publishing
 from ashore.protocol.plan_query import (
     QueryBatch,
     Refusal,
@@ -72,8 +72,7 @@ class SinkParts:
     log: LandingLog
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
-    registers: bool = False  # whether a catalog wants new partitions at once
-    waits: Waits = nobody_waits
+    publishing: Publishing = NO_CATALOG
     effects: Effects | None = None
 
 
@@ -93,7 +92,7 @@ class QuerySink:
         self.plan = plan
         self.parts = parts
         committer = Committer(
-            parts.log, parts.storage, parts.clock, parts.progress, parts.registers, parts.waits
+            parts.log, parts.storage, parts.clock, parts.progress, parts.publishing
         )
         self._entries = EntryWriter(committer, parts.effects)
 
@@ -190,7 +189,7 @@ class QuerySink:
 
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(begun, written))
-        # Steps 4 to 6. Move, register, close: Spark forgets the batch once this has returned.
+        # Steps 4 to 6. Move, publish, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")
         self.parts.progress.landed(self.plan.name.slice, rows, len(written.files), 0)

@@ -33,27 +33,19 @@ from ashore.protocol.files import DataFile
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
-from ashore.protocol.plan_commit import (
-    CloseEntry,
-    CommitStep,
-    MoveFile,
-    SyncDirectories,
-    plan_commit,
-)
+from ashore.protocol.plan_commit import MoveFile, MoveStep, SyncDirectories, plan_moves
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import Storage
 
 
-def plan_help(storage: Storage, name: SliceName) -> tuple[CommitStep, ...]:
-    """Return what `help_dead` would do."""
-    steps = plan_commit(name, read_log(storage, name), registers=False)
-    return tuple(step for step in steps if not isinstance(step, CloseEntry))
+def plan_help(storage: Storage, name: SliceName) -> tuple[MoveStep, ...]:
+    """Return what `help_dead` would do. What the entry publishes is left to the next writer."""
+    unclosed = read_log(storage, name).unclosed
+    return plan_moves(name, unclosed) if unclosed else ()
 
 
-def help_dead(
-    storage: Storage, name: SliceName, clock: Clock, steps: Sequence[CommitStep]
-) -> Moved:
+def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[MoveStep]) -> Moved:
     """Finish the moves of a dead job. Appends nothing: the next writer closes the entry.
 
     Raises FilesLost, FileConflict, LogGrows (the job lives), StorageError.
@@ -89,7 +81,7 @@ def require_quiet(
             )
 
 
-def find_gone(storage: Storage, steps: Sequence[CommitStep]) -> int:
+def find_gone(storage: Storage, steps: Sequence[MoveStep]) -> int:
     """Return how many files of `steps` are neither at their source nor at their target."""
     moves = [step.place for step in steps if isinstance(step, MoveFile)]
     places = [place for place in moves if not place.leaves]

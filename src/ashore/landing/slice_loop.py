@@ -39,7 +39,7 @@ from ashore.protocol.plan_batch import (
     plan_batch,
     plan_watermarks,
 )
-from ashore.protocol.plan_owed import Waits, nobody_waits
+from ashore.protocol.plan_publish import NO_CATALOG, Publishing
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
@@ -71,16 +71,13 @@ class SliceParts:
     log: LandingLog
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
-    registers: bool = False  # whether a catalog wants new partitions at once
-    waits: Waits = nobody_waits  # but those of these tables, which come with their seals
+    publishing: Publishing = NO_CATALOG
     effects: Effects | None = None  # None: what is owed stays owed
     sealer: Sealer | None = None
 
     def committer(self) -> Committer:
         """Return what finishes the unclosed entry of the slice's log."""
-        return Committer(
-            self.log, self.storage, self.clock, self.progress, self.registers, self.waits
-        )
+        return Committer(self.log, self.storage, self.clock, self.progress, self.publishing)
 
 
 class SliceLoop:
@@ -132,7 +129,7 @@ class SliceLoop:
         self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)
         self._entries.append(prepare_of(plan, written))
-        # Steps 4 to 6. Move, register, close (the closing waits for the next entry).
+        # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
         self._landed += 1
         self.parts.progress.landed(

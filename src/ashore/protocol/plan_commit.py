@@ -1,4 +1,4 @@
-"""Steps 4 to 6 of a batch, and recovery: which effects an entry has, in which order.
+"""Steps 4 to 6 of a batch, and recovery: what finishes an entry, in which order.
 
 What it is: typed steps. One function elsewhere applies them, one prints them, so that what is
 shown is what is done.
@@ -6,23 +6,17 @@ What it promises: pure. Repeating any step is harmless. No step deletes or overw
 What it must not know: how a file is moved.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ashore.errors import check
 from ashore.protocol import names
 from ashore.protocol.entries import Prepare, Reland, Rewind
-from ashore.protocol.files import BatchPlace, FilePlace, Target
+from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import Fold, Unclosed
 from ashore.protocol.names import SliceName
-
-
-@dataclass(frozen=True, slots=True)
-class OpenSlice:
-    """Take the slice over with the next epoch."""
-
-    epoch: int
+from ashore.protocol.plan_publish import Publish, Publishing, plan_publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +34,14 @@ class SyncDirectories:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterPartitions:
-    """Tell the catalog of partitions that it does not know yet, in one call."""
-
-    partitions: tuple[tuple[str, str], ...]  # table, partition path
-
-
-@dataclass(frozen=True, slots=True)
 class CloseEntry:
-    """The next entry closes this one. A recovery helper leaves it to the next writer."""
+    """The next entry closes this one."""
 
     number: int
 
 
-CommitStep = OpenSlice | MoveFile | SyncDirectories | RegisterPartitions | CloseEntry
+MoveStep = MoveFile | SyncDirectories
+CommitStep = MoveStep | Publish | CloseEntry
 
 
 class MoveOutcome(StrEnum):
@@ -100,62 +88,58 @@ def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:
 
 
 def plan_commit(
-    name: SliceName, fold: Fold, *, registers: bool, without: Iterable[str] = ()
+    name: SliceName, fold: Fold, publishing: Publishing, *, without: Iterable[str] = ()
 ) -> tuple[CommitStep, ...]:
     """Return the steps that finish the fold's unclosed entry; none where nothing is unclosed.
 
     Arguments:
         name: of the slice.
         fold: of its log.
-        registers: whether a catalog wants to know of new partitions.
+        publishing: when the job's partitions become known.
         without: `unique` of files that are known to be lost.
 
     """
-    unclosed = fold.unclosed
-    if unclosed is None:
+    if fold.unclosed is None:
         return ()
+    publish = plan_publish(fold, publishing)
+    return (
+        *plan_moves(name, fold.unclosed, without=without),
+        *([publish] if publish else []),
+        CloseEntry(fold.unclosed.number),
+    )
+
+
+def plan_moves(
+    name: SliceName, unclosed: Unclosed, *, without: Iterable[str] = ()
+) -> tuple[MoveStep, ...]:
+    """Return the part of `plan_commit` that needs no next entry: everybody may do it at any time.
+
+    `without`: as there.
+    """
     left_out = set(without)
     places = [each for each in places_of(name, unclosed) if each.file.unique not in left_out]
-    steps: list[CommitStep] = [MoveFile(place) for place in places]
+    if not places:
+        return ()
     directories = {names.parent(path) for each in places for path in (each.pending, each.final)}
-    if directories:
-        steps.append(SyncDirectories(tuple(sorted(directories))))
-    if registers and isinstance(unclosed.body, Prepare | Reland):
-        new = [
-            target.key
-            for target in unclosed.body.targets
-            if target.partition and not _is_registered(fold, target)
-        ]
-        if new:
-            steps.append(RegisterPartitions(tuple(sorted(set(new)))))
-    steps.append(CloseEntry(unclosed.number))
-    return tuple(steps)
-
-
-def _is_registered(fold: Fold, target: Target) -> bool:
-    state = fold.partitions.get(target.key)
-    return state is not None and state.registered
-
-
-def plan_recovery(name: SliceName, fold: Fold, *, registers: bool) -> tuple[CommitStep, ...]:
-    """Return the steps of a start: take the slice over, then do the unclosed effects again.
-
-    The same from any machine, from the log alone; no listing of data.
-    """
-    check(fold.epoch >= 0, "a fold has an epoch")
-    return (OpenSlice(fold.epoch + 1), *plan_commit(name, fold, registers=registers))
+    return (*(MoveFile(each) for each in places), SyncDirectories(tuple(sorted(directories))))
 
 
 def explain(step: CommitStep) -> str:
     """Return one line for people that says what a step does."""
     match step:
-        case OpenSlice():
-            return f"open the slice as epoch {step.epoch}"
         case MoveFile():
             return f"move {step.place.pending} to {step.place.final}"
+        case SyncDirectories(directories=(directory,)):
+            return f"sync {directory}"
         case SyncDirectories():
             return f"sync {len(step.directories)} directories"
-        case RegisterPartitions():
-            return f"register {len(step.partitions)} partitions in the catalog"
+        case Publish():
+            return _explain_publish(step)
         case CloseEntry():
             return f"close entry {step.number} with the next one"
+
+
+def _explain_publish(step: Publish) -> str:
+    counts = Counter(str(each.action) for each in step.effects)
+    effects = ", ".join(f"{count} x {action}" for action, count in sorted(counts.items()))
+    return f"publish {effects or 'nothing: the catalog knows every partition'}"

@@ -29,6 +29,7 @@ from ashore.protocol.files import BatchPlace
 from ashore.protocol.fold import EMPTY, Fold, Unclosed, extend
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import CloseEntry, MoveFile, places_of, plan_commit
+from ashore.protocol.plan_publish import NO_CATALOG
 from ashore.storage import MemoryStorage
 from ashore.storage.base import Storage
 from ashore.testing import FakeClock, Fault, FaultyStorage, PendingEffects
@@ -180,7 +181,7 @@ def write_batch(lake: Lake, log: LandingLog, rows: int = 3) -> Prepare:
 def finish(log: LandingLog, storage: Storage) -> Closing | None:
     """Steps 4 to 6: move the files of the unclosed entry, return its closing."""
     closing = None
-    for step in plan_commit(NAME, log.fold, registers=False):
+    for step in plan_commit(NAME, log.fold, NO_CATALOG):
         match step:
             case MoveFile():
                 try:

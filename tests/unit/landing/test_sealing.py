@@ -24,7 +24,7 @@ from ashore.protocol.entries import Seal
 from ashore.protocol.fold import Failing
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
-from ashore.protocol.plan_owed import Waits, nobody_waits
+from ashore.protocol.plan_publish import Publishing, Waits, nobody_waits
 from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard
 from ashore.storage import MemoryStorage
@@ -78,8 +78,7 @@ class Job:
                 RecordedRunner(self.source, self.storage),
                 LandingLog(LogContext(self.storage, self.clock, unique), NAME),
                 self.clock,
-                registers=True,
-                waits=self.waits,
+                publishing=Publishing(True, self.waits),
                 effects=Effects(parts, "main"),
                 sealer=Sealer(
                     self.storage, lambda: [SealRule(TABLE, "UTC", DELAY_MS, self.actions)]

@@ -3,24 +3,25 @@ from dataclasses import replace
 import pytest
 from tests.strategies import TABLE, Chain, Part, key_of, target_of
 
-from ashore.protocol.entries import Commit, Owed, Prepare, Seal
+from ashore.protocol.effects import Action
+from ashore.protocol.entries import Commit, Owed, Prepare, Seal, SealedPartition
 from ashore.protocol.files import DataFile, FilePlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import (
     CloseEntry,
     MoveFile,
     MoveOutcome,
-    OpenSlice,
-    RegisterPartitions,
     SyncDirectories,
     explain,
     judge_move,
     places_of,
     plan_commit,
-    plan_recovery,
+    plan_moves,
 )
+from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 
 NAME = SliceName("clicks", "main")
+CATALOG = Publishing(registers=True)
 FILE = DataFile(0, 0, "0" * 16, 3, 1000, "0" * 16, (), None, None)
 PLACE = FilePlace(FILE, "pending", "final")
 RIGHT, WRONG, ABSENT = 1000, 999, None
@@ -63,13 +64,22 @@ def chain() -> Chain:
 
 def test_nothing_is_to_be_done_where_nothing_is_unclosed(chain: Chain):
     chain.commit()
-    assert plan_commit(NAME, chain.fold, registers=True) == ()
-    assert plan_recovery(NAME, chain.fold, registers=True) == (OpenSlice(2),)
+    assert plan_commit(NAME, chain.fold, CATALOG) == ()
 
 
-def test_the_steps_of_a_batch_are_move_sync_register_close(chain: Chain):
-    steps = plan_commit(NAME, chain.fold, registers=True)
-    moves, (sync, register, close) = steps[:3], steps[3:]
+def published(chain: Chain) -> Publish | None:
+    """Return the step that makes the unclosed entry known, if there is one."""
+    steps = plan_commit(NAME, chain.fold, CATALOG)
+    return next((step for step in steps if isinstance(step, Publish)), None)
+
+
+def register(table: str, partition: str) -> Owed:
+    return Owed(f"register:{table}:{partition}", Action.REGISTER, table, partition)
+
+
+def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
+    steps = plan_commit(NAME, chain.fold, CATALOG)
+    moves, (sync, publish, close) = steps[:3], steps[3:]
     assert [move.place for move in moves] == places_of(NAME, chain.fold.unclosed)
     assert (
         moves[0].place.pending
@@ -87,57 +97,51 @@ def test_the_steps_of_a_batch_are_move_sync_register_close(chain: Chain):
             "ods.db/clicks__dead/date=2026-11-21/hour=00",
         )
     )
-    assert register == RegisterPartitions(
-        (
-            (TABLE, target_of(8).partition),
-            (TABLE, target_of(9).partition),
-            (f"{TABLE}__dead", target_of(0).partition),
-        )
+    registered = (
+        register(TABLE, target_of(8).partition),
+        register(TABLE, target_of(9).partition),
+        register(f"{TABLE}__dead", target_of(0).partition),
     )
+    assert publish == Publish(registered, registers_all=True)
     assert close == CloseEntry(2)
 
 
 def test_nothing_is_registered_without_a_catalog(chain: Chain):
-    steps = plan_commit(NAME, chain.fold, registers=False)
-    assert not any(isinstance(step, RegisterPartitions) for step in steps)
+    steps = plan_commit(NAME, chain.fold, NO_CATALOG)
+    assert not any(isinstance(step, Publish) for step in steps)
 
 
 def test_only_new_partitions_of_partitioned_tables_are_registered(chain: Chain):
     chain.commit()
     chain.prepare(Part(key_of(), 6, {9: 3, 10: 3}))
-    (register,) = (
-        step
-        for step in plan_commit(NAME, chain.fold, registers=True)
-        if isinstance(step, RegisterPartitions)
-    )
-    assert register.partitions == ((TABLE, target_of(10).partition),)
-    body = chain.fold.unclosed.body
-    plain = tuple(replace(each, partition="", values=()) for each in body.targets)
-    unpartitioned = replace(chain.fold.unclosed, body=replace(body, targets=plain))
-    steps = plan_commit(NAME, replace(chain.fold, unclosed=unpartitioned), registers=True)
-    assert not any(isinstance(step, RegisterPartitions) for step in steps)
+    new = register(TABLE, target_of(10).partition)
+    assert published(chain) == Publish((new,), registers_all=True)
+    unclosed = chain.fold.unclosed
+    plain = tuple(replace(each, partition="", values=()) for each in unclosed.body.targets)
+    unpartitioned = replace(unclosed, body=replace(unclosed.body, targets=plain))
+    chain.fold = replace(chain.fold, unclosed=unpartitioned)
+    assert published(chain) == Publish((), registers_all=True)
 
 
-def test_a_partition_whose_registration_is_owed_is_registered_with_the_next_batch(chain: Chain):
-    owed = Owed("register:8", "register", TABLE, target_of(8).partition)
+def test_a_registration_that_is_owed_is_not_owed_again_by_the_next_batch(chain: Chain):
+    owed = register(TABLE, target_of(8).partition)
     chain.prepare(Part(key_of(), 6, {8: 3, 9: 3}), owed=[owed])
-    steps = plan_commit(NAME, chain.fold, registers=True)
-    assert RegisterPartitions(((TABLE, target_of(8).partition),)) in steps
+    assert not chain.fold.partitions[TABLE, target_of(8).partition].registered
+    assert published(chain) == Publish((), registers_all=True)
 
 
 def test_a_target_without_files_does_not_stop_the_plan(chain: Chain):
     body = replace(chain.batch(), targets=(target_of(11),))
     chain.add(body)
-    assert CloseEntry(3) in plan_commit(NAME, chain.fold, registers=True)
+    assert CloseEntry(3) in plan_commit(NAME, chain.fold, CATALOG)
 
 
 def test_files_are_placed_by_the_epoch_that_wrote_them_not_by_the_one_that_moves_them(chain: Chain):
     before = places_of(NAME, chain.fold.unclosed)
     chain.open()
     assert places_of(NAME, chain.fold.unclosed) == before
-    first, *steps = plan_recovery(NAME, chain.fold, registers=True)
-    assert first == OpenSlice(3)
-    assert tuple(steps) == plan_commit(NAME, chain.fold, registers=True)
+    steps = plan_commit(NAME, chain.fold, NO_CATALOG)
+    assert [step.place for step in steps if isinstance(step, MoveFile)] == before
 
 
 def test_relanded_files_are_placed_by_the_epoch_that_landed_them_again(chain: Chain):
@@ -152,29 +156,51 @@ def test_relanded_files_are_placed_by_the_epoch_that_landed_them_again(chain: Ch
 
 def test_files_that_are_known_to_be_lost_are_left_out(chain: Chain):
     lost = chain.fold.unclosed.body.files[0].unique
-    steps = plan_commit(NAME, chain.fold, registers=False, without=[lost])
+    steps = plan_commit(NAME, chain.fold, NO_CATALOG, without=[lost])
     assert lost not in {step.place.file.unique for step in steps if isinstance(step, MoveFile)}
     assert sum(isinstance(step, MoveFile) for step in steps) == 2
 
 
-def test_a_seal_moves_nothing(chain: Chain):
+def test_a_seal_moves_nothing_and_publishes_its_actions(chain: Chain):
+    partition = target_of(8).partition
+    sealed = SealedPartition(TABLE, partition, 1, 3, 3, chain.fold.now_ms)
+    chain.add(Seal((sealed,), (Action.SUCCESS_FILE, "snapshot"), ()))
+    publish, close = plan_commit(NAME, chain.fold, NO_CATALOG)
+    assert [each.id for each in publish.effects] == [
+        f"{action}:{TABLE}:{partition}:1" for action in ("snapshot", "success_file")
+    ]
+    assert not publish.registers_all
+    assert close == CloseEntry(3)
+    assert explain(publish) == "publish 1 x snapshot, 1 x success_file"
+
+
+def test_a_seal_of_nothing_publishes_nothing(chain: Chain):
     chain.add(Seal((), (), ()))
-    assert plan_commit(NAME, chain.fold, registers=True) == (CloseEntry(3),)
+    assert plan_commit(NAME, chain.fold, CATALOG) == (CloseEntry(3),)
 
 
 def test_each_step_explains_itself(chain: Chain):
-    lines = [explain(step) for step in plan_recovery(NAME, chain.fold, registers=True)]
-    assert lines[0] == "open the slice as epoch 2"
-    assert lines[1].startswith("move ods.db/clicks/.ashore/clicks/main/1/0-")
+    lines = [explain(step) for step in plan_commit(NAME, chain.fold, CATALOG)]
+    assert lines[0].startswith("move ods.db/clicks/.ashore/clicks/main/1/0-")
     assert lines[-3:] == [
         "sync 5 directories",
-        "register 3 partitions in the catalog",
+        "publish 3 x register",
         "close entry 2 with the next one",
     ]
+    assert explain(SyncDirectories(("ods.db/clicks",))) == "sync ods.db/clicks"
+    known = Publish((), registers_all=True)
+    assert explain(known) == "publish nothing: the catalog knows every partition"
+
+
+def test_moves_are_the_part_of_the_plan_that_needs_no_writer(chain: Chain):
+    steps = plan_commit(NAME, chain.fold, CATALOG)
+    assert plan_moves(NAME, chain.fold.unclosed) == steps[:-2]
+    chain.add(Seal((), (), ()))
+    assert plan_moves(NAME, chain.fold.unclosed) == ()
 
 
 def test_the_plan_changes_nothing(chain: Chain):
     before = chain.fold
-    plan_recovery(NAME, chain.fold, registers=True)
+    plan_commit(NAME, chain.fold, CATALOG)
     assert chain.fold == before
     chain.append(chain.draft(Commit("idle"), chain.closing()))

@@ -18,6 +18,7 @@ from ashore.protocol.entries import (
 )
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import MoveFile, plan_commit
+from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.plan_rewind import NoRewind, Wish, plan_rewind
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.protocol.query_history import LandedBatch, read_batches
@@ -77,7 +78,7 @@ def test_what_came_after_the_batch_is_given_back() -> None:
     counts = {key: (state.rows, state.files) for key, state in fold.partitions.items()}
     assert counts == {key: (each.rows, each.files) for key, each in before.partitions.items()}
     assert fold.next_batch == 5
-    steps = plan_commit(NAME, fold, registers=True)
+    steps = plan_commit(NAME, fold, Publishing(True))
     moves = [each.place for each in steps if isinstance(each, MoveFile)]
     assert len(moves) == 2
     for place in moves:

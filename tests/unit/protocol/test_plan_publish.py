@@ -6,12 +6,14 @@ import pytest
 from tests.strategies import TABLE, Chain, Part, key_of
 
 from ashore.protocol.entries import Commit, Failed, Owed
-from ashore.protocol.plan_owed import (
+from ashore.protocol.plan_publish import (
+    NO_CATALOG,
     NOTHING_CLOSED,
+    Publish,
+    Publishing,
     Tried,
     find_due,
-    plan_owed,
-    registers_all,
+    plan_publish,
     settle,
 )
 
@@ -28,22 +30,31 @@ def chain() -> Chain:
     return chain
 
 
-def owed_tables(chain: Chain, *waiting: str) -> set[str]:
-    owed = plan_owed(chain.fold, registers=True, waits=lambda table: table in waiting)
-    return {each.table for each in owed}
+def publish(chain: Chain, *waiting: str) -> Publish | None:
+    return plan_publish(chain.fold, Publishing(True, lambda table: table in waiting))
 
 
 def test_each_new_partition_is_owed_but_those_that_wait(chain: Chain):
-    assert owed_tables(chain) == {TABLE, DEAD}
-    assert owed_tables(chain, TABLE) == {DEAD}
-    assert owed_tables(chain, TABLE, DEAD) == set()
-    assert plan_owed(chain.fold, registers=False) == ()
+    assert {each.table for each in publish(chain).effects} == {TABLE, DEAD}
+    assert {each.table for each in publish(chain, TABLE).effects} == {DEAD}
+    assert publish(chain, TABLE, DEAD) is None
+    assert plan_publish(chain.fold, NO_CATALOG) is None
 
 
 def test_an_entry_of_which_a_partition_waits_is_not_registered(chain: Chain):
-    assert registers_all(chain.fold, registers=True)
-    assert not registers_all(chain.fold, registers=True, waits=lambda table: table == TABLE)
-    assert not registers_all(chain.fold, registers=False)
+    assert publish(chain).registers_all
+    assert not publish(chain, TABLE).registers_all
+
+
+def test_where_nothing_is_unclosed_nothing_is_published(chain: Chain):
+    chain.commit()
+    assert publish(chain) is None
+
+
+def test_a_batch_without_files_is_registered_where_there_is_a_catalog(chain: Chain):
+    chain.add(replace(chain.batch(Part(key_of(), 2, {})), targets=()))
+    assert publish(chain) == Publish((), registers_all=True)
+    assert plan_publish(chain.fold, NO_CATALOG) is None
 
 
 def test_what_its_closing_could_not_tell_is_done_after_it(chain: Chain):

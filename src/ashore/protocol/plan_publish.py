@@ -1,0 +1,125 @@
+"""Step 5 of a batch, and what a seal brings about: others learn of partitions, perhaps later.
+
+What it is: `plan_publish`, from the unclosed entry of a fold to the step `Publish`; `find_due` and
+`settle`, for the effects that are owed, by this entry and by earlier ones.
+What it promises: pure; from the log alone, so that whoever finishes the entry owes the same. An
+effect that is owed already is not owed twice.
+What it must not know: how an effect is done, which catalog there is.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ashore.protocol.effects import Action
+from ashore.protocol.entries import Closing, Failed, Owed, Prepare, Reland, Seal
+from ashore.protocol.fold import Fold
+
+Waits = Callable[[str], bool]  # whether the partitions of a table are registered by their seals
+
+
+def nobody_waits(_table: str) -> bool:
+    """Return False: partitions are registered with their first file."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """When a job's partitions become known to a catalog."""
+
+    registers: bool  # whether there is one, that is told of each partition with its first file
+    waits: Waits = nobody_waits  # but of those of these tables with their seal only
+
+    def is_due(self, table: str) -> bool:
+        """Tell whether the partitions of a table are registered with their first file."""
+        return self.registers and not self.waits(table)
+
+
+NO_CATALOG = Publishing(registers=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Let others learn of what an entry brings. What is not done by its closing, that owes."""
+
+    effects: tuple[Owed, ...]
+    registers_all: bool  # after these effects the catalog knows every partition of the entry
+
+
+NOTHING_CLOSED = Closing(None, 0, 0, registered=False, owed=(), done=())
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What became of owed effects that were tried. What is neither was not tried."""
+
+    done: frozenset[str]
+    failed: tuple[Failed, ...] = ()
+
+
+def plan_publish(fold: Fold, publishing: Publishing) -> Publish | None:
+    """Return what the unclosed entry makes known; None: nothing, and the catalog lacks some of it.
+
+    Effects that earlier entries owe are not among it.
+    """
+    body = fold.unclosed.body if fold.unclosed else None
+    match body:
+        case Seal():
+            owed, registers_all = _of_seal(body), Action.REGISTER in body.actions
+        case Prepare() | Reland():
+            owed = _of_files(fold, body, publishing)
+            waiting = [each for each in body.targets if not publishing.is_due(each.table)]
+            registers_all = publishing.registers and not waiting
+        case _:
+            return None
+    effects = tuple(owed[key] for key in sorted(owed) if key not in fold.owed)
+    return Publish(effects, registers_all) if effects or registers_all else None
+
+
+def _of_files(fold: Fold, body: Prepare | Reland, publishing: Publishing) -> dict[str, Owed]:
+    owed = {}
+    for target in body.targets:
+        state = fold.partitions.get(target.key)
+        is_known = state is not None and state.registered
+        if target.partition and not is_known and publishing.is_due(target.table):
+            key = f"{Action.REGISTER}:{target.table}:{target.partition}"
+            owed[key] = Owed(key, Action.REGISTER, target.table, target.partition)
+    return owed
+
+
+def _of_seal(body: Seal) -> dict[str, Owed]:
+    owed = {}
+    for sealed in body.partitions:
+        for action in body.actions:
+            key = f"{action}:{sealed.table}:{sealed.partition}:{sealed.version}"
+            owed[key] = Owed(
+                key, action, sealed.table, sealed.partition, sealed.version, sealed.rows
+            )
+    return owed
+
+
+def find_due(known: Mapping[str, Owed], closing: Closing) -> tuple[Owed, ...]:
+    """Return what may be done now. `known`: what is owed by the fold.
+
+    A closing that does not say `registered` could not tell that its own registrations are done:
+    they wait until it is written.
+    """
+    left = (each for each in known.values() if each.id not in closing.done)
+    new = (each for each in closing.owed if closing.registered or each.action != Action.REGISTER)
+    return (*left, *new)
+
+
+def settle(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
+    """Return a closing that tells also what was tried since it was made."""
+    done = {*closing.done, *tried.done}
+    owed = {each.action for each in (*known.values(), *closing.owed) if each.id not in done}
+    failed = {each.action: each for each in closing.failed if each.action in owed}
+    for each in tried.failed:
+        before = failed.get(each.action)
+        times = each.times + (before.times if before else 0)
+        failed[each.action] = replace(each, times=times)
+    return replace(
+        closing,
+        owed=tuple(each for each in closing.owed if each.id not in tried.done),
+        done=tuple(sorted({*closing.done, *(tried.done & known.keys())})),
+        failed=tuple(failed[action] for action in sorted(failed)),
+    )
