@@ -1,7 +1,7 @@
 """`ashore recover` helps a dead job to its end, appends nothing, and may race anybody."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tests.crash.harness import (
     NAME,
@@ -23,7 +23,9 @@ from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
 from ashore.landing.log_reader import read_log
 from ashore.landing.recovery import help_dead, plan_help
+from ashore.protocol import names
 from ashore.protocol.entries import Prepare, ShardRead
+from ashore.protocol.plan_commit import MoveFiles, SyncDirectories
 from ashore.storage import Storage
 from ashore.testing import FaultyStorage, RecordedRow, StopProcess
 
@@ -119,6 +121,42 @@ def test_a_helper_races_a_new_writer_at_every_call() -> None:
 
 def test_a_writer_races_a_helper_at_every_call() -> None:
     report(find_failures(racing_helpers()))
+
+
+def test_what_the_helper_shows_is_what_it_does() -> None:
+    world = dead_world()
+    shown: list[tuple[str, ...]] = []
+    for step in plan_help(world.machine, NAME):
+        match step:
+            case MoveFiles():
+                shown += [("move", place.pending, place.final) for place in step.places]
+            case SyncDirectories():
+                shown.append(("sync", *step.directories))
+    recorded = Recorded(world.machine)
+    help_it(world, recorded)
+    (first, *moves, last) = shown
+    assert first == ("sync", names.log_directory(NAME))
+    assert len(moves) > 1
+    assert recorded.changes[0] == first
+    assert sorted(recorded.changes[1:-1]) == sorted(moves)  # side by side
+    assert recorded.changes[-1] == last
+    assert {call.kind for call in recorded.calls} <= {"list", "read", "stat", "move", "sync"}
+
+
+class Recorded(FaultyStorage):
+    """Remembers moves and syncs with all that they name."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.changes: list[tuple[str, ...]] = []
+
+    def move(self, source: str, target: str) -> None:
+        self.changes.append(("move", source, target))
+        super().move(source, target)
+
+    def sync(self, directories: Sequence[str]) -> None:
+        self.changes.append(("sync", *directories))
+        super().sync(directories)
 
 
 def test_a_helper_finishes_the_moves_and_closes_nothing() -> None:

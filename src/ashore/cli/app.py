@@ -146,7 +146,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             raise typer.BadParameter("--reland and --accept-loss exclude each other")
         steps = jobs.plan_recover(opened)
         if explain:
-            lines = [explain_step(step) for step in steps]
+            lines = [line for step in steps for line in explain_step(step)]
             _say(lines or ["nothing to do"], {"steps": lines}, as_json=as_json)
             return
         if reland:

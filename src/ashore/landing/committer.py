@@ -6,7 +6,6 @@ closing is given out.
 What it must not know: where the entry came from, a batch just written or a log read.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,8 +14,7 @@ from ashore.jobs.events import Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
-from ashore.protocol.files import FilePlace
-from ashore.protocol.plan_commit import CloseEntry, MoveFile, SyncDirectories, plan_commit
+from ashore.protocol.plan_commit import CloseEntry, MoveFiles, SyncDirectories, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.storage.base import Storage
 
@@ -68,15 +66,15 @@ class Committer:
         None where nothing is unclosed. Raises FilesLost, FileConflict, Fenced, StorageError.
         If interrupted: call it again, here or anywhere, after an `open`.
         """
-        steps = plan_commit(self.log.name, self.log.fold, self.publishing, without=without)
-        # Step 4. Move every pending file to its final path; or aside, what a rewind withdraws.
-        moved = self._move([step.place for step in steps if isinstance(step, MoveFile)])
+        name, moved = self.log.name, Moved(0, 0)
         publish: Publish | None = None
         closing: Closing | None = None
-        for step in steps:
+        for step in plan_commit(name, self.log.fold, self.publishing, without=without):
             match step:
-                case MoveFile():
-                    pass  # done above, all at once
+                case MoveFiles():
+                    # Step 4. Move pending files to their final paths; aside, what is withdrawn.
+                    self.progress.step(name.slice, Step.MOVE)
+                    moved = move_files(self.storage, step.places, self.clock, self.log.look)
                 case SyncDirectories():
                     self.storage.sync(step.directories)
                 case Publish():
@@ -86,12 +84,6 @@ class Committer:
                     # Step 6. Close: the next entry carries this closing.
                     closing = _closing(step, moved, publish)
         return closing
-
-    def _move(self, places: Sequence[FilePlace]) -> Moved:
-        if not places:
-            return Moved(0, 0)
-        self.progress.step(self.log.name.slice, Step.MOVE)
-        return move_files(self.storage, places, self.clock, self.log.look)
 
 
 def _closing(step: CloseEntry, moved: Moved, publish: Publish | None) -> Closing:

@@ -33,7 +33,13 @@ from ashore.protocol.files import DataFile
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
-from ashore.protocol.plan_commit import MoveFile, MoveStep, SyncDirectories, plan_moves
+from ashore.protocol.plan_commit import (
+    MoveFiles,
+    MoveStep,
+    SyncDirectories,
+    find_moves,
+    plan_moves,
+)
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import Storage
@@ -42,28 +48,29 @@ from ashore.storage.base import Storage
 def plan_help(storage: Storage, name: SliceName) -> tuple[MoveStep, ...]:
     """Return what `help_dead` would do. What the entry publishes is left to the next writer."""
     unclosed = read_log(storage, name).unclosed
-    return plan_moves(name, unclosed) if unclosed else ()
+    moves = plan_moves(name, unclosed) if unclosed else ()
+    # The entry may have survived its writer by luck: it is durable before what it orders.
+    return (SyncDirectories((names.log_directory(name),)), *moves) if moves else ()
 
 
 def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[MoveStep]) -> Moved:
-    """Finish the moves of a dead job. Appends nothing: the next writer closes the entry.
+    """Apply what `plan_help` returned. Appends nothing: the next writer closes the entry.
 
     Raises FilesLost, FileConflict, LogGrows (the job lives), StorageError.
     """
     end = read_log(storage, name).end
-    if end < 0:
-        return Moved(0, 0)  # it never ran
-    storage.sync([names.log_directory(name)])  # the entry may have survived its writer by luck
 
     def look() -> None:
         if read_log(storage, name).end != end:
             raise LogGrows(f"the job of {name} lives: its log has grown", hint="leave it alone")
 
-    places = [step.place for step in steps if isinstance(step, MoveFile)]
-    moved = move_files(storage, places, clock, look)
+    moved = Moved(0, 0)
     for step in steps:
-        if isinstance(step, SyncDirectories):
-            storage.sync(step.directories)
+        match step:
+            case MoveFiles():
+                moved = move_files(storage, step.places, clock, look)
+            case SyncDirectories():
+                storage.sync(step.directories)
     return moved
 
 
@@ -83,11 +90,10 @@ def require_quiet(
 
 def find_gone(storage: Storage, steps: Sequence[MoveStep]) -> int:
     """Return how many files of `steps` are neither at their source nor at their target."""
-    moves = [step.place for step in steps if isinstance(step, MoveFile)]
-    places = [place for place in moves if not place.leaves]
     return sum(
         storage.stat(place.pending) is None and storage.stat(place.final) is None
-        for place in places
+        for place in find_moves(steps)
+        if not place.leaves
     )
 
 

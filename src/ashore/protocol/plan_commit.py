@@ -20,10 +20,10 @@ from ashore.protocol.plan_publish import Publish, Publishing, plan_publish
 
 
 @dataclass(frozen=True, slots=True)
-class MoveFile:
-    """Give a file the name that its entry wants: a pending one its final name, or one aside."""
+class MoveFiles:
+    """Give files the names that their entry wants, in any order: final ones, or names aside."""
 
-    place: FilePlace
+    places: tuple[FilePlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CloseEntry:
     number: int
 
 
-MoveStep = MoveFile | SyncDirectories
+MoveStep = MoveFiles | SyncDirectories
 CommitStep = MoveStep | Publish | CloseEntry
 
 
@@ -121,22 +121,27 @@ def plan_moves(
     if not places:
         return ()
     directories = {names.parent(path) for each in places for path in (each.pending, each.final)}
-    return (*(MoveFile(each) for each in places), SyncDirectories(tuple(sorted(directories))))
+    return MoveFiles(tuple(places)), SyncDirectories(tuple(sorted(directories)))
 
 
-def explain(step: CommitStep) -> str:
-    """Return one line for people that says what a step does."""
+def find_moves(steps: Iterable[CommitStep]) -> list[FilePlace]:
+    """Return the files that steps move."""
+    return [place for step in steps if isinstance(step, MoveFiles) for place in step.places]
+
+
+def explain(step: CommitStep) -> list[str]:
+    """Return lines for people that say what a step does."""
     match step:
-        case MoveFile():
-            return f"move {step.place.pending} to {step.place.final}"
+        case MoveFiles():
+            return [f"move {place.pending} to {place.final}" for place in step.places]
         case SyncDirectories(directories=(directory,)):
-            return f"sync {directory}"
+            return [f"sync {directory}"]
         case SyncDirectories():
-            return f"sync {len(step.directories)} directories"
+            return [f"sync {len(step.directories)} directories"]
         case Publish():
-            return _explain_publish(step)
+            return [_explain_publish(step)]
         case CloseEntry():
-            return f"close entry {step.number} with the next one"
+            return [f"close entry {step.number} with the next one"]
 
 
 def _explain_publish(step: Publish) -> str:

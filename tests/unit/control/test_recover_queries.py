@@ -13,7 +13,7 @@ from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Prepare, Query
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import MoveFile
+from ashore.protocol.plan_commit import find_moves
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 
@@ -42,7 +42,7 @@ def test_what_a_killed_query_had_prepared_is_moved() -> None:
     opened = OpenJob(job(SQL_JOB), storage, RecordedSource(clock=clock), clock)
 
     steps = plan_recover(opened)
-    assert [step.place.final for step in steps if isinstance(step, MoveFile)] == [final]
+    assert [place.final for place in find_moves(steps)] == [final]
     assert recover_dead(opened, steps).moved == 1
     assert storage.read(final) == CONTENT
     assert recover_dead(opened, steps).already_moved == 1

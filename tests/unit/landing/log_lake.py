@@ -25,10 +25,10 @@ from ashore.protocol.entries import (
     Prepare,
     read_entry,
 )
-from ashore.protocol.files import BatchPlace
+from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold, Unclosed, extend
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import CloseEntry, MoveFile, places_of, plan_commit
+from ashore.protocol.plan_commit import CloseEntry, MoveFiles, places_of, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG
 from ashore.storage import MemoryStorage
 from ashore.storage.base import Storage
@@ -183,15 +183,20 @@ def finish(log: LandingLog, storage: Storage) -> Closing | None:
     closing = None
     for step in plan_commit(NAME, log.fold, NO_CATALOG):
         match step:
-            case MoveFile():
-                try:
-                    storage.move(step.place.pending, step.place.final)
-                except (PathMissing, PathExists):
-                    if storage.stat(step.place.final) is None:
-                        raise
+            case MoveFiles():
+                for place in step.places:
+                    _move(storage, place)
             case CloseEntry():
                 closing = Closing(step.number, 1, 0, registered=False, owed=(), done=())
     return closing
+
+
+def _move(storage: Storage, place: FilePlace) -> None:
+    try:
+        storage.move(place.pending, place.final)
+    except (PathMissing, PathExists):
+        if storage.stat(place.final) is None:
+            raise
 
 
 def land(lake: Lake, log: LandingLog, closing: Closing | None = None) -> Closing | None:

@@ -9,10 +9,11 @@ from ashore.protocol.files import DataFile, FilePlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import (
     CloseEntry,
-    MoveFile,
+    MoveFiles,
     MoveOutcome,
     SyncDirectories,
     explain,
+    find_moves,
     judge_move,
     places_of,
     plan_commit,
@@ -79,13 +80,14 @@ def register(table: str, partition: str) -> Owed:
 
 def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
     steps = plan_commit(NAME, chain.fold, CATALOG)
-    moves, (sync, publish, close) = steps[:3], steps[3:]
-    assert [move.place for move in moves] == places_of(NAME, chain.fold.unclosed)
+    move, sync, publish, close = steps
+    assert move == MoveFiles(tuple(places_of(NAME, chain.fold.unclosed)))
+    assert len(move.places) == 3
     assert (
-        moves[0].place.pending
+        move.places[0].pending
         == "ods.db/clicks/.ashore/clicks/main/1/0-0000000000000001.in-progress"
     )
-    assert moves[0].place.final == (
+    assert move.places[0].final == (
         "ods.db/clicks/date=2026-11-21/hour=08/a-main-1-0-0000-0000000000000001.parquet"
     )
     assert sync == SyncDirectories(
@@ -141,7 +143,7 @@ def test_files_are_placed_by_the_epoch_that_wrote_them_not_by_the_one_that_moves
     chain.open()
     assert places_of(NAME, chain.fold.unclosed) == before
     steps = plan_commit(NAME, chain.fold, NO_CATALOG)
-    assert [step.place for step in steps if isinstance(step, MoveFile)] == before
+    assert find_moves(steps) == before
 
 
 def test_relanded_files_are_placed_by_the_epoch_that_landed_them_again(chain: Chain):
@@ -157,8 +159,9 @@ def test_relanded_files_are_placed_by_the_epoch_that_landed_them_again(chain: Ch
 def test_files_that_are_known_to_be_lost_are_left_out(chain: Chain):
     lost = chain.fold.unclosed.body.files[0].unique
     steps = plan_commit(NAME, chain.fold, NO_CATALOG, without=[lost])
-    assert lost not in {step.place.file.unique for step in steps if isinstance(step, MoveFile)}
-    assert sum(isinstance(step, MoveFile) for step in steps) == 2
+    places = find_moves(steps)
+    assert lost not in {place.file.unique for place in places}
+    assert len(places) == 2
 
 
 def test_a_seal_moves_nothing_and_publishes_its_actions(chain: Chain):
@@ -171,7 +174,7 @@ def test_a_seal_moves_nothing_and_publishes_its_actions(chain: Chain):
     ]
     assert not publish.registers_all
     assert close == CloseEntry(3)
-    assert explain(publish) == "publish 1 x snapshot, 1 x success_file"
+    assert explain(publish) == ["publish 1 x snapshot, 1 x success_file"]
 
 
 def test_a_seal_of_nothing_publishes_nothing(chain: Chain):
@@ -180,16 +183,17 @@ def test_a_seal_of_nothing_publishes_nothing(chain: Chain):
 
 
 def test_each_step_explains_itself(chain: Chain):
-    lines = [explain(step) for step in plan_commit(NAME, chain.fold, CATALOG)]
+    lines = [line for step in plan_commit(NAME, chain.fold, CATALOG) for line in explain(step)]
+    assert len(lines) == 3 + 3
     assert lines[0].startswith("move ods.db/clicks/.ashore/clicks/main/1/0-")
     assert lines[-3:] == [
         "sync 5 directories",
         "publish 3 x register",
         "close entry 2 with the next one",
     ]
-    assert explain(SyncDirectories(("ods.db/clicks",))) == "sync ods.db/clicks"
+    assert explain(SyncDirectories(("ods.db/clicks",))) == ["sync ods.db/clicks"]
     known = Publish((), registers_all=True)
-    assert explain(known) == "publish nothing: the catalog knows every partition"
+    assert explain(known) == ["publish nothing: the catalog knows every partition"]
 
 
 def test_moves_are_the_part_of_the_plan_that_needs_no_writer(chain: Chain):

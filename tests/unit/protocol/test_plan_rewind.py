@@ -17,7 +17,7 @@ from ashore.protocol.entries import (
     Skip,
 )
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_commit import MoveFile, plan_commit
+from ashore.protocol.plan_commit import find_moves, plan_commit
 from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.plan_rewind import NoRewind, Wish, plan_rewind
 from ashore.protocol.positions import OffsetRange, ShardRange
@@ -79,7 +79,7 @@ def test_what_came_after_the_batch_is_given_back() -> None:
     assert counts == {key: (each.rows, each.files) for key, each in before.partitions.items()}
     assert fold.next_batch == 5
     steps = plan_commit(NAME, fold, Publishing(True))
-    moves = [each.place for each in steps if isinstance(each, MoveFile)]
+    moves = find_moves(steps)
     assert len(moves) == 2
     for place in moves:
         assert place.leaves

@@ -17,7 +17,7 @@ from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Prepare
-from ashore.protocol.plan_commit import MoveFile
+from ashore.protocol.plan_commit import find_moves
 
 BATCHES = 3
 WORKERS = 1
@@ -91,8 +91,8 @@ def _look(stage: Stage, site: Site) -> None:
     with site.opened() as opened:
         unclosed = read_log(opened.storage, NAME).unclosed
         is_prepared = unclosed is not None and isinstance(unclosed.body, Prepare)
-        moves = [step for step in plan_recover(opened) if isinstance(step, MoveFile)]
-        left = sum(opened.storage.stat(step.place.pending) is not None for step in moves)
+        moves = find_moves(plan_recover(opened))
+        left = sum(opened.storage.stat(place.pending) is not None for place in moves)
         stage.require_proof(is_prepared and left > 0, "nothing was left to move")
         stage.notes.append(f"{left} of {len(moves)} prepared files were not yet moved")
 

@@ -20,7 +20,7 @@ from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, TABLE
 from ashore.drills.stage import Stage
 from ashore.protocol import names
-from ashore.protocol.plan_commit import MoveFile
+from ashore.protocol.plan_commit import find_moves
 
 FORMATS = (1,)  # of releases before this one, and of this one
 
@@ -71,7 +71,7 @@ def _require_readable(stage: Stage, site: MemorySite, lake: OldLake) -> None:
 def _find_left(site: MemorySite) -> tuple[bool, set[str]]:
     """Return whether a batch is half moved, and the staged files that are of no batch."""
     with site.opened() as opened:
-        moves = [step.place for step in plan_recover(opened) if isinstance(step, MoveFile)]
+        moves = find_moves(plan_recover(opened))
     waiting = {place.pending for place in moves if site.machine.stat(place.pending) is not None}
     return 0 < len(waiting) < len(moves), set(_staged(site)) - waiting
 
