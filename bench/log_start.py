@@ -30,8 +30,9 @@ from ashore.protocol.entries import (
     ShardRead,
     write_entry,
 )
+from ashore.protocol.extend import extend
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName, entry_path, log_directory, snapshot_path
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.protocol.snapshot import write_snapshot

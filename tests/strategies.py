@@ -35,8 +35,9 @@ from ashore.protocol.entries import (
     Withdrawn,
     write_entry,
 )
+from ashore.protocol.extend import extend
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
 # A test on a busy machine is not wrong because it is slow.

@@ -35,8 +35,9 @@ from ashore.protocol.entries import (
     Withdrawn,
     write_entry,
 )
+from ashore.protocol.extend import extend
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import ARCHIVE_ENTRIES
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.protocol.query import link

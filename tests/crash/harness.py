@@ -27,8 +27,9 @@ from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rewind, Skip, read_entry
+from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, FilePlace
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import places_of
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams

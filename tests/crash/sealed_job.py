@@ -36,8 +36,9 @@ from ashore.landing.committer import Quiet
 from ashore.landing.effects import post_json
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, Prepare, Seal
+from ashore.protocol.extend import extend
 from ashore.protocol.files import FilePlace, PartitionKey
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import StreamShard
 from ashore.storage import MemoryStorage, Storage

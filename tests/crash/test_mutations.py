@@ -21,8 +21,9 @@ from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol import names, plan_clean
 from ashore.protocol.entries import Body, Closing, Draft, Prepare, write_entry
+from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, FilePlace
-from ashore.protocol.fold import Fold, extend
+from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.plan_commit import CommitStep, SyncDirectories, plan_commit

@@ -27,8 +27,7 @@ from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
 from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
-from ashore.protocol import fold as fold_module
-from ashore.protocol.entries import Prepare, Query
+from ashore.protocol.entries import Prepare, Query, prepare
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_commit import places_of
 from ashore.protocol.plan_query import QueryBatch, ThrowRowsAway
@@ -75,8 +74,8 @@ def write_replays_again(patch: pytest.MonkeyPatch) -> None:
         return decision
 
     patch.setattr(query_sink, "plan_query_batch", careless)
-    patch.setattr(fold_module, "follow", follow_anything)
-    patch.setattr(fold_module, "_check_next", lambda state, _key, _offsets: state)
+    patch.setattr(prepare, "_follow", follow_anything)
+    patch.setattr(prepare, "check_next", lambda state, _key, _offsets: state)
 
 
 def land_before_prepare(patch: pytest.MonkeyPatch) -> None:

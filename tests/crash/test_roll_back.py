@@ -25,7 +25,7 @@ from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick
-from ashore.protocol import fold as fold_module
+from ashore.protocol import extend as extend_module
 from ashore.protocol.entries import Rewind
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.plan_rewind import Wish
@@ -179,12 +179,12 @@ def without_files(plan):
 
 def keep_the_offsets(patch: pytest.MonkeyPatch) -> None:
     """Put files aside, and read on where the last batch had ended."""
-    rewind = fold_module._rewind
+    fold_rewind = extend_module.fold_rewind
 
-    def careless(fold, entry, body):
-        return {**rewind(fold, entry, body), "shards": fold.shards}
+    def careless(fold, body, number):
+        return {**fold_rewind(fold, body, number), "shards": fold.shards}
 
-    patch.setattr(fold_module, "_rewind", careless)
+    patch.setattr(extend_module, "fold_rewind", careless)
 
 
 @pytest.mark.parametrize("mutate", [take_the_log_back_first, leave_the_files, keep_the_offsets])

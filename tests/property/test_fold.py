@@ -10,7 +10,8 @@ from tests.strategies import START_MS, Chain, chains, drafts
 
 from ashore.errors import LogDamaged
 from ashore.protocol.entries import Draft, Entry, Open, Prepare, Skip, write_entry
-from ashore.protocol.fold import EMPTY, Fold, extend, forget_sealed
+from ashore.protocol.extend import extend
+from ashore.protocol.fold import EMPTY, Fold, forget_sealed
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import CloseEntry, plan_commit
 from ashore.protocol.plan_publish import Publishing

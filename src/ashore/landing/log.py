@@ -29,7 +29,8 @@ from ashore.errors import (
 from ashore.landing.log_reader import list_log, read_log, read_number
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
-from ashore.protocol.fold import Fold, extend, forget_sealed
+from ashore.protocol.extend import extend
+from ashore.protocol.fold import Fold, forget_sealed
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import write_snapshot
 from ashore.storage.base import Storage

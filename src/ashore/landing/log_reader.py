@@ -19,7 +19,8 @@ from typing import NoReturn
 from ashore.errors import LogDamaged, PathMissing
 from ashore.protocol import names
 from ashore.protocol.entries import Entry, EntryInvalid, read_entry
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.extend import extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import read_snapshot
 from ashore.storage.base import Storage

@@ -1,14 +1,15 @@
-"""What an entry must be by itself: rules that need nothing of the log before it.
+"""Rules that several kinds of entries follow.
 
-What it is: checks of files, targets and counts, used by the fold.
+What it is: checks of ranges, files and targets.
 What it promises: pure. A rule that does not hold raises Refused, with what was found.
-What it must not know: what the log says so far.
+What it must not know: which kinds there are.
 """
 
 from collections.abc import Iterable
 
-from ashore.protocol.entries import Prepare
-from ashore.protocol.files import DataFile, PartitionKey, Role, Target
+from ashore.protocol.files import DataFile, PartitionKey, Target
+from ashore.protocol.fold import ShardState
+from ashore.protocol.positions import OffsetRange, ShardKey
 
 
 class Refused(Exception):
@@ -19,6 +20,15 @@ def require(condition: bool, reason: str) -> None:
     """Raise Refused unless a condition holds."""
     if not condition:
         raise Refused(reason)
+
+
+def check_next(state: ShardState | None, key: ShardKey, offsets: OffsetRange) -> ShardState:
+    """Return the shard's state, having checked that `offsets` begin where it ends (I1)."""
+    if state is None:
+        raise Refused(f"{key} was never joined")
+    if offsets.start != state.next:
+        raise Refused(f"{key}: range {offsets} while {state.next} is the next offset")
+    return state
 
 
 def check_files(
@@ -52,24 +62,6 @@ def check_files(
             rows += span.rows
         if rows != file.rows and (has_spans or file.spans):
             raise Refused(f"file {file.unique}: {file.rows} rows, {rows} in its spans")
-
-
-def check_counts(body: Prepare) -> None:
-    """Check that the rows of the files are the records that the shards report."""
-    landed, dead = [0] * len(body.shards), [0] * len(body.shards)
-    for file in body.files:
-        counts = dead if body.targets[file.target].role is Role.DEAD else landed
-        for span in file.spans:
-            read = body.shards[span.shard]
-            if not read.offsets.start <= span.start < span.end <= read.offsets.end:
-                raise Refused(f"file {file.unique} holds offsets outside of {read.key}")
-            counts[span.shard] += span.rows
-    for index, read in enumerate(body.shards):
-        if (landed[index], dead[index]) != (read.landed, read.dead):
-            raise Refused(
-                f"{read.key}: {landed[index]} rows and {dead[index]} dead rows in files, "
-                f"{read.landed} landed and {read.dead} dead"
-            )
 
 
 def rows_of(

@@ -20,8 +20,8 @@ from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.registrar import Registrar
 from ashore.landing.slice_loop import SliceLoop
-from ashore.protocol import entries, names, plan_seal
-from ashore.protocol.entries import Body, Closing, Prepare
+from ashore.protocol import names, plan_seal
+from ashore.protocol.entries import Body, Closing, Prepare, frame
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import BatchPlan, Gaps
@@ -245,7 +245,7 @@ def write_a_format_that_is_new(patch: Patch) -> None:
         def __ne__(self, other: object) -> bool:
             return not self == other
 
-    patch.setattr(entries, "FORMAT_VERSION", Both(2))
+    patch.setattr(frame, "FORMAT_VERSION", Both(2))
 
 
 # What only one drill is for.

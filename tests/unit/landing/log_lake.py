@@ -25,8 +25,9 @@ from ashore.protocol.entries import (
     Prepare,
     read_entry,
 )
+from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, FilePlace
-from ashore.protocol.fold import EMPTY, Fold, Unclosed, extend
+from ashore.protocol.fold import EMPTY, Fold, Unclosed
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import CloseEntry, MoveFiles, places_of, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG

@@ -31,7 +31,8 @@ from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history, read_log, read_number
 from ashore.protocol import names, plan_clean
 from ashore.protocol.entries import Commit, Open
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.extend import extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.testing import FailBefore, LateEffect, ProcessStopped, StopProcess
 
 both = pytest.mark.parametrize("is_mutated", [False, True], ids=["the rule", "the shortcut"])

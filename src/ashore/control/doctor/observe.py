@@ -37,8 +37,9 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import read_owner
 from ashore.protocol import names
 from ashore.protocol.entries import EntryInvalid
+from ashore.protocol.extend import extend
 from ashore.protocol.files import Role
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.side_tables import LATE_SUFFIX
 from ashore.protocol.snapshot import read_snapshot

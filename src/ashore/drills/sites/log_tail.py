@@ -9,7 +9,8 @@ from contextlib import suppress
 from ashore.errors import AshoreError
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol import names
-from ashore.protocol.fold import EMPTY, Fold, extend
+from ashore.protocol.extend import extend
+from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage
 

@@ -1,0 +1,186 @@
+"""The frame of an entry, and the bytes that stand in its file: format version 1.
+
+What it is: `Entry`, with what every entry has besides its body; writing and reading one.
+What it promises: the bytes of an entry never change with the release that writes them without a
+new `format_version`; `docs/formats/landing-log.md` describes them, golden files hold them.
+Reading is total: whatever the bytes are, the answer is an Entry or EntryInvalid with the reason.
+What it must not know: where an entry is stored, what it changes.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from ashore.errors import check
+from ashore.protocol import codec
+from ashore.protocol.codec import Json, Malformed
+from ashore.protocol.effects import Closing
+from ashore.protocol.entries.commit import Commit
+from ashore.protocol.entries.join import Join
+from ashore.protocol.entries.open import Open
+from ashore.protocol.entries.prepare import Prepare
+from ashore.protocol.entries.reland import Reland
+from ashore.protocol.entries.retire import Retire
+from ashore.protocol.entries.rewind import Rewind
+from ashore.protocol.entries.seal import Seal
+from ashore.protocol.entries.skip import Skip
+from ashore.protocol.files import DataFile, FileSpan
+from ashore.protocol.positions import OffsetRange, ShardKey
+
+FORMAT_VERSION = 1
+
+for _class in (ShardKey, OffsetRange, FileSpan, DataFile):
+    codec.positional(_class)
+
+
+class EntryInvalid(ValueError):
+    """The bytes are not an entry that this release knows; the message says why."""
+
+
+Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind
+KINDS: dict[str, type[Body]] = {
+    body.kind: body for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry as it stands in the log."""
+
+    number: int
+    id: str  # 32 hexadecimal digits, used once
+    epoch: int
+    written_ms: int
+    previous: str | None  # checksum of entry number - 1
+    closing: Closing | None
+    body: Body
+    checksum: str  # SHA-256 over the bytes before it
+
+    @property
+    def kind(self) -> str:
+        """The kind of the body."""
+        return self.body.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entry before its bytes are fixed."""
+
+    number: int
+    id: str
+    epoch: int
+    written_ms: int
+    previous: str | None
+    closing: Closing | None
+    body: Body
+
+
+_TAIL = b',"checksum":"'
+
+
+def seal_bytes(document: dict[str, Json]) -> bytes:
+    """Return compact JSON with a last key `checksum`: SHA-256 over all bytes before that key."""
+    check("checksum" not in document, "a sealed document has one checksum")
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    # Only lone surrogates have no UTF-8 (a command line may hold some): JSON can spell them out.
+    head = text.encode(errors="backslashreplace")[:-1]
+    digest = hashlib.sha256(head).hexdigest().encode()
+    return head + _TAIL + digest + b'"}\n'
+
+
+def open_bytes(data: bytes) -> dict[str, Json]:
+    """Return the document that `seal_bytes` made, checksum included. Raises EntryInvalid."""
+    if not data:
+        raise EntryInvalid("the file is empty")
+    head, tail, rest = data.rpartition(_TAIL)
+    if not tail or len(rest) != 67 or not rest.endswith(b'"}\n'):
+        raise EntryInvalid("the bytes do not end in a checksum")
+    if hashlib.sha256(head).hexdigest().encode() != rest[:64]:
+        raise EntryInvalid("the checksum does not fit the bytes")
+    if b"\n" in head:
+        raise EntryInvalid("the bytes are more than one line, which an archive cannot hold")
+    try:
+        document = json.loads(data.decode(), object_pairs_hook=_distinct)
+    except (ValueError, RecursionError):
+        raise EntryInvalid("the bytes are not JSON") from None
+    if not isinstance(document, dict):
+        raise EntryInvalid("the bytes are not a JSON object")
+    version = document.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise EntryInvalid(f"format version {version!r} is not known to this release")
+    return document
+
+
+def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return document
+
+
+def write_entry(draft: Draft) -> tuple[Entry, bytes]:
+    """Return the entry of a draft, and the bytes of its file."""
+    data = seal_bytes(
+        {
+            "format_version": FORMAT_VERSION,
+            "number": draft.number,
+            "kind": draft.body.kind,
+            "id": draft.id,
+            "epoch": draft.epoch,
+            "written_ms": draft.written_ms,
+            "previous": draft.previous,
+            "closing": codec.encode(draft.closing),
+            "body": codec.encode(draft.body),
+        }
+    )
+    checksum = data[-67:-3].decode()
+    entry = Entry(
+        draft.number,
+        draft.id,
+        draft.epoch,
+        draft.written_ms,
+        draft.previous,
+        draft.closing,
+        draft.body,
+        checksum,
+    )
+    return entry, data
+
+
+def read_entry(data: bytes) -> Entry:
+    """Return the entry that `data` holds. Raises EntryInvalid, and nothing else."""
+    document = open_bytes(data)
+    kind = document.get("kind")
+    body_type = KINDS.get(kind) if isinstance(kind, str) else None
+    if body_type is None:
+        raise EntryInvalid(f"kind {kind!r} is not known to this release")
+    try:
+        body: Body = codec.decode(body_type, document.get("body"), "body")
+        head = {key: document[key] for key in document if key not in ("kind", "body")}
+        frame = codec.decode(_Frame, head)
+    except Malformed as error:
+        raise EntryInvalid(str(error)) from None
+    return Entry(
+        frame.number,
+        frame.id,
+        frame.epoch,
+        frame.written_ms,
+        frame.previous,
+        frame.closing,
+        body,
+        frame.checksum,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What every entry has besides its body."""
+
+    format_version: int
+    number: int
+    id: str
+    epoch: int
+    written_ms: int
+    previous: str | None
+    closing: Closing | None
+    checksum: str

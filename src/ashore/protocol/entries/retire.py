@@ -1,0 +1,35 @@
+"""`retire`: table partitions dropped on purpose.
+
+What it promises: verification no longer asks for their files.
+What it must not know: who drops the files.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ashore.protocol.fold import Changes, Fold
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredPartition:
+    """A table partition dropped on purpose."""
+
+    table: str
+    partition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retire:
+    """Table partitions dropped on purpose: verification no longer asks for their files."""
+
+    kind: ClassVar[str] = "retire"
+    partitions: tuple[RetiredPartition, ...]
+    by: str
+    why: str
+
+
+def fold_retire(fold: Fold, body: Retire) -> Changes:
+    """Return what a `retire` changes in the fold."""
+    gone = {(each.table, each.partition) for each in body.partitions}
+    kept = {key: state for key, state in fold.partitions.items() if key not in gone}
+    return {"partitions": kept}

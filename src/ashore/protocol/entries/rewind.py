@@ -1,0 +1,88 @@
+"""`rewind`: the table of a query goes back to the end of an earlier batch.
+
+What it promises: offsets are given back from the end of what was read, and are read again (I1); the
+files of the batches that come to nothing leave the table, but those of sealed partitions, which
+others have read. The lineage goes on from that batch.
+What it must not know: which batches those were; checkpoints.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ashore.protocol import codec
+from ashore.protocol.effects import HasEffects
+from ashore.protocol.files import DataFile, PartitionKey, Target
+from ashore.protocol.fold import Changes, Fold, PartitionState
+from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import Query, QueryState
+from ashore.protocol.rules import Refused, check_files, require, rows_of
+
+
+@codec.positional
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A final file that is no part of its table any more."""
+
+    epoch: int  # of the `prepare` that listed it
+    batch: int  # of that entry
+    file: DataFile  # its target is an index into the targets of the `rewind`
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind(HasEffects):
+    """The table of a query goes back to the end of an earlier batch of it.
+
+    Later batches come to nothing: their offsets are read again, and their files go aside.
+    """
+
+    kind: ClassVar[str] = "rewind"
+    entry: int  # the `prepare` of the batch that the table goes back to
+    query: Query  # that batch
+    before: str  # the lineage of the batch before it; empty for batch 0
+    shards: tuple[ShardRange, ...]  # offsets given back: from the end of that batch on
+    targets: tuple[Target, ...]
+    files: tuple[Withdrawn, ...]
+    by: str
+    why: str
+
+
+def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
+    """Return what a `rewind` changes in the fold. Raises Refused. `number`: of its entry."""
+    require(0 <= body.entry < number, f"it goes back to entry {body.entry}")
+    shards = dict(fold.shards)
+    for each in body.shards:
+        state = shards.get(each.key)
+        if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
+            raise Refused(f"{each} is given back, which is not the end of what was read")
+        shards[each.key] = replace(state, next=each.offsets.start)
+    return {
+        "shards": shards,
+        "partitions": _withdraw(fold, body, number),
+        "query": _go_back(fold.query, body),
+    }
+
+
+def _withdraw(fold: Fold, body: Rewind, number: int) -> dict[PartitionKey, PartitionState]:
+    files = tuple(each.file for each in body.files)
+    check_files(files, body.targets, 0, has_spans=False)
+    partitions = dict(fold.partitions)
+    for key, (rows, count) in rows_of(files, body.targets).items():
+        left = partitions.get(key)
+        if left is None:
+            continue  # retired, or sealed long ago and forgotten
+        require(not left.sealed_version, f"{key[1]} is sealed")
+        require(left.rows >= rows and left.files >= count, f"{key[1]} has no such files")
+        partitions[key] = replace(
+            left, rows=left.rows - rows, files=left.files - count, entry=number
+        )
+    return partitions
+
+
+def _go_back(known: QueryState | None, body: Rewind) -> QueryState:
+    """Return the state of the slice's query after a `rewind`."""
+    batch = body.query
+    if known is None or batch.query_id != known.query_id:
+        raise Refused(f"query {batch.query_id} goes back in a slice that is not its own")
+    is_earlier = 0 <= batch.batch_id < known.batch_id
+    require(is_earlier, f"it goes back from batch {known.batch_id} to {batch.batch_id}")
+    return QueryState(batch.query_id, batch.batch_id, batch.lineage, body.before)
