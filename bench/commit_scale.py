@@ -30,6 +30,7 @@ from ashore.base.unique import unique
 from ashore.landing.committer import Committer
 from ashore.landing.log import LandingLog, LogContext
 from ashore.protocol import names
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Closing, Commit, Join, Joined, Prepare, ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
@@ -136,7 +137,7 @@ class Landing:
             ],
         )
         now_ms = max(CLOCK.now_ms(), fold.now_ms)
-        return Prepare(fold.next_batch, now_ms, (), (reads,), targets, made, (), None)
+        return Prepare(fold.next_batch, BatchTime(now_ms), (reads,), targets, made, (), None)
 
     def prepare(self, body: Prepare) -> None:
         """Step 3."""

@@ -17,6 +17,7 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.landing.archive import archive_log
 from ashore.landing.log import SNAPSHOT_EVERY, LandingLog, LogContext
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Body,
     Closing,
@@ -103,7 +104,7 @@ class Writer:
         spans = [FileSpan(i, batch * size, (batch + 1) * size, size) for i in range(self._shards)]
         files = tuple(self.file(0, (span,)) for span in spans)
         hour = hour_of(batch // 360)
-        body = Prepare(batch, START_MS + 10_000 * batch, (), reads, (hour,), files, (), None)
+        body = Prepare(batch, BatchTime(START_MS + 10_000 * batch), reads, (hour,), files, (), None)
         return self.add(body, self.closing())
 
     def commit(self) -> tuple[Entry, bytes]:
@@ -166,7 +167,8 @@ def make_prepare(files: int, spans: int) -> bytes:
         )
         made.append(replace(writer.file(index % 24, held), task=index // 24))
     targets = tuple(hour_of(hour) for hour in range(24))
-    body = Prepare(0, START_MS, (("ods.clicks", START_MS),), reads, targets, tuple(made), (), None)
+    time_of = BatchTime(START_MS, (("ods.clicks", START_MS),))
+    body = Prepare(0, time_of, reads, targets, tuple(made), (), None)
     return write_entry(Draft(2, unique() * 2, 1, START_MS, writer.fold.last, None, body))[1]
 
 

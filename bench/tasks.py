@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ashore.landing.batch import BatchOrder
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import StreamShard
@@ -49,8 +50,7 @@ def make_order(lake: Path, topic: str, ddl: str, ends: Mapping[int, int]) -> Bat
         name=SliceName("bench", "main"),
         epoch=1,
         batch=0,
-        now_ms=FIRST_TS_MS + HOUR_MS,
-        watermarks=(),
+        time=BatchTime(FIRST_TS_MS + HOUR_MS),
         ranges=ranges,
         tables=((topic, spec),),
     )

@@ -27,6 +27,7 @@ from ashore.control.verify import verify_job
 from ashore.formats import open_encoder
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.writer.digest import DigestWriter
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Closing, Join, Joined, Prepare, ShardRead
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
@@ -103,7 +104,7 @@ def land(opened: OpenJob, log: LandingLog, keys: Sequence[ShardKey], offsets: np
         ShardRead(key, OffsetRange(start, end), TABLE, count, count, 0, 0, 0, 0, None)
         for key in keys
     )
-    body = Prepare(batch, log.fold.now_ms, (), reads, (target,), (file,), (), None)
+    body = Prepare(batch, BatchTime(log.fold.now_ms), reads, (target,), (file,), (), None)
     unclosed = log.fold.unclosed
     log.append(body, Closing(unclosed.number, 1, 0, False, (), ()) if unclosed else None)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Body,
     Closing,
@@ -178,8 +179,7 @@ class Chain:
             )
         return Prepare(
             batch=self.fold.next_batch,
-            now_ms=max(START_MS, self.fold.now_ms),
-            watermarks=(),
+            time=BatchTime(max(START_MS, self.fold.now_ms)),
             shards=tuple(reads),
             targets=tuple(targets),
             files=tuple(files),
@@ -214,8 +214,7 @@ class Chain:
         return Reland(
             entry=unclosed.number,
             batch=body.batch,
-            now_ms=body.now_ms,
-            watermarks=body.watermarks,
+            time=body.time,
             lost=tuple(file.unique for file in lost),
             shards=keys,
             targets=body.targets,
@@ -286,6 +285,7 @@ closings = st.builds(
     done=_many(texts),
     failed=_many(st.builds(Failed, texts, numbers, numbers, texts)),
 )
+batch_times = st.builds(BatchTime, numbers, _pairs(texts, numbers))
 shard_reads = st.builds(
     ShardRead,
     key=shard_keys,
@@ -305,8 +305,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "prepare": st.builds(
         Prepare,
         batch=numbers,
-        now_ms=numbers,
-        watermarks=_pairs(texts, numbers),
+        time=batch_times,
         shards=_many(shard_reads),
         targets=_many(targets),
         files=_many(files),
@@ -318,8 +317,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         Reland,
         entry=numbers,
         batch=numbers,
-        now_ms=numbers,
-        watermarks=_pairs(texts, numbers),
+        time=batch_times,
         lost=_many(texts),
         shards=_many(shard_keys),
         targets=_many(targets),

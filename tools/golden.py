@@ -12,6 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Body,
     Closing,
@@ -141,8 +142,7 @@ def _prepare() -> Prepare:
     read = ShardRead(KEY, OffsetRange(100, 106), "ods.clicks", 6, 5, 1, 0, 0, 750, START_MS - 1_000)
     return Prepare(
         batch=0,
-        now_ms=START_MS + 2_000,
-        watermarks=WATERMARKS,
+        time=BatchTime(START_MS + 2_000, WATERMARKS),
         shards=(read, ShardRead(OTHER, OffsetRange(0, 0), "ods.clicks", 0, 0, 0, 0, 0, 0, None)),
         targets=(TARGET, DEAD),
         files=(_file(0, 0, FileSpan(0, 100, 106, 5)), _file(1, 1, FileSpan(0, 103, 104, 1))),
@@ -155,7 +155,7 @@ def _second() -> Prepare:
     read = ShardRead(KEY, OffsetRange(110, 113), "ods.clicks", 3, 3, 0, 0, 0, 375, START_MS)
     files = (_file(2, 0, FileSpan(0, 110, 113, 3)),)
     now_ms = START_MS + 7_000
-    return Prepare(1, now_ms, WATERMARKS, (read,), (TARGET,), files, (), None)
+    return Prepare(1, BatchTime(now_ms, WATERMARKS), (read,), (TARGET,), files, (), None)
 
 
 def _query_files() -> dict[str, bytes]:
@@ -169,14 +169,14 @@ def _query_files() -> dict[str, bytes]:
     file = DataFile(0, 0, "00000000c0ffee00", 3, 1000, "9f86d081884c7d65", (), None, None)
     lineage = link("", "0" * 64, [ShardRange(key, read.offsets)])
     query = Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 0, lineage)
-    log.add(Prepare(0, START_MS + 2_000, (), (read,), (target,), (file,), (), query))
+    log.add(Prepare(0, BatchTime(START_MS + 2_000), (read,), (target,), (file,), (), query))
     log.add(Commit("query"), Closing(2, 1, 0, registered=False, owed=(), done=()))
     snapshot = write_snapshot(log.fold)
     again = ShardRead(key, OffsetRange(106, 110), target.table, 0, 0, 0, 0, 0, 0, None)
     linked = link(lineage, "0" * 64, [ShardRange(key, again.offsets)])
     later = replace(query, batch_id=1, lineage=linked)
     file = replace(file, unique="00000000c0ffee01")
-    log.add(Prepare(1, START_MS + 4_000, (), (again,), (target,), (file,), (), later))
+    log.add(Prepare(1, BatchTime(START_MS + 4_000), (again,), (target,), (file,), (), later))
     log.add(
         Rewind(
             entry=2,
@@ -202,8 +202,7 @@ def _reland() -> Reland:
     return Reland(
         entry=7,
         batch=second.batch,
-        now_ms=second.now_ms,
-        watermarks=second.watermarks,
+        time=second.time,
         lost=tuple(file.unique for file in second.files),
         shards=(KEY,),
         targets=second.targets,

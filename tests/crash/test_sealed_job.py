@@ -19,6 +19,7 @@ from ashore.landing import entry_writer, job_loop
 from ashore.landing.effects import Effects, success_content
 from ashore.landing.sealer import Sealer
 from ashore.protocol import names
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Closing, Owed, Seal
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -140,10 +141,8 @@ def forget_what_is_owed(patch: pytest.MonkeyPatch) -> None:
 def tell_before_the_entry(patch: pytest.MonkeyPatch) -> None:
     plan = Sealer.plan
 
-    def hasty(
-        self: Sealer, name: SliceName, fold: Fold, watermarks: Mapping[str, int], now_ms: int
-    ) -> Seal | None:
-        seal = plan(self, name, fold, watermarks, now_ms)
+    def hasty(self: Sealer, name: SliceName, fold: Fold, time: BatchTime) -> Seal | None:
+        seal = plan(self, name, fold, time)
         for each in seal.partitions if seal else ():
             owed = Owed("", "success_file", each.table, each.partition, each.version, each.rows)
             path = f"ods.db/clicks/{each.partition}/{names.success_name(each.version)}"

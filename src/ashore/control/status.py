@@ -17,6 +17,7 @@ from ashore.control.slices import find_slices
 from ashore.errors import SourceError
 from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
@@ -188,8 +189,8 @@ def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> t
         and found.end > state.next
     }
     feeds = {topic: landing_spec(each).feed for topic, each in resolved.items()}
-    watermarks = plan_watermarks(fold, feeds, now_ms, waiting)
-    return plan_seal(fold, {}, seal_rules(job, resolved), dict(watermarks), now_ms).blocked
+    time = BatchTime(now_ms, plan_watermarks(fold, feeds, now_ms, waiting))
+    return plan_seal(fold, {}, seal_rules(job, resolved), time).blocked
 
 
 # ---- the source

@@ -15,6 +15,7 @@ from typing import Protocol
 from ashore.errors import CountsDisagree
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.protocol import codec
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, ShardRead
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
@@ -41,14 +42,13 @@ class Order:
     name: SliceName
     epoch: int
     batch: int
-    now_ms: int
+    time: BatchTime
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOrder(Order):
     """Records of topics that are to be landed."""
 
-    watermarks: tuple[tuple[str, int], ...]
     ranges: tuple[ShardRange, ...]
     tables: tuple[tuple[str, LandingSpec], ...]  # stream, its table
     keep: tuple[KeepSpan, ...] | None = None
@@ -202,8 +202,7 @@ def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
     """Return the body of the entry that makes a batch count."""
     return Prepare(
         batch=plan.batch,
-        now_ms=plan.now_ms,
-        watermarks=plan.watermarks,
+        time=plan.time,
         shards=written.reads,
         targets=written.targets,
         files=written.files,

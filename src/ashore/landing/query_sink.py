@@ -21,6 +21,7 @@ from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.log import LandingLog
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -209,7 +210,7 @@ class QuerySink:
         if output is None:
             fail(f"the rows of {self.plan.name} go into no table")
         return RowsOrder(
-            order.lake, order.name, order.epoch, order.batch, order.now_ms, output=output
+            order.lake, order.name, order.epoch, order.batch, order.time, output=output
         )
 
     def _order(self) -> Order:
@@ -218,15 +219,14 @@ class QuerySink:
             name=self.plan.name,
             epoch=self.fold.epoch,
             batch=self.fold.next_batch,
-            now_ms=max(self.parts.clock.now_ms(), self.fold.now_ms),
+            time=BatchTime(max(self.parts.clock.now_ms(), self.fold.now_ms)),
         )
 
     def _prepare(self, begun: BegunBatch, written: Written) -> Prepare:
         batch, order = begun.batch, begun.order
         return Prepare(
             batch=order.batch,
-            now_ms=order.now_ms,
-            watermarks=(),
+            time=order.time,
             shards=tuple(
                 ShardRead(each.key, each.offsets, self.plan.table, 0, 0, 0, 0, 0, 0, None)
                 for each in sorted(batch.ranges)

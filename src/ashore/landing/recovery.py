@@ -211,8 +211,7 @@ def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[Batch
         name=plan.name,
         epoch=parts.log.fold.epoch,
         batch=lost.body.batch,
-        now_ms=lost.body.now_ms,
-        watermarks=lost.body.watermarks,
+        time=lost.body.time,
         ranges=ranges,
         tables=tuple(sorted((each, specs[each]) for each in {key.stream for key in hulls})),
         keep=tuple(
@@ -221,8 +220,7 @@ def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[Batch
     )
     batch = BatchPlan(
         batch=lost.body.batch,
-        now_ms=lost.body.now_ms,
-        watermarks=lost.body.watermarks,
+        time=lost.body.time,
         ranges=ranges,
         large=ranges,
         piece_records=max(1, sum(each.offsets.size for each in ranges) // plan.limits.parallelism),
@@ -260,8 +258,7 @@ def _reland_body(lost: Lost, written: Written) -> Reland:
     return Reland(
         entry=lost.number,
         batch=lost.body.batch,
-        now_ms=lost.body.now_ms,
-        watermarks=lost.body.watermarks,
+        time=lost.body.time,
         lost=tuple(file.unique for file in lost.files),
         shards=tuple(read.key for read in written.reads),
         targets=written.targets,

@@ -5,10 +5,11 @@ What it promises: nothing is written here; the seal's effects follow from its en
 What it must not know: batches.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.landing.effects import next_free_version
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Seal, SealedPartition
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -23,15 +24,13 @@ class Sealer:
     storage: Storage
     rules: Callable[[], Sequence[SealRule]]  # a job may find more tables while it runs
 
-    def plan(
-        self, name: SliceName, fold: Fold, watermarks: Mapping[str, int], now_ms: int
-    ) -> Seal | None:
+    def plan(self, name: SliceName, fold: Fold, time: BatchTime) -> Seal | None:
         """Return the next seal, or None where nothing is due.
 
         One entry holds tables that owe the same actions; others follow with the next one.
         """
         rules = {rule.table: rule for rule in self.rules()}
-        due = plan_seal(fold, {}, rules.values(), watermarks, now_ms).partitions
+        due = plan_seal(fold, {}, rules.values(), time).partitions
         if not due:
             return None
         actions = rules[due[0].table].actions

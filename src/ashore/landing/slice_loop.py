@@ -37,7 +37,7 @@ from ashore.protocol.plan_batch import (
     WentBack,
     check_plan,
     plan_batch,
-    plan_watermarks,
+    plan_time,
 )
 from ashore.protocol.plan_publish import NO_CATALOG, Publishing
 from ashore.protocol.positions import ShardKey
@@ -206,8 +206,7 @@ class SliceLoop:
             name=self.plan.name,
             epoch=log.fold.epoch,
             batch=plan.batch,
-            now_ms=plan.now_ms,
-            watermarks=plan.watermarks,
+            time=plan.time,
             ranges=plan.ranges,
             tables=tuple(specs),
         )
@@ -231,9 +230,8 @@ class SliceLoop:
             return
         fold = self.parts.log.fold
         feeds = {stream: spec.feed for stream, spec in self.plan.streams().items()}
-        now_ms = max(self.parts.clock.now_ms(), fold.now_ms)
-        watermarks = plan_watermarks(fold, feeds, now_ms, waiting)
-        seal = self.parts.sealer.plan(self.plan.name, fold, dict(watermarks), now_ms)
+        time = plan_time(fold, feeds, self.parts.clock.now_ms(), waiting)
+        seal = self.parts.sealer.plan(self.plan.name, fold, time)
         if seal is not None:
             self._step(Step.SEAL)
             self._entries.append(seal)

@@ -3,8 +3,9 @@
 What it promises: `decode(type, encode(value)) == value`; decoding is strict and total: a missing
 or unknown key, a wrong type or a broken invariant raises Malformed with the place, never another
 error. Of `SomeEnum | str` a string that is no member is kept: a later release may know it. Classes
-marked `positional` become arrays, the others objects; a key `added` later is left out while it says
-nothing, so that older bytes stay as they were.
+marked `positional` become arrays, the others objects, in which those marked `inlined` have no
+object of their own; a key `added` later is left out while it says nothing, so that older bytes stay
+as they were.
 What it must not know: which records there are.
 """
 
@@ -12,7 +13,7 @@ import functools
 import reprlib
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import Field, field, fields, is_dataclass
 from enum import StrEnum
 
@@ -50,6 +51,15 @@ def positional(cls: type[T]) -> type[T]:
 _POSITIONAL: set[type] = set()
 
 
+def inlined(cls: type[T]) -> type[T]:
+    """Mark a dataclass whose fields are keys of the object that holds it, in its place."""
+    _INLINED.add(cls)
+    return cls
+
+
+_INLINED: set[type] = set()
+
+
 _ADDED = "added"
 
 
@@ -74,8 +84,14 @@ def encode(value: object) -> Json:
 
 def encode_object(value: "DataclassInstance") -> dict[str, Json]:
     """Return the fields of a dataclass as a JSON object, in their order."""
-    pairs = ((each, getattr(value, each.name)) for each in fields(value))
-    return {each.name: encode(found) for each, found in pairs if not _is_left_out(each, found)}
+    document: dict[str, Json] = {}
+    for each in fields(value):
+        found = getattr(value, each.name)
+        if type(found) in _INLINED:
+            document |= encode_object(found)
+        elif not _is_left_out(each, found):
+            document[each.name] = encode(found)
+    return document
 
 
 def _is_left_out(of: "Field[object]", value: object) -> bool:
@@ -161,14 +177,15 @@ def _tuple_reader(arguments: tuple[object, ...]) -> Reader:
 
 
 def _dataclass_reader(wanted: type) -> Reader:
-    hints = typing.get_type_hints(wanted)
-    readers = {field.name: _reader(hints[field.name]) for field in fields(wanted)}
+    keys = find_keys(wanted)
+    readers = {name: _reader(hint) for name, (_, hint) in keys.items()}
     in_order = list(readers.values())
-    defaults = {each.name: each.default for each in fields(wanted) if _ADDED in each.metadata}
+    defaults = {name: each.default for name, (each, _) in keys.items() if _ADDED in each.metadata}
+    nest = None if len(keys) == len(fields(wanted)) else _nest(wanted)
 
     def build(arguments: list[object], place: str) -> object:
         try:
-            return wanted(*arguments)
+            return nest(iter(arguments)) if nest else wanted(*arguments)
         except InvariantBroken as error:
             raise Malformed(place, error.message) from None
 
@@ -193,6 +210,28 @@ def _dataclass_reader(wanted: type) -> Reader:
         return build([read[name] if name in read else defaults[name] for name in readers], place)
 
     return read_array if wanted in _POSITIONAL else read_object
+
+
+def find_keys(wanted: type) -> "dict[str, tuple[Field[object], typing.Hashable]]":
+    """Return the keys of an object in their order, each with its field and the type of that."""
+    hints = typing.get_type_hints(wanted)
+    keys: dict[str, tuple[Field[object], typing.Hashable]] = {}
+    for each in fields(wanted):
+        hint = hints[each.name]
+        if hint in _INLINED:
+            check(wanted not in _POSITIONAL, f"{wanted.__name__} is an array, and has no keys")
+            keys |= find_keys(hint)
+        else:
+            keys[each.name] = (each, hint)
+    return keys
+
+
+def _nest(wanted: type) -> Callable[[Iterator[object]], object]:
+    """Return what makes a `wanted` of the values of all its keys, in their order."""
+    hints = typing.get_type_hints(wanted)
+    hinted = [hints[each.name] for each in fields(wanted)]
+    makers = [_nest(hint) if hint in _INLINED else next for hint in hinted]
+    return lambda values: wanted(*[make(values) for make in makers])
 
 
 def _list(value: Json, place: str) -> list[Json]:

@@ -9,9 +9,10 @@ What it must not know: how a range is read.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.errors import check
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
@@ -54,8 +55,7 @@ class BatchPlan:
     """
 
     batch: int
-    now_ms: int
-    watermarks: tuple[tuple[str, int], ...]
+    time: BatchTime
     ranges: tuple[ShardRange, ...]
     large: tuple[ShardRange, ...]
     piece_records: int
@@ -128,7 +128,6 @@ def plan_batch(
         return Gaps(tuple(gaps))
     if not backlog:
         return Nothing()
-    now_ms = max(now_ms, fold.now_ms)
     allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))
     ranges = _divide(backlog, allowed)
     total = sum(each.size for each in backlog.values())
@@ -136,8 +135,7 @@ def plan_batch(
     return _split(
         BatchPlan(
             batch=fold.next_batch,
-            now_ms=now_ms,
-            watermarks=plan_watermarks(fold, feeds, now_ms, frozenset(backlog)),
+            time=plan_time(fold, feeds, now_ms, frozenset(backlog)),
             ranges=ranges,
             large=(),
             piece_records=1,
@@ -148,6 +146,14 @@ def plan_batch(
         ),
         limits.parallelism,
     )
+
+
+def plan_time(
+    fold: Fold, feeds: Mapping[str, Feed], now_ms: int, waiting: Collection[ShardKey]
+) -> BatchTime:
+    """Return the time of what is planned now. `waiting`: shards that have records to read."""
+    now_ms = max(now_ms, fold.now_ms)
+    return BatchTime(now_ms, plan_watermarks(fold, feeds, now_ms, waiting))
 
 
 def plan_watermarks(
@@ -215,18 +221,7 @@ def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:
     large = tuple(each for each in plan.ranges if each.offsets.size > large_above)
     small = tuple(each for each in plan.ranges if each.offsets.size <= large_above)
     shared = math.ceil(sum(each.offsets.size for each in small) / piece)
-    return BatchPlan(
-        batch=plan.batch,
-        now_ms=plan.now_ms,
-        watermarks=plan.watermarks,
-        ranges=plan.ranges,
-        large=large,
-        piece_records=piece,
-        small=small,
-        shared_tasks=shared,
-        is_behind=plan.is_behind,
-        left=plan.left,
-    )
+    return replace(plan, large=large, piece_records=piece, small=small, shared_tasks=shared)
 
 
 def check_plan(plan: BatchPlan, fold: Fold) -> None:

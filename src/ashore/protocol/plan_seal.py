@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.effects import Action
 from ashore.protocol.entries import Prepare, Reland, SealedPartition
 from ashore.protocol.files import PartitionKey
@@ -49,8 +50,7 @@ def plan_seal(
     own: Fold,
     others: Mapping[str, Fold],
     rules: Iterable[SealRule],
-    watermarks: Mapping[str, int],
-    now_ms: int,
+    time: BatchTime,
 ) -> SealPlan:
     """Plan the next seal.
 
@@ -59,10 +59,10 @@ def plan_seal(
             the seal closes.
         others: folds of the job's other slices, by name.
         rules: of the tables that are sealed.
-        watermarks: of the tables now, over all slices.
-        now_ms: time of the seal.
+        time: of the seal, with the watermarks over all slices.
 
     """
+    now_ms, watermarks = time.now_ms, dict(time.watermarks)
     sealed: list[SealedPartition] = []
     blocked: list[Blocked] = []
     for rule in rules:

@@ -11,6 +11,7 @@ from ashore.checkpoints.roots import Roots
 from ashore.landing.committer import Committer
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Commit, Prepare, Query, Rewind
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName, checkpoint_directory
@@ -48,7 +49,7 @@ def storage(tmp_path: Path) -> LocalStorage:
         writer.write(content)
         writer.close()
         query = Query("q", number, f"lineage-{number}")
-        log.append(Prepare(number, number, (), (), (TARGET,), (file,), (), query), None)
+        log.append(Prepare(number, BatchTime(number), (), (TARGET,), (file,), (), query), None)
         log.append(Commit("query"), committer.finish())
     roots = roots_of(storage)
     checkpoint = roots.take(epoch, is_mine=False)

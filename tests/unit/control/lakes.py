@@ -20,6 +20,7 @@ from ashore.control.jobs import OpenJob
 from ashore.control.verify import Problem, ProblemKind, VerifyResult, verify_job
 from ashore.errors import SourceUnreachable
 from ashore.protocol import names
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Body,
     Closing,
@@ -200,8 +201,7 @@ class Lake:
         files = writing.write(is_moved=is_moved)
         body = Prepare(
             batch=self.batch,
-            now_ms=self.clock.now_ms(),
-            watermarks=(),
+            time=BatchTime(self.clock.now_ms()),
             shards=tuple(reads),
             targets=writing.targets,
             files=files,

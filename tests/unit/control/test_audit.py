@@ -525,8 +525,7 @@ def reland(lake: Lake, entry: Entry) -> None:
     again = Reland(
         entry=entry.number,
         batch=body.batch,
-        now_ms=body.now_ms,
-        watermarks=(),
+        time=body.time,
         lost=(lake.files(entry)[0][0].unique,),
         shards=tuple(read.key for read in body.shards),
         targets=(body.targets[0],),

@@ -10,6 +10,7 @@ from tests.unit.config.texts import job
 from ashore.control.jobs import OpenJob, operator, plan_recover, recover_dead
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, Query
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
@@ -31,7 +32,7 @@ def prepare(storage: MemoryStorage, clock: FakeClock) -> str:
     writer = storage.open_write(place.pending)
     writer.write(CONTENT)
     writer.close()
-    log.append(Prepare(0, 0, (), (), (target,), (file,), (), Query("q", 0, "lineage")), None)
+    log.append(Prepare(0, BatchTime(0), (), (target,), (file,), (), Query("q", 0, "lineage")), None)
     return place.final
 
 

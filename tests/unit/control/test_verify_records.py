@@ -226,8 +226,7 @@ def test_relanded_files_take_the_place_of_lost_ones():
         Reland(
             entry=entry.number,
             batch=body.batch,
-            now_ms=body.now_ms,
-            watermarks=(),
+            time=body.time,
             lost=(lost[0].unique,),
             shards=tuple(read.key for read in body.shards),
             targets=(body.targets[lost[0].target],),

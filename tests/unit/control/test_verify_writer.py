@@ -11,6 +11,7 @@ from ashore.control.verify import CheckedBy, ProblemKind
 from ashore.landing.batch import BatchOrder, merge_results
 from ashore.landing.job import landing_spec
 from ashore.landing.writer import write_task
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardRange
@@ -60,8 +61,7 @@ def land(lake: Lake) -> Prepare:
         name=lake.name,
         epoch=lake.epoch,
         batch=0,
-        now_ms=now_ms,
-        watermarks=(("ods.clicks", now_ms),),
+        time=BatchTime(now_ms, (("ods.clicks", now_ms),)),
         ranges=ranges,
         tables=(("clicks", spec),),
     )
@@ -69,8 +69,7 @@ def land(lake: Lake) -> Prepare:
     written = merge_results(order, [result])
     body = Prepare(
         batch=0,
-        now_ms=now_ms,
-        watermarks=order.watermarks,
+        time=order.time,
         shards=written.reads,
         targets=written.targets,
         files=written.files,

@@ -188,7 +188,9 @@ def read_late_by_the_clock(patch: Patch) -> None:
 
     def naive(*arguments: object) -> object:
         outcome = plan_batch(*arguments)  # type: ignore[arg-type]
-        return replace(outcome, now_ms=arguments[4]) if isinstance(outcome, BatchPlan) else outcome
+        if not isinstance(outcome, BatchPlan):
+            return outcome
+        return replace(outcome, time=replace(outcome.time, now_ms=arguments[4]))
 
     patch.setattr(slice_loop, "plan_batch", naive)
 

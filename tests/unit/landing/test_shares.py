@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.writer.orders import CLICKS
 
 from ashore.landing.shares import plan_shares
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 
@@ -23,7 +24,7 @@ def ranges_of(stream: str, sizes: list[int]) -> tuple[ShardRange, ...]:
 
 def a_plan(large: tuple[ShardRange, ...], small: tuple[ShardRange, ...], piece: int) -> BatchPlan:
     tasks = -(-sum(each.offsets.size for each in small) // piece)
-    return BatchPlan(1, 0, (), (*large, *small), large, piece, small, tasks, is_behind=False)
+    return BatchPlan(1, BatchTime(0), (*large, *small), large, piece, small, tasks, is_behind=False)
 
 
 @given(SIZES, SIZES, SIZES, st.integers(1, 50))

@@ -22,6 +22,26 @@ class Point:
         check(self.x <= self.y, "x is above y")
 
 
+@codec.inlined
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        check(self.start <= self.end, "start is above end")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    name: str
+    span: Span
+    count: int
+
+
+MOVE, MOVE_FORM = Move("m", Span(1, 2), 3), {"name": "m", "start": 1, "end": 2, "count": 3}
+
+
 @dataclass(frozen=True, slots=True)
 class Thing:
     name: str
@@ -49,6 +69,38 @@ def test_the_form():
     assert codec.encode(THING) == FORM
     assert codec.decode(Thing, FORM) == THING
     assert type(codec.decode(Thing, FORM).colour) is Colour
+
+
+def test_an_inlined_class_has_no_object_of_its_own():
+    assert list(codec.encode(MOVE)) == list(MOVE_FORM)  # in its place
+    assert codec.encode(MOVE) == MOVE_FORM
+    assert codec.decode(Move, MOVE_FORM) == MOVE
+
+
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [
+        ({**MOVE_FORM, "end": "2"}, "end"),
+        ({**MOVE_FORM, "end": 0}, "the document"),
+        ({**MOVE_FORM, "span": {"start": 1, "end": 2}}, "the document"),
+        ({"name": "m", "span": {"start": 1, "end": 2}, "count": 3}, "the document"),
+        ({"name": "m", "start": 1, "count": 3}, "the document"),
+    ],
+)
+def test_what_an_inlined_class_is_not_is_named(form, place: str):
+    with pytest.raises(Malformed) as caught:
+        codec.decode(Move, form)
+    assert str(caught.value).startswith(f"{place}: ")
+
+
+def test_an_array_has_no_keys_to_inline():
+    @codec.positional
+    @dataclass(frozen=True, slots=True)
+    class Row:
+        span: Span
+
+    with pytest.raises(InvariantBroken, match="is an array"):
+        codec.decode(Row, [1, 2])
 
 
 def test_an_open_enumeration_keeps_what_it_does_not_know():

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.strategies import Chain
 from tools.golden import DIRECTORY, build_golden
 
 from ashore.errors import InvariantBroken
+from ashore.protocol import codec
 from ashore.protocol.entries import (
     KINDS,
     Closing,
@@ -210,8 +210,8 @@ DESCRIBED = [
 
 @pytest.mark.parametrize("described", DESCRIBED, ids=lambda each: each.__name__)
 def test_the_format_page_names_every_field(described: type):
-    for field in fields(described):
-        assert re.search(rf"[`.\[ ]{field.name}[`,\]]", PAGE), field.name
+    for name in codec.find_keys(described):
+        assert re.search(rf"[`.\[ ]{name}[`,\]]", PAGE), name
 
 
 def test_the_format_page_shows_where_a_file_lies():

@@ -6,6 +6,7 @@ import pytest
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 
 from ashore.errors import LogDamaged
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Closing,
     Commit,
@@ -321,14 +322,13 @@ def test_a_batch_out_of_turn(chain: Chain, batch: int):
 
 
 def test_a_time_or_a_watermark_that_goes_back(chain: Chain):
-    body = changed(chain.batch(Part(KEY, 0, {})), watermarks=((TABLE, 50),))
+    body = changed(chain.batch(Part(KEY, 0, {})), time=BatchTime(START_MS, ((TABLE, 50),)))
     chain.add(body)
-    refuse(
-        chain, "below the log's last", changed(chain.batch(Part(KEY, 0, {})), now_ms=START_MS - 1)
-    )
-    back = changed(chain.batch(Part(KEY, 0, {})), watermarks=((TABLE, 49),))
+    early = changed(chain.batch(Part(KEY, 0, {})), time=BatchTime(START_MS - 1))
+    refuse(chain, "below the log's last", early)
+    back = changed(chain.batch(Part(KEY, 0, {})), time=BatchTime(START_MS, ((TABLE, 49),)))
     refuse(chain, f"{TABLE}: watermark", back)
-    chain.add(changed(chain.batch(Part(KEY, 0, {})), watermarks=()))
+    chain.add(changed(chain.batch(Part(KEY, 0, {})), time=BatchTime(START_MS)))
     assert chain.fold.watermarks == {TABLE: 50}
 
 
@@ -467,8 +467,8 @@ def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     files = chain.fold.unclosed.body.files
     body = chain.reland(*files)
     entries = "not those of the entry"
-    refuse(chain, entries, replace(body, now_ms=body.now_ms + 1))
-    refuse(chain, entries, replace(body, watermarks=((TABLE, 1),)))
+    refuse(chain, entries, replace(body, time=replace(body.time, now_ms=START_MS + 1)))
+    refuse(chain, entries, replace(body, time=replace(body.time, watermarks=((TABLE, 1),))))
     refuse(chain, entries, replace(body, batch=1))
     refuse(chain, entries, replace(body, shards=(KEY, key_of(7))))
     refuse(chain, "6 were lost", replace(body, files=body.files[:1]))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.strategies import START_MS, TABLE, Chain, Part, key_of
 
 from ashore.errors import InvariantBroken
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.plan_batch import (
     TASK_RECORDS_MIN,
     BatchPlan,
@@ -51,7 +52,7 @@ def test_a_batch_goes_from_the_logs_next_offsets_to_the_sources_stable_ends():
         ShardRange(key_of(0), OffsetRange(10, 25)),
         ShardRange(key_of(1), OffsetRange(0, 7)),
     )
-    assert (plan.batch, plan.now_ms, plan.is_behind) == (1, NOW_MS, False)
+    assert (plan.batch, plan.time.now_ms, plan.is_behind) == (1, NOW_MS, False)
     check_plan(plan, chain.fold)
 
 
@@ -150,7 +151,7 @@ def test_two_topics_with_equal_partitions_and_offsets_do_not_collide():
 def test_the_batchs_time_never_goes_back():
     chain = Chain.started()
     chain.prepare()
-    assert plan_of(chain, {key_of(): 10}, now_ms=5).now_ms == chain.fold.now_ms == START_MS
+    assert plan_of(chain, {key_of(): 10}, now_ms=5).time.now_ms == chain.fold.now_ms == START_MS
 
 
 # ---- watermarks
@@ -159,7 +160,7 @@ def test_the_batchs_time_never_goes_back():
 def event(chain: Chain, key: ShardKey, event_max_ms: int | None, now_ms: int = START_MS) -> None:
     body = chain.batch(Part(key, 1, {8: 1}))
     reads = (replace(body.shards[0], event_max_ms=event_max_ms),)
-    chain.add(replace(body, shards=reads, now_ms=max(now_ms, chain.fold.now_ms)))
+    chain.add(replace(body, shards=reads, time=BatchTime(max(now_ms, chain.fold.now_ms))))
 
 
 def marks(chain: Chain, now_ms: int = NOW_MS) -> dict[str, int]:
@@ -187,7 +188,8 @@ def test_an_idle_shard_does_not_hold_a_watermark_up_and_a_new_one_does_for_a_whi
 def test_a_watermark_never_goes_back():
     chain = Chain.started(key_of(0))
     event(chain, key_of(0), 500)
-    chain.add(replace(chain.batch(Part(key_of(0), 0, {})), watermarks=((TABLE, 500),)))
+    time = BatchTime(START_MS, ((TABLE, 500),))
+    chain.add(replace(chain.batch(Part(key_of(0), 0, {})), time=time))
     chain.join(key_of(1))
     event(chain, key_of(1), 100)
     assert marks(chain) == {TABLE: 500}
@@ -228,7 +230,7 @@ def test_a_backlog_after_a_standstill_is_not_late():
         LIMITS,
         day_later_ms,
     )
-    assert dict(plan.watermarks) == {TABLE: 300}
+    assert dict(plan.time.watermarks) == {TABLE: 300}
 
 
 def test_a_shard_without_any_event_time_holds_its_table():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.strategies import TABLE, Chain, Part, key_of
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import SealedPartition
 from ashore.protocol.fold import EMPTY, Fold, PartitionState, Unclosed
 from ashore.protocol.plan_seal import SealRule, partition_end_ms, plan_seal
@@ -26,8 +27,8 @@ def state(rows: int = 10, version: int = 0, sealed_rows: int = 0, sealed_ms: int
 
 
 def sealed(fold: Fold, watermark_ms: int | None, now_ms: int = DUE_MS, others=None):
-    watermarks = {} if watermark_ms is None else {TABLE: watermark_ms}
-    return plan_seal(fold, others or {}, [RULE], watermarks, now_ms)
+    watermarks = () if watermark_ms is None else ((TABLE, watermark_ms),)
+    return plan_seal(fold, others or {}, [RULE], BatchTime(now_ms, watermarks))
 
 
 @pytest.mark.parametrize(

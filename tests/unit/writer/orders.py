@@ -12,6 +12,7 @@ from tests.specs import landing
 
 from ashore.landing.batch import BatchOrder
 from ashore.landing.specs import LateRule
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -49,8 +50,7 @@ def an_order(tables=None, partitions=2, *, end=1000, watermarks=(), keep=None):
         name=SliceName("job", "main"),
         epoch=3,
         batch=42,
-        now_ms=NOW_MS,
-        watermarks=tuple(watermarks),
+        time=BatchTime(NOW_MS, tuple(watermarks)),
         ranges=tuple(ranges),
         tables=tuple(tables.items()),
         keep=keep,

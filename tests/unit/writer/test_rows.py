@@ -10,6 +10,7 @@ from ashore.errors import BadRecord, QueryRefused
 from ashore.landing.batch import RowsOrder, TaskResult
 from ashore.landing.fed import fed_output
 from ashore.landing.writer import write_rows
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace
 from ashore.protocol.names import SliceName
 from ashore.storage import MemoryStorage
@@ -26,7 +27,7 @@ def item(**keys: object) -> Table:
 
 
 def order(table: Table, ddl: str = DDL) -> RowsOrder:
-    return RowsOrder(LakeAddress("memory:"), NAME, 1, 4, NOON_MS, fed_output(table, ddl))
+    return RowsOrder(LakeAddress("memory:"), NAME, 1, 4, BatchTime(NOON_MS), fed_output(table, ddl))
 
 
 def batch(*rows: tuple[int | None, int, str | None]) -> pa.RecordBatch:

@@ -62,7 +62,7 @@ class _RowSorter:
         self._arrow = to_arrow(schema)
         self._ddl = to_ddl(schema)
         self._bucketer = Bucketer(self._output.partition_by, self._output.timezone, self._arrow)
-        self._lateness = Lateness("keep", 0, NO_LIMIT_MS, order.now_ms, None)
+        self._lateness = Lateness("keep", 0, NO_LIMIT_MS, order.time.now_ms, None)
         self.counters: Counter[str] = Counter()
 
     def sort(self, batch: pa.RecordBatch) -> Iterable[Piece]:

@@ -100,8 +100,8 @@ class TopicSorter:
             spec.late.policy,
             spec.late.after_ms,
             spec.late.future_max_ms,
-            order.now_ms,
-            dict(order.watermarks).get(output.table),
+            order.time.now_ms,
+            order.time.watermark_ms(output.table),
             spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
@@ -249,7 +249,7 @@ class TopicSorter:
     def _make_dead_target(self, order: BatchOrder) -> Target:
         """Return the partition of bad records: they have no event time, so the batch's counts."""
         bucketer = Bucketer(DEAD_PARTITION_BY, self._output.timezone, DEAD_SCHEMA)
-        values = bucketer.assign_one(order.now_ms)
+        values = bucketer.assign_one(order.time.now_ms)
         return Target(
             self._output.table + DEAD_SUFFIX,
             Role.DEAD,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.effects import HasEffects
 from ashore.protocol.files import DataFile, PartitionKey, Role, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState, ShardState, new_partition
@@ -41,8 +42,7 @@ class Prepare(HasEffects):
 
     kind: ClassVar[str] = "prepare"
     batch: int
-    now_ms: int
-    watermarks: tuple[tuple[str, int], ...]  # table, ms: what lateness was judged by
+    time: BatchTime
     shards: tuple[ShardRead, ...]
     targets: tuple[Target, ...]
     files: tuple[DataFile, ...]
@@ -53,7 +53,7 @@ class Prepare(HasEffects):
 def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
     """Return what a `prepare` changes in the fold. Raises Refused. `number`: of its entry."""
     require(body.batch == fold.next_batch, f"batch {body.batch}, expected {fold.next_batch}")
-    require(body.now_ms >= fold.now_ms, "its time is below the log's last")
+    require(body.time.now_ms >= fold.now_ms, "its time is below the log's last")
     generations = fold.generations()
     changed: dict[ShardKey, ShardState] = {}
     for read in body.shards:
@@ -63,7 +63,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
             raise Refused(f"{key} is not of the current generation")
         changed[key] = _read(state, read, body)
     require(len(changed) == len(body.shards), "a shard stands in it twice")
-    for table, watermark_ms in body.watermarks:
+    for table, watermark_ms in body.time.watermarks:
         require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
     check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
@@ -73,9 +73,9 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
         counters[name] = counters.get(name, 0) + count
     return {
         "shards": {**fold.shards, **changed},
-        "now_ms": body.now_ms,
+        "now_ms": body.time.now_ms,
         "next_batch": body.batch + 1,
-        "watermarks": {**fold.watermarks, **dict(body.watermarks)},
+        "watermarks": {**fold.watermarks, **dict(body.time.watermarks)},
         "partitions": _fill(fold.partitions, body, number),
         "counters": counters,
         "query": _follow(fold.query, body),
@@ -109,7 +109,7 @@ def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
         lost=state.lost,
         size_bytes=state.size_bytes + read.size_bytes,
         event_max_ms=event_max_ms,
-        active_ms=body.now_ms if read.fetched else state.active_ms,
+        active_ms=body.time.now_ms if read.fetched else state.active_ms,
     )
 
 

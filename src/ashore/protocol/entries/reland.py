@@ -9,6 +9,7 @@ What it must not know: how files were lost.
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.effects import HasEffects
 from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.files import DataFile, Target
@@ -24,8 +25,7 @@ class Reland(HasEffects):
     kind: ClassVar[str] = "reland"
     entry: int
     batch: int
-    now_ms: int  # of the entry: the new files are routed as the lost ones were
-    watermarks: tuple[tuple[str, int], ...]
+    time: BatchTime  # of the entry: the new files are routed as the lost ones were
     lost: tuple[str, ...]  # `unique` of the files that are gone
     shards: tuple[ShardKey, ...]  # some of the entry's: spans refer to them
     targets: tuple[Target, ...]
@@ -47,8 +47,7 @@ def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) 
     of = gone.body
     known = {each if isinstance(each, ShardKey) else each.key for each in of.shards}
     require(
-        (body.batch, body.now_ms, body.watermarks) == (of.batch, of.now_ms, of.watermarks)
-        and known >= set(body.shards),
+        (body.batch, body.time) == (of.batch, of.time) and known >= set(body.shards),
         "its batch, time, watermarks or shards are not those of the entry",
     )
     check_files(body.files, body.targets, len(body.shards), has_spans=True)

@@ -32,7 +32,7 @@ def write_offsets(checkpoint: Checkpoint, name: SliceName, batch: LandedBatch) -
     except CheckpointUnfit as error:
         text = f"batch {number} cannot follow batch {before} of {checkpoint.uri}: {error.message}"
         raise CheckpointUnfit(text, hint=_HINT) from None
-    settings = replace(settings, timestamp_ms=batch.body.now_ms)
+    settings = replace(settings, timestamp_ms=batch.body.time.now_ms)
     after = [write_kafka(end) for end in _advance(ends, name, batch)]
     sources = tuple(SourceEnd(str(index), end) for index, end in enumerate(after))
     checkpoint.plan(number, OffsetsFile(settings, sources))
