@@ -2,19 +2,20 @@
 
 What it is: `read_log`, which folds a log from its newest snapshot, and `read_history`, which
 yields every entry ever appended.
-What it promises: the model's reading rule: whoever has found the end, or what looks like damage,
-looks for a snapshot or archive newer than what the reading began with, and begins again if there
-is one. A number that an archive holds is read from the archive alone, so that a stray late entry
-at a removed number is never seen. Every damaged, empty or foreign file is named.
+What it promises: the model's reading rule, in `_read_undisturbed`: whoever has found the end, or
+what looks like damage, looks for a snapshot or archive newer than what the reading began with, and
+begins again if there is one. A number that an archive holds is read from the archive alone, so that
+a stray late entry at a removed number is never seen. Every damaged, empty or foreign file is named.
 What it must not know: who appends.
 """
 
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import partial
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from ashore.errors import LogDamaged, PathMissing
 from ashore.protocol import names
@@ -24,6 +25,8 @@ from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import read_snapshot
 from ashore.storage.base import Storage
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +73,7 @@ def read_log(storage: Storage, name: SliceName) -> Fold:
 
     Raises LogDamaged, or any StorageError of the reads.
     """
-    while True:
-        began = list_log(storage, name)
-        try:
-            fold, damage = _read_from(storage, name, began)
-        except _Vanished:
-            continue
-        ended = list_log(storage, name)
-        if must_begin_again(began, ended):
-            continue
-        if damage:
-            raise damage
-        if fold.end >= ended.latest:
-            return fold
-        if _has_next(storage, name, fold.end + 1):
-            continue  # appended while this was reading
-        if not must_begin_again(began, list_log(storage, name)):
-            path = names.entry_path(name, fold.end + 1)
-            _damaged(path, "the entry is missing, later ones are there", "restore it")
-
-
-def must_begin_again(began: LogListing, ended: LogListing) -> bool:
-    """Tell whether what was read between two listings may have been removed, or be stray.
-
-    Entries are removed only after an archive of them is there, and archives stay, so a listing
-    without a new one proves that every entry was there and true when it was read.
-    """
-    return ended.horizon > began.horizon
+    return _read_undisturbed(storage, name, partial(_fold_from, storage, name))
 
 
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
@@ -106,30 +83,93 @@ def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[
     missing or damaged.
     """
     number, previous = start, None
+    is_end = False
+    while not is_end:
+        is_end = True
+        for entry in _read_undisturbed(storage, name, partial(_next_from, storage, name, number)):
+            if entry.previous != previous and (entry.number != start or start == 0):
+                path = names.entry_path(name, entry.number)
+                _damaged(path, "it names another predecessor", "restore the log from a backup")
+            number, previous = entry.number + 1, entry.checksum
+            is_end = False
+            yield entry
+
+
+# ---- the reading rule
+
+
+class _Found(NamedTuple, Generic[T]):
+    """What one reading has found."""
+
+    value: T
+    missing: int | None  # the first number that has no entry; None: it did not read so far
+    is_archived: bool = False  # all of it is from an archive, which stays as it is
+
+
+class _Vanished(Exception):
+    """A file that was listed is gone: the listing is old."""
+
+
+def _read_undisturbed(
+    storage: Storage, name: SliceName, read: Callable[[LogListing], _Found[T]]
+) -> T:
+    """Return what `read` finds in a log, once nothing was removed while it was reading.
+
+    The model's reading rule. Whoever has found the end, or what looks like damage, lists the log
+    again, and begins again if `must_begin_again`. Only then is damage damage, and only a number
+    that nobody has appended yet is the end: a listing is no proof, so the number is looked for by
+    its name as well.
+
+    Arguments:
+        storage: the lake.
+        name: of the slice.
+        read: reads what a listing shows, and what follows. May raise LogDamaged.
+
+    """
     while True:
-        listing = list_log(storage, name)
-        if number // names.ARCHIVE_ENTRIES in listing.archives:
-            found = _archived_from(storage, name, number)
-        else:
-            found = iter(_unarchived_from(storage, name, number))
-        began = number
-        try:
-            for entry in found:
-                if entry.previous != previous and (entry.number != start or start == 0):
-                    path = names.entry_path(name, entry.number)
-                    _damaged(path, "it names another predecessor", "restore the log from a backup")
-                number, previous = entry.number + 1, entry.checksum
-                yield entry
-        except _Vanished:
+        began = list_log(storage, name)
+        found = _try(read, began)
+        if found is None:
             continue
-        if number > began:
+        if not isinstance(found, LogDamaged) and found.is_archived:
+            return found.value
+        ended = list_log(storage, name)
+        if must_begin_again(began, ended):
             continue
-        if list_log(storage, name).latest < number:
-            return
-        if _has_next(storage, name, number):
-            continue
-        if number // names.ARCHIVE_ENTRIES not in list_log(storage, name).archives:
-            _damaged(names.entry_path(name, number), "the entry is missing", "restore it")
+        if isinstance(found, LogDamaged):
+            raise found
+        if found.missing is None or found.missing > ended.latest:
+            return found.value
+        if storage.stat(names.entry_path(name, found.missing)) is not None:
+            continue  # appended while this was reading
+        if not must_begin_again(began, list_log(storage, name)):
+            path = names.entry_path(name, found.missing)
+            _damaged(path, "the entry is missing, later ones are there", "restore it")
+
+
+def _try(
+    read: Callable[[LogListing], _Found[T]], listing: LogListing
+) -> _Found[T] | LogDamaged | None:
+    """Return what `read` finds, or what looks like damage; None: the listing is old."""
+    try:
+        return read(listing)
+    except _Vanished:
+        return None
+    except LogDamaged as error:
+        return error
+
+
+def must_begin_again(began: LogListing, ended: LogListing) -> bool:
+    """Tell whether what was read between two listings may have been removed, or be stray.
+
+    Entries are removed only after an archive of them is there, and archives stay, so a listing
+    without a new one proves that every entry was there and true when it was read. One that the
+    first listing has missed is new as well.
+    """
+    return ended.horizon > began.horizon or not set(ended.archives) <= set(began.archives)
+
+
+# ---- single files
 
 
 def read_number(storage: Storage, name: SliceName, number: int) -> Entry | None:
@@ -143,13 +183,17 @@ def read_number(storage: Storage, name: SliceName, number: int) -> Entry | None:
 
 
 def read_archive(storage: Storage, name: SliceName, index: int) -> Iterator[Entry]:
-    """Yield the entries of an archive. Raises LogDamaged, or PathMissing.
+    """Return the entries of an archive. Raises PathMissing at once, LogDamaged where it is reached.
 
     One at a time: a thousand entries of a large job are too much to hold.
     """
     path = names.archive_path(name, index)
+    return _parse_archive(path, storage.read(path), index)
+
+
+def _parse_archive(path: str, data: bytes, index: int) -> Iterator[Entry]:
     number, end = index * names.ARCHIVE_ENTRIES, (index + 1) * names.ARCHIVE_ENTRIES
-    for line in _unpack(path, storage.read(path)):
+    for line in _unpack(path, data):
         if number == end:
             _damaged(path, "it holds too many entries", "restore it from a backup")
         yield _parse(path, line, number)
@@ -166,22 +210,15 @@ def _unpack(path: str, data: bytes) -> Iterator[bytes]:
         _damaged(path, "it is not a whole gzip file", "restore it from a backup")
 
 
-class _Vanished(Exception):
-    """A file that was listed is gone: the listing is old."""
+# ---- what is read between two listings
 
 
-def _read_from(
-    storage: Storage, name: SliceName, listing: LogListing
-) -> tuple[Fold, LogDamaged | None]:
-    """Fold what `listing` shows and what follows; also return what stopped it, if not the end."""
-    fold = EMPTY
-    try:
-        fold = newest_snapshot(storage, name, listing)
-        for entry in _entries_from(storage, name, listing, fold.end + 1):
-            fold = extend(fold, entry)
-    except LogDamaged as error:
-        return fold, error
-    return fold, None
+def _fold_from(storage: Storage, name: SliceName, listing: LogListing) -> _Found[Fold]:
+    """Fold what `listing` shows and what follows."""
+    fold = newest_snapshot(storage, name, listing)
+    for entry in _entries_from(storage, name, listing, fold.end + 1):
+        fold = extend(fold, entry)
+    return _Found(fold, fold.end + 1)
 
 
 def newest_snapshot(storage: Storage, name: SliceName, listing: LogListing) -> Fold:
@@ -218,38 +255,29 @@ def _entries_from(
         number += 1
 
 
+def _next_from(
+    storage: Storage, name: SliceName, number: int, listing: LogListing
+) -> _Found[Iterable[Entry]]:
+    """Return the entries from `number` on that one archive holds, or will hold."""
+    index = number // names.ARCHIVE_ENTRIES
+    if index in listing.archives:
+        return _Found(_archived_from(storage, name, number), None, is_archived=True)
+    entries: list[Entry] = []
+    for each in range(number, (index + 1) * names.ARCHIVE_ENTRIES):
+        entry = read_number(storage, name, each)
+        if entry is None:
+            return _Found(entries, each)
+        entries.append(entry)
+    return _Found(entries, None)
+
+
 def _archived_from(storage: Storage, name: SliceName, number: int) -> Iterator[Entry]:
-    """Yield the entries of the archive that holds `number`, from that on."""
+    """Return the entries of the archive that holds `number`, from that on."""
     try:
-        for entry in read_archive(storage, name, number // names.ARCHIVE_ENTRIES):
-            if entry.number >= number:
-                yield entry
+        entries = read_archive(storage, name, number // names.ARCHIVE_ENTRIES)
     except PathMissing:
         raise _Vanished from None
-
-
-def _unarchived_from(storage: Storage, name: SliceName, number: int) -> list[Entry]:
-    """Return the entries from `number` on that one archive will hold; none if there is one now."""
-    entries: list[Entry] = []
-    index = number // names.ARCHIVE_ENTRIES
-    damage: LogDamaged | None = None
-    try:
-        for each in range(number, (index + 1) * names.ARCHIVE_ENTRIES):
-            entry = read_number(storage, name, each)
-            if entry is None:
-                break
-            entries.append(entry)
-    except LogDamaged as error:
-        damage = error
-    if index in list_log(storage, name).archives:
-        return []  # some may have been removed while this was reading, and be stray
-    if damage:
-        raise damage
-    return entries
-
-
-def _has_next(storage: Storage, name: SliceName, number: int) -> bool:
-    return storage.stat(names.entry_path(name, number)) is not None
+    return (entry for entry in entries if entry.number >= number)
 
 
 def _parse(path: str, data: bytes, number: int) -> Entry:

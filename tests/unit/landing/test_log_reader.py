@@ -236,17 +236,21 @@ def test_a_storage_error_is_no_damage(lake: Lake):
 
 
 class Blurred:
-    """A storage whose listings miss some files, as those of a busy directory may."""
+    """A storage whose first listings miss some files, as those of a busy directory may."""
 
-    def __init__(self, lake: Lake, *missed: str) -> None:
+    def __init__(self, lake: Lake, *missed: str, times: int = 1000) -> None:
         self._storage = lake.storage
         self._missed = missed
+        self.times = times
 
     def __getattr__(self, kind: str):
         return getattr(self._storage, kind)
 
     def list(self, directory: str):
         found = self._storage.list(directory)
+        if not self.times:
+            return found
+        self.times -= 1
         return [each for each in found if names.leaf(each.path) not in self._missed]
 
 
@@ -257,6 +261,14 @@ def test_a_number_that_a_listing_missed_is_opened_by_name(lake: Lake, missed):
     assert list(read_history(storage, NAME)) == lake.history()
 
 
+def test_an_archive_that_the_first_listing_missed_is_found(lake: Lake):
+    delete(lake, "_snapshot-9.json", "_snapshot-13.json")
+    storage = Blurred(lake, "_archive-1.gz", times=1)
+    assert read_log(storage, NAME).end == 15
+    assert storage.times == 0
+    assert list(read_history(Blurred(lake, "_archive-1.gz", times=1), NAME)) == lake.history()
+
+
 def test_an_entry_appended_between_the_read_and_the_look_is_read(lake: Lake):
     log = lake.opened()
     frozen = Frozen(lake.storage)
@@ -264,6 +276,39 @@ def test_an_entry_appended_between_the_read_and_the_look_is_read(lake: Lake):
         "read", entry_name(17), lambda: frozen.before("list", "log", lambda: fill(log, 18))
     )
     assert read_log(frozen, NAME).end == 18
+    assert frozen.is_done
+
+
+def test_an_entry_appended_and_removed_between_two_looks_is_no_damage(lake: Lake):
+    log = lake.opened()
+    frozen = Frozen(lake.storage)
+
+    def overtake() -> None:
+        fill(log, 25, snapshot=True)
+        assert archive_log(lake.storage, NAME) > 0
+        assert entry_name(17) not in lake.listed()
+
+    def append() -> None:
+        fill(log, 18)
+        frozen.before("stat", entry_name(17), overtake)
+
+    frozen.before("read", entry_name(17), lambda: frozen.before("list", "log", append))
+    assert replace(read_log(frozen, NAME), base=-1) == lake.truth()
+    assert frozen.is_done
+
+
+def test_a_snapshot_that_is_removed_before_it_is_read_is_no_damage(lake: Lake):
+    log = lake.opened()
+    frozen = Frozen(lake.storage)
+
+    def overtake() -> None:
+        for end in (25, 29):
+            fill(log, end, snapshot=True)
+        archive_log(lake.storage, NAME)
+        assert "_snapshot-13.json" not in lake.listed()
+
+    frozen.before("read", "_snapshot-13.json", overtake)
+    assert read_log(frozen, NAME).base == 29
     assert frozen.is_done
 
 
