@@ -73,7 +73,7 @@ class NoPause:
 
     def __init__(self, *_bounds_s: float) -> None: ...
 
-    def delays_s(self) -> Iterator[float]:
+    def delays_s(self, _jitter: object) -> Iterator[float]:
         while True:
             yield 0.0
 

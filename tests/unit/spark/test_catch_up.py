@@ -5,6 +5,7 @@ from tests.checkpoint_files import GOLDEN
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import CheckpointUnfit
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, Query, ShardRead
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import OffsetRange, ShardKey
@@ -33,7 +34,8 @@ def read(topic: str, shard: str, end: int, reading: int = 1) -> ShardRead:
 
 def landed(*reads: ShardRead) -> LandedBatch:
     query = Query("q", 2, "0" * 64)
-    return LandedBatch(7, 1, Prepare(2, NOW_MS, (), reads, (), (), (), query), query, ())
+    body = Prepare(2, BatchTime(NOW_MS), reads, (), (), (), query)
+    return LandedBatch(7, 1, body, query, ())
 
 
 def test_what_changed_are_times_and_the_offsets_that_the_log_has() -> None:
