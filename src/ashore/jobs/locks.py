@@ -4,20 +4,24 @@ What it promises: one holder at a time; it ends with its holder, however that en
 What it must not know: what is guarded.
 """
 
-import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 
 @contextmanager
 def locked(directory: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of `directory`, which is made if it is missing. Waits, and says so."""
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress(f"waiting for another process that works in {directory}")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    lock = FileLock(directory / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        progress(f"waiting for another process that works in {directory}")
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

@@ -5,7 +5,7 @@ which lets another process stop it later.
 What it promises: a process is signalled only if pid and start time are those of the note, so a
 reused pid is never hit; nothing is ever looked up by name; a server that does not come up is
 stopped, and the error holds the end of its log.
-What it must not know: which server it is. Needs Linux: it reads /proc.
+What it must not know: which server it is.
 """
 
 import os
@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+
+import psutil
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
@@ -27,21 +28,16 @@ KILL_DEADLINE_S = SIGNAL_DEADLINE_S = 10
 LOG_TAIL_LINES = 25
 
 # A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
-# between a zombie and a dead one (see _start_time).
+# between a zombie and a dead one (see _runs).
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-
-
-class _Stat(NamedTuple):
-    runs: bool
-    is_frozen: bool
-    parent: int
-    session: int
-    started: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process for ever: the pid, and the kernel's start time, which tells reused pids apart."""
+    """A process for ever: the pid, and when it started, which tells reused pids apart.
+
+    `started` is in milliseconds after the boot: no change of the clock changes it.
+    """
 
     pid: int
     started: int
@@ -49,12 +45,13 @@ class ProcessId:
     def is_alive(self) -> bool:
         """Tell whether this very process runs. A zombie does not."""
         _reap(self.pid)
-        return _start_time(self.pid) == self.started
+        return _start_ms(self.pid) == self.started
 
     def is_frozen(self) -> bool:
         """Tell whether this very process is stopped by SIGSTOP: alive, and doing nothing."""
-        facts = _read_stat(self.pid)
-        return facts is not None and facts.started == self.started and facts.is_frozen
+        with suppress(psutil.NoSuchProcess):
+            return self.is_alive() and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +160,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         _CHILDREN[child.pid] = child
-        write_note(self._note, {"pid": child.pid, "started": _start_time(child.pid) or 0})
+        write_note(self._note, {"pid": child.pid, "started": _start_ms(child.pid) or 0})
 
     def _wait_until_ready(
         self, is_ready: Callable[[str], bool], log_start: int, deadline_s: float
@@ -191,26 +188,22 @@ def session_members(leader: ProcessId) -> list[ProcessId]:
     A session outlives its leader, and its id is not given away while it has members; so members
     that are younger than the leader belong to it, unless a new process has the pid.
     """
-    if (started := _start_time(leader.pid)) is not None and started != leader.started:
+    if (started := _start_ms(leader.pid)) is not None and started != leader.started:
         return []
     found = []
-    for entry in Path("/proc").iterdir():
-        facts = _read_stat(int(entry.name)) if entry.name.isdigit() else None
-        if facts is None or not facts.runs or facts.session != leader.pid:
-            continue
-        if facts.started >= leader.started:
-            found.append(ProcessId(int(entry.name), facts.started))
-    return found
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            if os.getsid(process.pid) == leader.pid and _runs(process):
+                found.append(ProcessId(process.pid, _started(process)))
+    return [each for each in found if each.started >= leader.started]
 
 
 def children_of(parent: ProcessId) -> list[ProcessId]:
     """Return the running children of a process."""
-    found = []
-    for member in session_members(parent):
-        facts = _read_stat(member.pid)
-        if facts and facts.parent == parent.pid:
-            found.append(member)
-    return found
+    with suppress(psutil.NoSuchProcess):
+        children = psutil.Process(parent.pid).children() if parent.is_alive() else []
+        return [ProcessId(each.pid, _started(each)) for each in children if _runs(each)]
+    return []
 
 
 def signal_process(process: ProcessId, number: signal.Signals) -> None:
@@ -241,20 +234,19 @@ def _reap(pid: int) -> None:
         del _CHILDREN[pid]
 
 
-def _start_time(pid: int) -> int | None:
-    """Return when a running process started, in the kernel's ticks, or None."""
-    facts = _read_stat(pid)
-    return facts.started if facts and facts.runs else None
+def _start_ms(pid: int) -> int | None:
+    """Return when a running process started, in milliseconds after the boot, or None."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        return _started(process) if _runs(process) else None
+    return None
 
 
-def _read_stat(pid: int) -> _Stat | None:
-    """Return what the kernel says about a process, or None if there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The second field is the name in parentheses, which may hold anything.
-    state, parent, _, session, *rest = text.rpartition(")")[2].split()
+def _started(process: psutil.Process) -> int:
+    after_boot_s: float = process.create_time() - psutil.boot_time()
+    return round(after_boot_s * 1_000)
+
+
+def _runs(process: psutil.Process) -> bool:
     # A killed JVM is a zombie first, while its threads still end and hold its sockets.
-    runs = state not in "ZX" or int(rest[13]) > 1
-    return _Stat(runs, state in "Tt", int(parent), int(session), int(rest[15]))
+    return bool(process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1)
