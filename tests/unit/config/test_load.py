@@ -431,3 +431,40 @@ def test_json_needs_a_schema() -> None:
     assert "needs a schema" in message
     assert "add schema" in instead
     assert first_words("id BIGINT") == ["id"]
+
+
+# ---- spark: none
+
+
+NO_SPARK = SMALL + "spark: none\n"
+
+
+def test_a_job_without_spark() -> None:
+    assert job(NO_SPARK).spark is None
+    assert job(NO_SPARK).digest != job().digest
+
+
+def test_nothing_is_not_none() -> None:
+    line, key, message, instead = only(SMALL + "spark:\n")
+    assert (line, key) == (8, "spark")
+    assert "none or a mapping" in message
+    assert instead
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ('    where: "id > 1"\n', "tables[0].where"),
+        ("    select: [id]\n", "tables[0].select"),
+    ],
+)
+def test_what_needs_spark_is_refused_without_it(more: str, key: str) -> None:
+    line, found, message, instead = only(SMALL + more + "spark: none\n")
+    assert (line, found) == (8, key)
+    assert "runs in Spark" in message
+    assert "remove `spark: none`" in instead
+
+
+def test_sql_needs_spark() -> None:
+    text = NO_SPARK + "sql: {queries: 'INSERT INTO a.b SELECT * FROM clicks'}\n"
+    assert any(each["message"] == "SQL runs in Spark" for each in problems(text))

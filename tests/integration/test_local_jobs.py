@@ -1,0 +1,120 @@
+"""Jobs without Spark, in a process of their own: `spark: none`. Workers and the job are killed."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from tests.kafka_tools import create_topic, produce
+
+from ashore.control.jobs import open_job
+from ashore.control.verify import verify_job
+from ashore.jobs.events import Event, Step, moment_of
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.services.kafka import Kafka
+
+PARTITIONS, RECORDS = 2, 4_000
+
+
+@pytest.fixture
+def job_file(kafka: Kafka, tmp_path: Path) -> Path:
+    """Return the job file of a topic with records; a batch takes a quarter of them."""
+    topic = f"local-{uuid4().hex[:10]}"
+    create_topic(kafka.bootstrap_servers, topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        values = [json.dumps({"id": number}).encode() for number in range(RECORDS // PARTITIONS)]
+        produce(kafka.bootstrap_servers, topic, values, partition=partition)
+    content = {
+        "job": "landing",
+        "lake": f"file://{tmp_path}/lake",
+        "source": {
+            "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
+            "first_start": {"default": "earliest"},
+        },
+        "tables": [{"topic": topic, "table": "ods.events", "schema": "id BIGINT"}],
+        "batch": {"interval": "100ms", "max_records": RECORDS // 4},
+        "spark": "none",
+    }
+    path = tmp_path / "job.yaml"
+    path.write_text(json.dumps(content))
+    return path
+
+
+@contextmanager
+def launched(job_file: Path, *, available_now: bool) -> Iterator[JobLaunch]:
+    """Start a job process; whatever happens, nothing of it is left."""
+    options = LaunchOptions(available_now=available_now, uses_spark=False)
+    launch = JobLaunch("run", job_file, options)
+    launch.start()
+    try:
+        yield launch
+    finally:
+        launch.kill()
+        launch.wait()
+
+
+def wait_for(launch: JobLaunch, moment: str) -> None:
+    """Read events until one of that name. Fails if the process ends before."""
+    seen: list[Event] = []
+    for event in launch.events():
+        seen.append(event)
+        if moment_of(event) == moment:
+            return
+    raise AssertionError(f"ended with {launch.wait()}: {seen}, {launch.log_path.read_text()}")
+
+
+def finish(job_file: Path) -> None:
+    """Land what is left, and prove that each record is in the table once."""
+    with launched(job_file, available_now=True) as launch:
+        left = list(launch.events())
+        assert launch.wait() == 0, left
+    rows = pq.read_table(job_file.parent / "lake" / "ods.db" / "events")
+    partitions, offsets = rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist()
+    assert len(set(zip(partitions, offsets, strict=True))) == rows.num_rows == RECORDS
+    with open_job(job_file) as opened:
+        verdict = verify_job(opened)
+    assert verdict.exit_code == 0, (verdict.summary, verdict.problems, verdict.notes)
+
+
+def workers_of(launch: JobLaunch) -> list[psutil.Process]:
+    """Return the processes that the job process has started, and theirs."""
+    return psutil.Process(launch.pid).children(recursive=True)
+
+
+def test_it_lands_each_record_once_without_java(job_file: Path) -> None:
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, "landed")
+        assert not [each for each in workers_of(launch) if "java" in each.name()]
+        launch.stop()
+        list(launch.events())
+        assert launch.wait() == 0
+    finish(job_file)
+
+
+@pytest.mark.parametrize("moment", [Step.WRITE, "landed"])
+def test_workers_end_with_a_job_that_is_killed(job_file: Path, moment: str) -> None:
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, moment)
+        workers = workers_of(launch)
+        os.kill(launch.pid, signal.SIGKILL)  # alone, not the group that it leads
+        assert launch.wait() == -signal.SIGKILL
+        assert psutil.wait_procs(workers, timeout=10)[1] == []
+    finish(job_file)
+
+
+def test_a_worker_that_dies_fails_its_batch_only(job_file: Path) -> None:
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, "landed")
+        workers = workers_of(launch)
+        assert workers
+        for worker in workers:
+            worker.kill()
+        wait_for(launch, "trouble")
+        wait_for(launch, "landed")
+    finish(job_file)
