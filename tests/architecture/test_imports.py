@@ -58,7 +58,9 @@ def test_control_code_loads_no_spark():
     assert loaded_by(CONTROL_CODE) & NOT_IN_CONTROL == set()
 
 
-@pytest.mark.parametrize("package", ["ashore.protocol", "ashore.base", "ashore.errors"])
+@pytest.mark.parametrize(
+    "package", ["ashore.plans", "ashore.protocol", "ashore.base", "ashore.errors"]
+)
 def test_the_protocol_needs_the_standard_library_only(package: str):
     standard = set(sys.stdlib_module_names) | {"ashore", "__main__"}
     outside = {each for each in loaded_by((package,)) if not each.startswith("_sysconfigdata")}

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.streams import CLICKS, NOWHERE, make_views, topic_view
 
 from ashore.errors import SparkUnknown
+from ashore.plans.operators import OperatorKind, StatefulOperator
+from ashore.plans.operators import describe_operators as describe_graph
 from ashore.spark.internals import (
-    OperatorKind,
-    StatefulOperator,
     check_streaming,
-    describe_operators,
-    describe_sources,
     jvm,
+    read_plan,
+    read_sources,
     require_known_spark,
 )
 from ashore.spark.internals.version import KNOWN_SPARKS, refuse_unknown
@@ -201,6 +201,10 @@ GOLDEN = {
 }
 
 
+def describe_operators(frame: DataFrame) -> list[StatefulOperator]:
+    return describe_graph(read_plan(frame))
+
+
 @pytest.mark.parametrize(("query", "names"), GOLDEN.items(), ids=range(len(GOLDEN)))
 def test_operators_have_readable_names(views: SparkSession, query: str, names: list[str]) -> None:
     found = describe_operators(views.sql(query))
@@ -377,7 +381,7 @@ def test_sources_are_told_without_secrets(views: SparkSession, tmp_path: Path) -
         "SELECT id FROM clicks JOIN numbers USING (id) JOIN countries ON code = country "
         "UNION ALL SELECT id FROM files UNION ALL SELECT offset FROM p"
     )
-    found = describe_sources(frame)
+    found = read_sources(frame)
     numbers = f"file:{tmp_path}/numbers"
     assert [(each.name, each.format, each.reads, each.is_streaming) for each in found] == [
         ("clicks", "kafka", "clicks", True),
@@ -395,9 +399,7 @@ def test_a_source_that_has_a_name_is_called_by_it(spark: SparkSession) -> None:
         spark.conf.set(setting, "true")
         named = spark.readStream.name("orders").format("kafka").option("subscribe", "o-2026")
         frame = named.option("kafka.bootstrap.servers", NOWHERE).load()
-        assert [(each.name, each.reads) for each in describe_sources(frame)] == [
-            ("orders", "o-2026")
-        ]
+        assert [(each.name, each.reads) for each in read_sources(frame)] == [("orders", "o-2026")]
         counted = frame.groupBy("topic").count()
         assert only(counted).name == "aggregate by topic"
     finally:

@@ -19,7 +19,8 @@ from tests.spark.streams import topic_view
 
 from ashore.errors import QueryRefused
 from ashore.landing.job import load_job_file
-from ashore.spark.internals import check_streaming, describe_operators, explain_refusal
+from ashore.plans.operators import describe_operators
+from ashore.spark.internals import check_streaming, explain_refusal, read_plan
 from ashore.spark.sql.script import parse_script
 from ashore.spark.sql.validate import describe_queries
 
@@ -85,7 +86,8 @@ def test_spark_says_what_the_comments_say(nowhere: SparkSession, query: object) 
         assert query.refused in found.values()
         return
     assert found["update" if query.file == queries.UPDATES else "append"] == ""
-    grows = any(not each.is_bounded for each in describe_operators(nowhere.sql(query.select)))
+    operators = describe_operators(read_plan(nowhere.sql(query.select)))
+    grows = any(not each.is_bounded for each in operators)
     assert query.grows is grows
 
 

@@ -5,18 +5,16 @@ What it promises: no query runs, no source is read, nothing is written.
 What it must not know: what operators are called.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
+from ashore.checkpoints.layout import Settings
 from ashore.errors import check
 from ashore.spark.internals import jvm
-from ashore.spark.internals.trees import Node, parse_tree
 from ashore.spark.internals.version import require_known_spark
 
-NO_OFFSETS = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
 # Never created: only a first batch writes the schemas of its state.
 NO_CHECKPOINT = "none"
 
@@ -33,16 +31,7 @@ class OutputMode(StrEnum):
     COMPLETE = "complete"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
-    """A node of a physical plan: what Spark writes of it, and the object itself."""
-
-    node: Node
-    java: JavaObject
-    children: tuple["PlannedNode", ...]
-
-
-def plan_streaming(frame: DataFrame) -> PlannedNode:
+def plan_streaming(frame: DataFrame) -> JavaObject:
     """Return the physical plan of a batch of a streaming frame. Raises SparkUnknown."""
     spark = frame.sparkSession
     require_known_spark(spark)
@@ -58,8 +47,7 @@ def plan_streaming(frame: DataFrame) -> PlannedNode:
         0,
         *_first_batch(spark),
     )
-    physical = jvm.EXECUTED_PLAN(execution)
-    return _pair(parse_tree(jvm.TO_JSON(physical)), physical)
+    return jvm.EXECUTED_PLAN(execution)
 
 
 def _plain_session(spark: SparkSession) -> JavaObject:
@@ -74,7 +62,7 @@ def _first_batch(spark: SparkSession) -> tuple[object, ...]:
     """Return the arguments that say where a query is: before its first batch."""
     return (
         jvm.NOTHING(spark),
-        jvm.OFFSETS_FROM_JSON(spark, NO_OFFSETS),
+        jvm.OFFSETS_FROM_JSON(spark, Settings().write()),
         jvm.NO_WATERMARKS(spark),
         False,
         jvm.NO_CHECKPOINT_IDS(spark),
@@ -82,14 +70,3 @@ def _first_batch(spark: SparkSession) -> tuple[object, ...]:
         jvm.DEFAULT_EMISSION(spark),
         False,
     )
-
-
-def _pair(node: Node, java: JavaObject) -> PlannedNode:
-    java_children = list(jvm.items(jvm.CHILDREN(java)))
-    kind = jvm.class_name(java)
-    check(
-        kind == node.kind and len(java_children) == len(node.children),
-        f"Spark writes {node.kind} of a {kind} with {len(java_children)} children",
-    )
-    pairs = zip(node.children, java_children, strict=True)
-    return PlannedNode(node, java, tuple(_pair(*each) for each in pairs))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
 
+from ashore.plans.checks import UPSERT
+
 WATERMARK = (
     "give the source a watermark: `event_time` in its item of `tables`, or "
     "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
 )
-UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
 APPEND = "append its rows: to a table, or to a topic with `mode: append`"
 BOUNDED_JOIN = (
     "give both sides a watermark and bound the join in time, as in "

@@ -23,10 +23,11 @@ from ashore.landing.assembly import JobAssembly
 from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
 from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
+from ashore.plans.sources import list_topics
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import list_topics
+from ashore.spark.internals import read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.script import Insert, Script, parse_script
@@ -176,4 +177,4 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> SqlQu
     sink = parts.assembly.sink(name, output, remember_ms)
     source = parts.assembly.environment.source
     query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
-    return SqlQuery(plan, query_parts, list_topics(frame))
+    return SqlQuery(plan, query_parts, list_topics(read_sources(frame)))

@@ -26,8 +26,9 @@ from pyspark.sql.types import (
 from ashore.config.model import FedTopic
 from ashore.config.options import SECURITY
 from ashore.errors import QueryRefused
+from ashore.plans.keys import find_hidden_keys
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import describe_sources, find_hidden_keys
+from ashore.spark.internals import read_plan, read_sources
 
 NO_KEY = "a row of an upsert topic has no key: "
 # Spark's older way to write to Kafka hides the plan that it runs, and with it how many rows it had.
@@ -77,7 +78,7 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
             f"the SELECT has no column {missing[0]} for the key",
             f"select it, or name one of {', '.join(frame.columns)}",
         )
-    reads = {topic for each in describe_sources(frame) for topic in each.reads.split(",")}
+    reads = {topic for each in read_sources(frame) for topic in each.reads.split(",")}
     if plan.topic in reads:
         raise _refused(
             plan, "the INSERT reads the topic that it writes", "write another topic, or a table"
@@ -89,7 +90,7 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
 
 def _check_newest(frame: DataFrame, plan: TopicPlan) -> None:
     """Refuse rows of which two may have the same key, and none be the newer one."""
-    hidden = find_hidden_keys(frame, plan.key)
+    hidden = find_hidden_keys(read_plan(frame), plan.key)
     if hidden is None:
         raise _refused(
             plan,

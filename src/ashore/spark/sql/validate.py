@@ -9,8 +9,9 @@ from dataclasses import asdict
 
 from ashore.config.tables import Table
 from ashore.landing.fed import Fed, fed_output, fed_slice
+from ashore.plans.operators import describe_operators
 from ashore.protocol.fold import EMPTY
-from ashore.spark.internals import describe_operators, describe_sources
+from ashore.spark.internals import read_plan
 from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import open_frame, output_ddl
 
@@ -27,14 +28,15 @@ def describe_queries(parts: SqlParts) -> list[dict[str, object]]:
     for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
         name = fed_slice(parts.job.job, item)
         frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+        graph = read_plan(frame)
         described.append(
             {
                 **_describe_target(item, output_ddl(frame)),
                 "slice": name.slice,
                 "columns": output_ddl(frame),
                 "checkpoint": plan.roots.uri,
-                "sources": [asdict(each) for each in describe_sources(frame)],
-                "operators": [asdict(each) for each in describe_operators(frame)],
+                "sources": [asdict(each) for each in graph.sources],
+                "operators": [asdict(each) for each in describe_operators(graph)],
             }
         )
     return described

@@ -1,0 +1,249 @@
+"""From a physical plan to the graph of what it does.
+
+What it promises: pure. A stateful aggregate, which Spark runs in phases, is one node, with the
+functions as the first phase has them: only there do they have their filters. An operator that is
+not known is a node like any other.
+What it must not know: the JVM; how a graph is told.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ashore.errors import check
+from ashore.plans.graph import (
+    FUNCTIONS,
+    KEYS,
+    JoinSide,
+    KeptColumn,
+    PlanColumn,
+    PlanGraph,
+    PlanNode,
+    State,
+)
+from ashore.plans.lineage import Lineage, expressions_in, learn_lineage, write_option
+from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
+from ashore.plans.terms import Terms
+from ashore.plans.trees import Node
+from ashore.plans.types import type_name
+
+# They move rows or rename columns, and compute nothing that lineage does not follow.
+MOVES = {
+    *("BroadcastExchangeExec", "ColumnarToRowExec", "InputAdapter", "ProjectExec"),
+    *("RowToColumnarExec", "ShuffleExchangeExec", "WholeStageCodegenExec"),
+}
+SAVES = {"StateStoreSaveExec", "SessionWindowStateStoreSaveExec"}
+RESTORES = {"StateStoreRestoreExec", "SessionWindowStateStoreRestoreExec"}
+# They find the columns that they take by their ids, as lineage does.
+_BY_ID = {
+    *MOVES,
+    *SAVES,
+    *RESTORES,
+    *("BroadcastHashJoinExec", "BroadcastNestedLoopJoinExec", "CartesianProductExec"),
+    *("ShuffledHashJoinExec", "SortMergeJoinExec", "StreamingSymmetricHashJoinExec"),
+    *("HashAggregateExec", "MergingSessionsExec", "ObjectHashAggregateExec", "SortAggregateExec"),
+    *("StreamingDeduplicateExec", "StreamingDeduplicateWithinWatermarkExec"),
+    *("GlobalLimitExec", "LocalLimitExec", "StreamingGlobalLimitExec", "StreamingLocalLimitExec"),
+    *("CollectMetricsExec", "EventTimeWatermarkExec", "ExpandExec", "FilterExec", "GenerateExec"),
+    "SortExec",
+}
+INPUT = "input"  # what others take: the columns of each input, in their order
+# Of a leaf's expressions, those that leave rows out.
+_OF_LEAVES = {"dataFilters", "partitionFilters"}
+# Of fields with expressions: those that say what others say, or what lineage follows.
+_NO_EXPRESSIONS = {
+    *("aggregateAttributes", "generatorOutput", "output", "outputPartitioning", "projectList"),
+    *("requiredChildDistributionExpressions", "requiredChildOutput", "resultExpressions"),
+}
+_OPTIONS = {"global", "isNullAwareAntiJoin", "joinType", "limit", "name", "outer", "streamLimit"}
+
+
+def build_graph(planned: Planned) -> PlanGraph:
+    """Return what a plan does."""
+    builder = _Builder(learn_lineage(planned))
+    builder.visit(planned.root)
+    columns = tuple(
+        PlanColumn(each.text("name"), type_name(each.fields.get("dataType")), builder.term(each))
+        for each in planned.root.columns
+    )
+    nodes = tuple(each for each in builder.nodes if each is not None)
+    return PlanGraph(planned.sources, tuple(builder.terms.table), nodes, columns)
+
+
+@dataclass(slots=True)
+class _Builder:
+    """A graph that grows from the sink to the sources."""
+
+    lineage: Lineage
+    nodes: list[PlanNode | None] = field(default_factory=list)
+    terms: Terms = field(default_factory=Terms)  # of the lineage's, those that are used
+    _used: dict[int, int] = field(default_factory=dict)
+
+    def term(self, expression: Node) -> int:
+        """Return the place of an expression's term."""
+        return self._use(self.lineage.term(expression))
+
+    def all(self, expressions: Iterable[Node]) -> tuple[int, ...]:
+        """Return the places of the terms of expressions."""
+        return tuple(self.term(each) for each in expressions)
+
+    def _use(self, place: int) -> int:
+        if place not in self._used:
+            term = self.lineage.terms.table[place]
+            arguments = tuple(self._use(each) for each in term.arguments)
+            filters = tuple(self._use(each) for each in term.filters)
+            made = replace(term, arguments=arguments, filters=filters)
+            self._used[place] = self.terms.add(made)
+        return self._used[place]
+
+    def visit(self, planned: PlannedNode) -> int:
+        """Return the place of a node of the plan, or of the one that does its work."""
+        found = _skip_moves(planned)
+        if _is_phase(found):
+            below = _skip_moves(found.children[0])
+            found = below if below.kind in SAVES else found
+        place = len(self.nodes)
+        self.nodes.append(None)
+        self.nodes[place] = self._aggregate(found) if found.kind in SAVES else self._node(found)
+        return place
+
+    def _node(self, planned: PlannedNode) -> PlanNode:
+        node = planned.node
+        made = PlanNode(
+            kind=node.kind,
+            expressions=self._expressions(planned),
+            options=_options(node),
+            source=None if planned.children else self._source(node),
+            state=self._state(planned, planned.state) if planned.state else None,
+        )
+        return replace(made, inputs=tuple(self.visit(each) for each in planned.children))
+
+    def _aggregate(self, planned: PlannedNode) -> PlanNode:
+        """The node that writes the state of an aggregate, over what its first phase takes in."""
+        first = _first_phase(planned)
+        functions = first.node.nodes(FUNCTIONS)
+        check(planned.state is not None, "an aggregate without state")
+        state = self._state(planned, planned.state) if planned.state else None
+        kept = tuple(self._kept(*each) for each in zip(functions, first.buffers, strict=True))
+        made = PlanNode(
+            kind=planned.kind,
+            expressions=(*self._expressions(planned), (FUNCTIONS, self.all(functions))),
+            state=replace(state, columns=tuple(each for some in kept for each in some))
+            if state
+            else None,
+        )
+        return replace(made, inputs=(self.visit(first.children[0]),))
+
+    def _kept(self, function: Node, buffers: Iterable[Node]) -> list[KeptColumn]:
+        """Return what an aggregate keeps for a function."""
+        term, found = self.term(function), list(buffers)
+        return [
+            KeptColumn(
+                type_name(each.fields.get("dataType")),
+                term,
+                each.text("name") if len(found) > 1 else "",
+            )
+            for each in found
+        ]
+
+    def _expressions(self, planned: PlannedNode) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        found = [
+            (name, list(expressions_in(row)))
+            for name, value in planned.node.fields.items()
+            if (name in _OF_LEAVES if not planned.children else name not in _NO_EXPRESSIONS)
+            for row in _rows(value)
+        ]
+        if planned.join is not None and planned.join.condition is not None:
+            found.append(("condition", [planned.join.condition]))
+        if is_positional(planned.kind):
+            found += [(INPUT, list(each.columns)) for each in planned.children]
+        return tuple((name, self.all(each)) for name, each in found if each)
+
+    def _state(self, planned: PlannedNode, info: StateInfo) -> State:
+        keys = [key for name in KEYS for key in planned.node.nodes(name)]
+        times = planned.children[0].watermarked
+        made = State(
+            info.operator_id, info.partitions, any(key.number_of("exprId") in times for key in keys)
+        )
+        if planned.join is None:
+            return made
+        columns = [
+            KeptColumn(type_name(each.fields.get("dataType")), self.term(each), side=side)
+            for side, child in zip(("left", "right"), planned.children, strict=True)
+            for each in child.columns
+        ]
+        return replace(made, columns=tuple(columns), sides=self._sides(planned.join))
+
+    def _sides(self, join: PlannedJoin) -> tuple[JoinSide, JoinSide]:
+        return self._side(join.left), self._side(join.right)
+
+    def _side(self, side: PlannedSide) -> JoinSide:
+        return JoinSide(side.is_bounded, self.term(side.early) if side.early else None)
+
+    def _source(self, leaf: Node) -> int | None:
+        columns = self.lineage.planned.columns
+        attributes = (each for value in leaf.fields.values() for each in expressions_in(value))
+        numbers = (each.number_of("exprId") for some in attributes for each in some.walk())
+        found = (columns.get(each) for each in numbers if each is not None)
+        return next((each for each in found if each is not None), None)
+
+
+def is_positional(kind: str) -> bool:
+    """Tell whether nodes of a class take the columns of their inputs by their places."""
+    return kind not in _BY_ID
+
+
+def _rows(value: object) -> tuple[object, ...]:
+    """Return the lists that a field holds; itself, where it is one or holds no lists."""
+    is_rows = isinstance(value, tuple) and any(isinstance(each, tuple) for each in value)
+    return value if isinstance(value, tuple) and is_rows else (value,)
+
+
+def _skip_moves(planned: PlannedNode) -> PlannedNode:
+    while planned.kind in MOVES or _is_local_sort(planned.node):
+        planned = planned.children[0]
+    return planned
+
+
+def _is_local_sort(node: Node) -> bool:
+    return node.kind == "SortExec" and node.fields.get("global") is False
+
+
+def _is_phase(planned: PlannedNode) -> bool:
+    return FUNCTIONS in planned.node.fields
+
+
+def _phases(planned: PlannedNode) -> Iterator[PlannedNode]:
+    """Yield phases of aggregates, one below the other, as long as nothing else is between them."""
+    while True:
+        planned = _skip_moves(planned)
+        if _is_phase(planned):
+            yield planned
+        elif planned.kind not in RESTORES:
+            return
+        planned = planned.children[0]
+
+
+def _first_phase(save: PlannedNode) -> PlannedNode:
+    """Return the phase of an aggregate that takes rows in."""
+    phases = list(_phases(save.children[0]))
+    partial = [each for each in phases if _is_partial(each)]
+    if partial:
+        return partial[0]
+    # Without functions phases look alike. Sessions are merged once or twice before they are kept;
+    # others are merged before and after state is read.
+    if save.kind == "StateStoreSaveExec":
+        check(len(phases) > 2, "an aggregate without its first phase")
+        return phases[2]
+    others = [each for each in phases if each.kind != "MergingSessionsExec"]
+    check(bool(others), "a session window without its first phase")
+    return others[0]
+
+
+def _is_partial(phase: PlannedNode) -> bool:
+    modes = {write_option(each.fields.get("mode")) for each in phase.node.nodes(FUNCTIONS)}
+    return modes == {"Partial"}
+
+
+def _options(node: Node) -> tuple[tuple[str, str], ...]:
+    found = ((name, write_option(node.fields.get(name))) for name in sorted(_OPTIONS))
+    return tuple((name, value) for name, value in found if value is not None)

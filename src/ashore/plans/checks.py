@@ -1,0 +1,74 @@
+"""What Spark would run, and not rightly.
+
+What it is: a second look at what Spark's own check lets through: a query that fails with its first
+batch, and one that silently loses rows.
+What it promises: pure.
+What it must not know: who asks; where rows go.
+
+Of a join of two streams Spark takes any comparison of a side's columns with the other side's event
+time for the bound of its state, and then applies it to the side's own event time, whatever column
+the comparison was about. And rows without a match are told when they are forgotten, also where they
+never are.
+"""
+
+from ashore.errors import QueryRefused
+from ashore.plans.graph import PlanGraph, PlanNode
+from ashore.plans.operators import GROUPED, JOIN, describe_operators, join_type
+from ashore.plans.words import Words
+
+UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
+BOUND = "`AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
+# Which sides are told without a match: left, right.
+OUTER = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
+
+
+def check_graph(graph: PlanGraph, *, appends: bool) -> None:
+    """Refuse what would fail or lose rows. `appends`: rows are handed on once they are final.
+
+    Raises QueryRefused, SparkUnknown.
+    """
+    if appends:
+        _refuse_endless(graph)
+    words = Words(graph.terms, graph.sources, is_qualified=True)
+    for join in (each for each in graph.nodes if each.kind == JOIN):
+        if _is_silent(join):
+            _refuse_silent(join_type(join))
+        for side in join.state.sides if join.state else ():
+            if side.early is not None:
+                _refuse_early(words.of(side.early))
+
+
+def _refuse_endless(graph: PlanGraph) -> None:
+    """Spark's check is content with event time anywhere below; the first batch is not."""
+    for operator in describe_operators(graph):
+        if operator.kind in GROUPED and not operator.is_bounded:
+            raise QueryRefused(
+                f"rows of `{operator.name}` are appended once they are final, and none ever is: "
+                "no watermark passes these keys",
+                hint="group by the window itself, not by its start or end: a column that is "
+                f"computed from event time has no watermark; or {UPSERT}",
+            )
+
+
+def _is_silent(join: PlanNode) -> bool:
+    """Return whether rows without a match are wanted that never come."""
+    wanted = OUTER.get(join_type(join), (False, False))
+    told = [each.is_bounded for each in join.state.sides] if join.state else [False, False]
+    return any(want and not tell for want, tell in zip(wanted, told, strict=True))
+
+
+def _refuse_silent(how: str) -> None:
+    """Spark's check is content with a bound by any column; what forgets is not."""
+    raise QueryRefused(
+        f"a {how} join tells rows without a match once it forgets them, and it never would: it is "
+        "bounded by a column without a watermark",
+        hint=f"bound it by the columns that have one: {BOUND}",
+    )
+
+
+def _refuse_early(column: str) -> None:
+    raise QueryRefused(
+        f"Spark would forget rows of a join while they can still match: the join is bounded by "
+        f"another column than {column}, and rows are forgotten by {column}",
+        hint=f"bound it by {column} as well, by the longest time that a match can take: {BOUND}",
+    )

@@ -1,0 +1,153 @@
+"""What a query does, as a graph: nodes that read, filter, join and keep state, over terms.
+
+What it is: `PlanGraph`, a value; its JSON.
+What it promises: pure. A graph holds nothing that differs between two sessions, nor what a query
+calls things, but for the columns that it hands on. Steps that only move or rename rows are no
+nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
+Not in a graph, so that two queries which differ in it alone look alike: what Spark does not write
+of expressions (`terms`), how late a watermark is, and conditions that a database is handed.
+What it must not know: how Spark's plan was read; how a graph is told in words.
+
+    {"sources": [{"name": "bid", "format": "kafka", "reads": "bid", "is_streaming": true}],
+     "terms":   [{"kind": "column", "name": "price", "type": "bigint", "source": 0}, ...],
+     "nodes":   [{"kind": "StateStoreSaveExec", "inputs": [1], "expressions": [["keys", [3]], ...],
+                  "state": {...}}, ...],
+     "columns": [{"name": "price", "type": "bigint", "term": 0}, ...]}
+
+Numbers are places: of a source, of a term, of a node. The first node is the one whose rows the sink
+takes; a node comes before its inputs, a term after those that it is made of.
+"""
+
+import json
+from dataclasses import dataclass
+
+from ashore.plans.sources import PlanSource
+from ashore.plans.terms import Term
+from ashore.protocol import codec
+from ashore.protocol.codec import added
+
+# Names of expressions: what an operator groups by, and what it computes of each group.
+KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")
+FUNCTIONS = "aggregateExpressions"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanColumn:
+    """A column that a query hands on."""
+
+    name: str
+    type: str
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptColumn:
+    """A value that an operator keeps for each key.
+
+    Arguments:
+        type: as SQL writes it.
+        term: the column that is kept, or the function that the value is for.
+        part: which value of a function that needs several.
+        side: of a join, `left` or `right`.
+
+    """
+
+    type: str
+    term: int
+    part: str = added("")
+    side: str = added("")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSide:
+    """What becomes of the rows of one side of a join of two streams.
+
+    Arguments:
+        is_bounded: whether Spark forgets them.
+        early: the event time by which it forgets them while they can still match.
+
+    """
+
+    is_bounded: bool
+    early: int | None = added(None)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of an operator.
+
+    Arguments:
+        operator_id: which its directory in a checkpoint has, on a first start.
+        partitions: into how many it is cut, on a first start.
+        has_event_time: whether one of the keys is event time, so that a watermark passes it.
+        columns: what it keeps for each key.
+        sides: of a join, left and right.
+
+    """
+
+    operator_id: int
+    partitions: int
+    has_event_time: bool = added(False)
+    columns: tuple[KeptColumn, ...] = added(())
+    sides: tuple[JoinSide, ...] = added(())
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """A node.
+
+    Arguments:
+        kind: Spark's class.
+        inputs: the nodes whose rows it takes.
+        expressions: what it computes with, by the name that Spark gives it; of a node whose inputs
+            are told by the places of their columns, these too.
+        options: how, where that is no expression.
+        source: that it reads.
+        state: that it keeps.
+
+    """
+
+    kind: str
+    inputs: tuple[int, ...] = added(())
+    expressions: tuple[tuple[str, tuple[int, ...]], ...] = added(())
+    options: tuple[tuple[str, str], ...] = added(())
+    source: int | None = added(None)
+    state: State | None = added(None)  # noqa: RUF009 - it makes a field
+
+    def terms(self, name: str) -> tuple[int, ...]:
+        """Return the expressions of a name; none where it has none."""
+        return next((places for found, places in self.expressions if found == name), ())
+
+    def option(self, name: str) -> str:
+        """Return an option; empty where it has none."""
+        return next((value for found, value in self.options if found == name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGraph:
+    """A query: what it reads, what it computes, its nodes, and the columns that it hands on."""
+
+    sources: tuple[PlanSource, ...]
+    terms: tuple[Term, ...]
+    nodes: tuple[PlanNode, ...]
+    columns: tuple[PlanColumn, ...]
+
+
+def write_graph(graph: PlanGraph) -> str:
+    """Return the JSON of a graph: the same bytes for the same graph, a line for each part."""
+    parts = {
+        "sources": graph.sources,
+        "terms": graph.terms,
+        "nodes": graph.nodes,
+        "columns": graph.columns,
+    }
+    written = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(codec.encode(each)) for each in part) + "\n]"
+        for name, part in parts.items()
+    ]
+    return "{\n" + ",\n".join(written) + "\n}\n"
+
+
+def read_graph(text: str) -> PlanGraph:
+    """Return the graph that was written. Raises ValueError."""
+    return codec.decode(PlanGraph, json.loads(text))

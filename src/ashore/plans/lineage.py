@@ -1,0 +1,262 @@
+"""From Spark's expressions to terms: each attribute is what it stands for, down to the sources.
+
+What it promises: pure. The same terms whatever a query calls its columns, subqueries and views, and
+whatever ids Spark gives them. What changes how a value is held and not what it is, is left out.
+What it must not know: operators.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ashore.plans.planned import Planned
+from ashore.plans.terms import Term, TermKind, Terms
+from ashore.plans.trees import Node
+from ashore.plans.types import field_of, type_name
+from ashore.plans.windows import read_window
+
+# They change how a value is held, not what it means.
+HELD = {
+    *("Alias", "KnownNotNull", "KnownNullable", "PreciseTimestampConversion"),
+    *("KnownFloatingPointNormalized", "NormalizeNaNAndZero", "CheckOverflow", "UpCast"),
+}
+# Fields of functions that say nothing of what is computed, or that a term has elsewhere.
+_NO_OPTIONS = {
+    *("class", "dataType", "nullable", "timeZoneId", "evalMode", "evalContext"),
+    "variantAllowDuplicateKeys",
+}
+_TYPED = {"Cast"}  # functions whose type is what they do
+_RECORDS = {"value", "key"}  # of Kafka's records: what is decoded
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The columns of one plan, and the terms that were made of them.
+
+    Arguments:
+        planned: the plan.
+        definitions: what each expression id stands for.
+        generators: what makes rows, and which of its columns an expression id is.
+
+    """
+
+    planned: Planned
+    definitions: Mapping[int, Node]
+    generators: Mapping[int, tuple[Node, int]]
+    terms: Terms = field(default_factory=Terms)
+    _known: dict[int, int] = field(default_factory=dict)  # terms of expression ids
+    _variables: dict[int, int] = field(default_factory=dict)  # of the functions that are around
+    _sources: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def term(self, node: Node) -> int:
+        """Return the term of an expression."""
+        match node.kind:
+            case kind if kind in HELD:
+                return self.term(node.children[0])
+            case "AttributeReference":
+                return self._attribute(node)
+            case "AggregateExpression":
+                return self._aggregate(node)
+            case "GetStructField":
+                return self._field(node)
+            case "LambdaFunction":
+                return self._function(node)
+            case "NamedLambdaVariable":
+                return self._variable(node)
+        if found := read_window(node):
+            times = tuple(self.term(each) for each in found.of)
+            return self._add(Term(TermKind.WINDOW, arguments=times, window=found.window))
+        if node.kind == "Literal":
+            return self._literal(node)
+        return self._call(TermKind.CALL, node)
+
+    def all(self, nodes: Iterable[Node]) -> tuple[int, ...]:
+        """Return the terms of expressions."""
+        return tuple(self.term(each) for each in nodes)
+
+    def _add(self, term: Term) -> int:
+        place = self.terms.add(term)
+        if place not in self._sources:
+            own = () if term.source is None else (term.source,)
+            below = (self._sources[part] for part in term.parts)
+            self._sources[place] = frozenset(own).union(*below)
+        return place
+
+    def _call(self, kind: TermKind, node: Node) -> int:
+        type_ = type_name(node.fields.get("dataType")) if node.kind in _TYPED else ""
+        arguments = self.all(node.children)
+        return self._add(Term(kind, node.kind, type_, arguments, options=_options(node)))
+
+    def _function(self, node: Node) -> int:
+        """A function of the query's own: variables are told by their order, not by names."""
+        numbers = [each.number_of("exprId") for each in node.children[1:]]
+        bound = [each for each in numbers if each is not None]
+        self._variables |= {each: len(self._variables) + at for at, each in enumerate(bound)}
+        made = self._call(TermKind.CALL, node)
+        for each in bound:
+            del self._variables[each]
+        return made
+
+    def _variable(self, node: Node) -> int:
+        number = self._variables.get(node.number_of("exprId") or -1, 0)
+        return self._add(Term(TermKind.CALL, node.kind, options=(("number", str(number)),)))
+
+    def _attribute(self, node: Node) -> int:
+        number = node.number_of("exprId")
+        if number is None:
+            return self._add(Term(TermKind.MADE, node.text("name")))
+        if number not in self._known:
+            definition = self.definitions.get(number)
+            made = self.term(definition) if definition is not None else self._leaf(node, number)
+            self._known[number] = made
+        return self._known[number]
+
+    def _leaf(self, node: Node, number: int) -> int:
+        """A column that nothing defines is a source's, or some operator's."""
+        source, type_ = self.planned.columns.get(number), type_name(node.fields.get("dataType"))
+        if source is None:
+            return self._made(Term(TermKind.MADE, node.text("name"), type_), number)
+        is_kafka = self.planned.sources[source].is_kafka
+        kind = TermKind.RECORD if is_kafka else TermKind.COLUMN
+        return self._add(Term(kind, node.text("name"), type_, source=source))
+
+    def _made(self, term: Term, number: int) -> int:
+        if number not in self.generators:
+            return self._add(term)
+        generator, place = self.generators[number]
+        options = (("output", str(place)),)
+        return self._add(replace(term, arguments=(self.term(generator),), options=options))
+
+    def _aggregate(self, node: Node) -> int:
+        function, *filters = node.children
+        return self._add(
+            Term(
+                TermKind.AGGREGATE,
+                function.kind,
+                arguments=self.all(function.children),
+                options=_options(function),
+                filters=self.all(filters),
+                is_distinct=bool(node.fields.get("isDistinct")),
+            )
+        )
+
+    def _field(self, node: Node) -> int:
+        """A field of a decoded record is a column of the source; others keep their struct."""
+        name, type_ = _field_name(node)
+        struct = self.term(node.children[0])
+        source = self._decoded(struct)
+        if source is not None:
+            return self._add(Term(TermKind.COLUMN, name, type_, source=source))
+        return self._add(Term(TermKind.FIELD, name, type_, (struct,)))
+
+    def _decoded(self, struct: int) -> int | None:
+        """Return the source whose records are decoded to a struct; None where it is something else.
+
+        Only the view of a topic has a record before it is decoded: what SQL takes apart later is
+        made of the view's columns.
+        """
+        waiting, seen, is_decoded = [struct], {struct}, False
+        while waiting:
+            term = self.terms.table[waiting.pop()]
+            if term.kind in {TermKind.AGGREGATE, TermKind.WINDOW, TermKind.MADE}:
+                return None
+            is_decoded |= term.kind is TermKind.RECORD and term.name in _RECORDS
+            waiting += set(term.parts) - seen
+            seen |= set(term.parts)
+        found = self._sources[struct]
+        return min(found) if is_decoded and len(found) == 1 else None
+
+    def _literal(self, node: Node) -> int:
+        value, type_ = node.fields.get("value"), type_name(node.fields.get("dataType"))
+        if value is None:
+            return self._add(Term(TermKind.NULL, type=type_))
+        return self._add(Term(TermKind.LITERAL, str(value), type_))
+
+
+def learn_lineage(planned: Planned) -> Lineage:
+    """Return the lineage of a plan's columns."""
+    definitions = {
+        attribute: definition
+        for each in planned.root.walk()
+        for attribute, definition in _definitions(each.node)
+        if attribute is not None and definition.number_of("exprId") != attribute
+    }
+    generators = {
+        number: (each.node.nodes("generator")[0], place)
+        for each in planned.root.walk()
+        for place, attribute in enumerate(each.node.nodes("generatorOutput"))
+        if (number := attribute.number_of("exprId")) is not None
+    }
+    return Lineage(planned, definitions, generators)
+
+
+def _definitions(node: Node) -> Iterator[tuple[int | None, Node]]:
+    """Yield the expression ids that a node of a plan gives, with what they stand for."""
+    for value in node.fields.values():
+        for found in (each for root in expressions_in(value) for each in root.walk()):
+            if found.kind == "Alias":
+                yield found.number_of("exprId"), found.children[0]
+    if node.kind == "ExpandExec":
+        yield from _expanded(node)
+    elif "aggregateAttributes" in node.fields:
+        functions = node.nodes("aggregateExpressions")
+        for attribute, function in zip(node.nodes("aggregateAttributes"), functions, strict=True):
+            yield attribute.number_of("exprId"), function
+
+
+def _expanded(node: Node) -> Iterator[tuple[int | None, Node]]:
+    """Each row becomes several; what is a number in them tells the copies apart."""
+    rows = node.fields.get("projections")
+    first = rows[0] if isinstance(rows, tuple) and rows else ()
+    for attribute, definition in zip(node.nodes("output"), first, strict=True):
+        is_number = definition.kind == "Literal" and isinstance(definition.fields["dataType"], str)
+        if not is_number:
+            yield attribute.number_of("exprId"), definition
+
+
+def expressions_in(value: object) -> Iterator[Node]:
+    """Yield the expressions in a field of a node: it may hold one, several, or lists of them."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from expressions_in(each)
+
+
+def _field_name(node: Node) -> tuple[str, str]:
+    """Return name and type of the field that is taken.
+
+    Spark writes its number, and mostly the name.
+    """
+    ordinal = node.fields.get("ordinal")
+    for below in node.children[0].walk():
+        struct = below.fields.get("dataType", below.fields.get("schema"))
+        found = field_of(struct, ordinal) if isinstance(ordinal, int) else None
+        if found is not None:
+            return found
+    return node.text("name") or "field", ""
+
+
+def _options(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return what Spark writes of a function besides its arguments."""
+    found = (
+        (name, write_option(value))
+        for name, value in node.fields.items()
+        if name not in _NO_OPTIONS and type(value) is not int  # mostly the place of an argument
+    )
+    return tuple((name, value) for name, value in found if value is not None)
+
+
+def write_option(value: object) -> str | None:
+    """Return a field that is no expression as text; None where there is nothing to write.
+
+    A constant of Scala has the name of its class.
+    """
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() | int() | float():
+            return str(value)
+        case {"object": str(name)}:
+            return name.rpartition(".")[2].rstrip("$")
+        case _:
+            return None

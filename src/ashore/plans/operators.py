@@ -1,0 +1,183 @@
+"""The stateful operators of a query, as people would name them.
+
+What it is: for each operator its id, name, keys, what it keeps and in how many partitions.
+What it promises: pure. Names are the same for the same query, whatever its columns and views are
+called. An operator that is not known is refused, never left out.
+What it must not know: checkpoints.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.errors import SparkUnknown
+from ashore.plans.graph import FUNCTIONS, KEYS, PlanGraph, PlanNode, State
+from ashore.plans.words import Words
+
+JOIN = "StreamingSymmetricHashJoinExec"
+KEYS_SHOWN_MAX = 6
+
+
+class OperatorKind(StrEnum):
+    """What an operator does."""
+
+    AGGREGATE = "aggregate"
+    DISTINCT = "distinct"
+    DEDUPLICATE = "deduplicate"
+    JOIN = "join"
+    LIMIT = "limit"
+    CUSTOM = "custom"
+
+
+GROUPED = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT}
+
+
+@dataclass(frozen=True, slots=True)
+class StateColumn:
+    """One value that an operator keeps for each key, with Spark's name of its type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulOperator:
+    """One operator that keeps state, with the id that its directory in a checkpoint has.
+
+    Bounded: a watermark lets it forget, unless the query is in complete mode. None: its own code
+    knows.
+    """
+
+    operator_id: int
+    kind: OperatorKind
+    name: str
+    keys: tuple[str, ...]
+    state_columns: tuple[StateColumn, ...]
+    state_partitions: int
+    is_bounded: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is found of an operator besides id and partitions."""
+
+    kind: OperatorKind
+    name: str
+    keys: tuple[str, ...]
+    is_bounded: bool | None
+    columns: tuple[StateColumn, ...] = ()
+    partitions: int | None = None  # None: those of the shuffle
+
+
+def describe_operators(graph: PlanGraph, *, is_qualified: bool = False) -> list[StatefulOperator]:
+    """Return the stateful operators of a query, by id. Raises SparkUnknown.
+
+    `is_qualified`: keys are told with the names of their sources; those of a join always are.
+    """
+    words = Words(graph.terms, graph.sources, is_qualified)
+    found = [_describe(node, node.state, words) for node in graph.nodes if node.state is not None]
+    return sorted(found, key=lambda operator: operator.operator_id)
+
+
+def _describe(node: PlanNode, state: State, words: Words) -> StatefulOperator:
+    describe = DESCRIBED.get(node.kind)
+    if describe is None:
+        raise SparkUnknown(
+            f"Spark plans a stateful operator that Ashore does not know: {node.kind}",
+            hint="write the query without it",
+        )
+    found = describe(node, state, words)
+    return StatefulOperator(
+        operator_id=state.operator_id,
+        kind=found.kind,
+        name=found.name,
+        keys=found.keys,
+        state_columns=found.columns,
+        state_partitions=found.partitions or state.partitions,
+        is_bounded=found.is_bounded,
+    )
+
+
+# ---- each kind
+
+
+def _grouped(node: PlanNode, state: State, words: Words) -> _Found:
+    keys = _keys(node, words)
+    if not node.terms(FUNCTIONS):
+        name = f"distinct {_shown(keys)}"
+        return _Found(OperatorKind.DISTINCT, name, keys, state.has_event_time)
+    name = f"aggregate by {_shown(keys)}" if keys else "aggregate all rows"
+    is_bounded = not keys or state.has_event_time
+    return _Found(OperatorKind.AGGREGATE, name, keys, is_bounded, _columns(state, words))
+
+
+def _deduplicate(node: PlanNode, state: State, words: Words) -> _Found:
+    keys = _keys(node, words)
+    name = f"deduplicate by {_shown(keys)}"
+    return _Found(OperatorKind.DEDUPLICATE, name, keys, state.has_event_time)
+
+
+def _deduplicate_within(node: PlanNode, _state: State, words: Words) -> _Found:
+    keys = _keys(node, words)
+    name = f"deduplicate by {_shown(keys)} within the watermark"
+    expiry = StateColumn("expires at", "bigint")
+    return _Found(OperatorKind.DEDUPLICATE, name, keys, True, (expiry,))
+
+
+def _join(node: PlanNode, state: State, words: Words) -> _Found:
+    qualified = Words(words.terms, words.sources, is_qualified=True)
+    left, right = qualified.all(node.terms("leftKeys")), qualified.all(node.terms("rightKeys"))
+    keys = tuple(f"{one} = {other}" for one, other in zip(left, right, strict=True))
+    how = join_type(node)
+    name = f"{'' if how == 'inner' else how + ' '}join on {_shown(keys, ' and ')}"
+    is_bounded = all(each.is_bounded for each in state.sides)
+    return _Found(OperatorKind.JOIN, name, keys, is_bounded, _columns(state, words))
+
+
+def _limit(node: PlanNode, _state: State, _words: Words) -> _Found:
+    """All rows come together in one partition, whatever Spark writes of the shuffle's."""
+    name = f"limit {node.option('streamLimit')}"
+    return _Found(OperatorKind.LIMIT, name, (), True, (StateColumn("rows", "bigint"),), 1)
+
+
+def _custom(node: PlanNode, _state: State, words: Words) -> _Found:
+    keys = _keys(node, words)
+    return _Found(OperatorKind.CUSTOM, f"custom state by {_shown(keys)}", keys, None)
+
+
+DESCRIBED: dict[str, Callable[[PlanNode, State, Words], _Found]] = {
+    "FlatMapGroupsInPandasWithStateExec": _custom,
+    "FlatMapGroupsWithStateExec": _custom,
+    "SessionWindowStateStoreSaveExec": _grouped,
+    "StateStoreSaveExec": _grouped,
+    "StreamingDeduplicateExec": _deduplicate,
+    "StreamingDeduplicateWithinWatermarkExec": _deduplicate_within,
+    "StreamingGlobalLimitExec": _limit,
+    JOIN: _join,
+    "TransformWithStateExec": _custom,
+    "TransformWithStateInPySparkExec": _custom,
+}
+
+
+def join_type(join: PlanNode) -> str:
+    """Return `inner`, `left outer`, `left semi` and the like."""
+    return " ".join(re.findall(r"[A-Z][a-z]+", join.option("joinType"))).lower()
+
+
+def _keys(node: PlanNode, words: Words) -> tuple[str, ...]:
+    return words.all(term for name in KEYS for term in node.terms(name))
+
+
+def _columns(state: State, words: Words) -> tuple[StateColumn, ...]:
+    found = []
+    for each in state.columns:
+        parts = (each.side, words.of(each.term), each.part)
+        found.append(StateColumn(".".join(part for part in parts if part), each.type))
+    return tuple(found)
+
+
+def _shown(keys: Sequence[str], between: str = ", ") -> str:
+    shown = between.join(keys[:KEYS_SHOWN_MAX])
+    more = len(keys) - KEYS_SHOWN_MAX
+    return f"{shown} and {more} more" if more > 0 else shown

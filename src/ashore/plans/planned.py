@@ -1,0 +1,89 @@
+"""A physical plan as Spark made it, with the answers to what its JSON does not say.
+
+What it is: the value that the reading of a plan gives, before anything is understood of it.
+What it promises: nothing of the JVM is in it. Expression ids are Spark's, good for this plan only.
+What it must not know: what a node's class means.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ashore.plans.sources import PlanSource
+from ashore.plans.trees import Node
+
+
+@dataclass(frozen=True, slots=True)
+class StateInfo:
+    """Where an operator keeps state, on a first start."""
+
+    operator_id: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSide:
+    """What Spark does with rows of one side of a join of two streams."""
+
+    is_bounded: bool  # it forgets them
+    early: Node | None  # the event time by which it forgets them while they can still match
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJoin:
+    """What Spark's JSON does not say of a join of two streams."""
+
+    condition: Node | None  # besides the equality of keys
+    left: PlannedSide
+    right: PlannedSide
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node of a plan.
+
+    Arguments:
+        node: what Spark writes of it.
+        children: its inputs.
+        columns: of its output; of the root, and of what an operator takes in that keeps state, or
+            that tells columns by their places.
+        watermarked: the ids of those columns that are event time with a watermark.
+        buffers: columns that each of its aggregate functions keeps, where it takes in rows.
+        state: of an operator that keeps some.
+        join: of a join of two streams.
+
+    """
+
+    node: Node
+    children: tuple["PlannedNode", ...]
+    columns: tuple[Node, ...] = ()
+    watermarked: frozenset[int] = frozenset()
+    buffers: tuple[tuple[Node, ...], ...] = ()
+    state: StateInfo | None = None
+    join: PlannedJoin | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.node.kind
+
+    def walk(self) -> Iterator["PlannedNode"]:
+        """Yield this node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and what it reads.
+
+    Arguments:
+        root: whose rows the sink takes.
+        sources: what it reads, in the order of the analysed plan.
+        columns: the place of the source in `sources`, for each expression id that is a source's.
+
+    """
+
+    root: PlannedNode
+    sources: tuple[PlanSource, ...]
+    columns: Mapping[int, int]

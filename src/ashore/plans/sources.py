@@ -1,0 +1,29 @@
+"""What a plan reads.
+
+What it must not know: where a source stands at present.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """A source, as often as a plan reads it. No option of it that may hold a secret."""
+
+    name: str  # that the query gave it, or what it reads
+    format: str
+    reads: str
+    is_streaming: bool
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether records come from topics, one by one."""
+        return self.is_streaming and self.format == "kafka"
+
+
+def list_topics(sources: tuple[PlanSource, ...]) -> list[list[str]]:
+    """Return the topics of each stream of Kafka.
+
+    They are in the order of the plan, which is that of the offsets in a checkpoint.
+    """
+    return [each.reads.split(",") for each in sources if each.is_kafka]

@@ -1,0 +1,84 @@
+"""Expressions down to the columns of sources, as a table in which each is there once.
+
+What it is: `Term`, one expression over others of the table, and `Terms`, the table while it grows.
+What it promises: pure. What a query calls its columns, subqueries and views is in no term, but for
+the names of what a generator makes; nor are the ids that Spark gives. So two plans that compute the
+same have the same terms. A term comes after
+those that it is made of: one pass from the start can compute anything from the leaves up, and none
+is ever computed twice, however often views build upon each other.
+What it must not know: plans; how a term is told in words.
+
+Not in a term: what Spark does not write of an expression, as the body of a function in Python or
+Scala, the plan of a subquery, or the values of an `IN` with more than ten; and what a view of
+Ashore makes of a record, whose columns are those of its source.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ashore.plans.windows import Window
+from ashore.protocol.codec import added
+
+
+class TermKind(StrEnum):
+    """What an expression is."""
+
+    COLUMN = "column"  # of a source; of Kafka's: of the record that its value holds
+    RECORD = "record"  # of Kafka, before it is decoded: its value, key, topic ...
+    MADE = (
+        "made"  # a column that an operator makes: of a generator, or of what Spark does not write
+    )
+    LITERAL = "literal"
+    NULL = "null"
+    FIELD = "field"  # of a struct
+    CALL = "call"  # of a function, as Spark's class of it is called
+    AGGREGATE = "aggregate"  # the same over the rows of a group
+    WINDOW = "window"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression. Numbers are places in the table.
+
+    Arguments:
+        kind: of expression.
+        name: of the column, the field or the function; of a literal its value.
+        type: as SQL writes it, where Spark writes it of the expression.
+        arguments: what it is over: a struct, a function's arguments, a window's time.
+        source: that the column is of: its place in the plan's sources.
+        options: of the function, name and value.
+        filters: conditions on the rows that an aggregate takes.
+        is_distinct: of an aggregate.
+        window: that it makes.
+
+    """
+
+    kind: TermKind
+    name: str = added("")
+    type: str = added("")
+    arguments: tuple[int, ...] = added(())
+    source: int | None = added(None)
+    options: tuple[tuple[str, str], ...] = added(())
+    filters: tuple[int, ...] = added(())
+    is_distinct: bool = added(False)
+    window: Window | None = added(None)  # noqa: RUF009 - it makes a field
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """All terms that this one is made of."""
+        return (*self.arguments, *self.filters)
+
+
+@dataclass(slots=True)
+class Terms:
+    """A table of terms that grows."""
+
+    table: list[Term] = field(default_factory=list)
+    _places: dict[Term, int] = field(default_factory=dict)
+
+    def add(self, term: Term) -> int:
+        """Return the place of a term; where it is not there yet, at the end."""
+        place = self._places.setdefault(term, len(self.table))
+        if place == len(self.table):
+            self.table.append(term)
+        return place
