@@ -73,10 +73,10 @@ def test_a_table_of_a_database_is_read_anew_with_each_batch(site: Site) -> None:
 
         job = site.writer(job_file).job
         (described,) = describe_queries(job.sql)
-        stream, table = described["sources"]
-        assert (stream["is_streaming"], table["is_streaming"]) == (True, False)
-        assert "names" in table["reads"]
-        assert "derby" not in table["reads"]  # an address may hold a password
+        stream, table = described.sources
+        assert (stream.is_streaming, table.is_streaming) == (True, False)
+        assert "names" in table.reads
+        assert "derby" not in table.reads  # an address may hold a password
 
     rows = site.read("ods.named").collect()
     named = {row.id: row.name for row in rows}

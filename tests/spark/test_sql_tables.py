@@ -37,6 +37,7 @@ from ashore.control.roll_back import plan as plan_roll_back
 from ashore.control.status import read_status
 from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused, StreamReplaced
 from ashore.landing.log_reader import read_log
+from ashore.plans.described import DescribedQuery
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName, entry_path
 from ashore.protocol.plan_commit import places_of
@@ -335,14 +336,14 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
     site.produce(topic, encode(clicks(0, 2)))
     run(site, sql_job(site, PER_MINUTE, *tables))
 
-    def describe(**sql: object) -> list[dict[str, object]]:
+    def describe(**sql: object) -> tuple[DescribedQuery, ...]:
         path = sql_job(site, "", *tables, sql={"text": PER_MINUTE, **sql})
         job = site.writer(path).job
         return describe_queries(job.sql)
 
     (query,) = describe()
-    (operator,) = query["operators"]
-    assert operator["state_partitions"] == 2  # a first start would have more
+    (operator,) = query.operators
+    assert operator.state_partitions == 2  # a first start would have more
     with pytest.raises(CheckpointUnfit, match="2 partitions, and the job file says 4"):
         describe(state_partitions=4)
 
@@ -482,14 +483,14 @@ def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
 
     counted, big = describe_queries(job.sql)
 
-    assert (counted["table"], counted["slice"]) == ("ods.per_minute", SLICE)
-    assert counted["checkpoint"] == f"file://{checkpoint(site, SLICE).parent}"
-    assert [each["reads"] for each in counted["sources"]] == ["nowhere"]
-    (operator,) = counted["operators"]
-    assert operator["name"] == "aggregate by window 1 minute, country"
-    assert (operator["state_partitions"], operator["is_bounded"]) == (2, True)
-    assert [each["name"] for each in operator["state_columns"]] == ["count(*)", "sum(id)"]
-    assert (big["operators"], big["columns"]) == ([], "`id` bigint")
+    assert (counted.table, counted.slice) == ("ods.per_minute", SLICE)
+    assert counted.checkpoint == f"file://{checkpoint(site, SLICE).parent}"
+    assert [each.reads for each in counted.sources] == ["nowhere"]
+    (operator,) = counted.operators
+    assert operator.name == "aggregate by window 1 minute, country"
+    assert (operator.state_partitions, operator.is_bounded) == (2, True)
+    assert [each.name for each in operator.state_columns] == ["count(*)", "sum(id)"]
+    assert (big.operators, big.columns) == ((), "`id` bigint")
     assert list(site.lake.iterdir()) == []
 
 

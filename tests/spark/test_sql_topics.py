@@ -246,9 +246,9 @@ def test_validate_tells_what_is_promised(site: Site) -> None:
 
     (described,) = describe_queries(job.sql)
 
-    assert (described["topic"], described["mode"]) == ("counts", "upsert")
-    assert described["key"] == ["minute", "country"]
-    assert "at least once" in str(described["guarantee"])
+    assert (described.topic, described.mode) == ("counts", "upsert")
+    assert described.key == ("minute", "country")
+    assert "at least once" in described.guarantee
     path = checkpoint_directory(SliceName("landing", "topic__counts"))
-    assert str(described["checkpoint"]).endswith(path)
+    assert described.checkpoint.endswith(path)
     assert list(site.lake.iterdir()) == []

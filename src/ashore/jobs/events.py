@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from ashore.errors import AshoreError
+from ashore.plans.described import DescribedQuery, read_queries, write_queries
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
@@ -101,7 +102,7 @@ class Validated:
     """`validate` is done: what the job's queries would be."""
 
     kind: ClassVar[str] = "validated"
-    queries: object  # JSON, as `validate` makes it
+    queries: tuple[DescribedQuery, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def encode_event(event: Event) -> dict[str, object]:
             own = {name: getattr(event, name) for name in _names(Failed) if name != "more"}
             return {KIND: event.kind, **own, **event.more}
         case Validated():
-            return {KIND: event.kind, "queries": event.queries}
+            return {KIND: event.kind, "queries": write_queries(event.queries)}
         case _:
             return {KIND: event.kind, **codec.encode_object(event)}  # type: ignore[arg-type]
 
@@ -180,7 +181,7 @@ def decode_event(document: object) -> Event | None:
             known = {name: own.pop(name) for name in _names(Failed) if name != "more"}
             return Failed(**known, more=own)
         if wanted is Validated:
-            return Validated(own["queries"])
+            return Validated(read_queries(own["queries"]))
         return None if wanted is None else codec.decode(wanted, own)
     except (Malformed, KeyError):
         return None

@@ -1,32 +1,52 @@
 """What the queries of a job look like on a screen."""
 
+import json
 from collections.abc import Iterator
 from typing import Self
 
 import pytest
 
 from ashore.cli.validate_view import show_validate
-from ashore.jobs.events import Validated
+from ashore.jobs.events import Event, decode_event
 
+OPERATOR = {
+    "operator_id": 0,
+    "kind": "aggregate",
+    "name": "aggregate by country",
+    "keys": ["country"],
+    "state_columns": [{"name": "count(*)", "type": "bigint"}],
+    "state_partitions": 32,
+    "is_bounded": None,
+}
 COMMON = {
     "columns": "`country` string",
     "checkpoint": "file:///lake/here",
-    "sources": [{"name": "clicks", "reads": "clicks", "is_streaming": True}],
+    "sources": [{"name": "clicks", "format": "kafka", "reads": "clicks", "is_streaming": True}],
+}
+TABLE = {
+    "table": "ods.big",
+    "partition_by": [],
+    "guarantee": "each row once",
+    "slice": "ods__big",
+    **COMMON,
     "operators": [],
 }
-TABLE = {"table": "ods.big", "slice": "ods__big", "guarantee": "each row once", **COMMON}
 TOPIC = {
     "topic": "counts",
-    "slice": "topic__counts",
     "mode": "upsert",
     "key": ["minute", "country"],
     "guarantee": "each row at least once",
+    "slice": "topic__counts",
     **COMMON,
+    "operators": [OPERATOR],
 }
 
 
 class Ended:
-    """A job process that has told of its queries."""
+    """A job process that has told of its queries, as it writes them."""
+
+    def __init__(self, *queries: object) -> None:
+        self._event = decode_event({"event": "validated", "queries": list(queries)})
 
     def __enter__(self) -> Self:
         return self
@@ -34,8 +54,9 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         """There is nothing to let go of."""
 
-    def events(self) -> Iterator[Validated]:
-        yield Validated([TABLE, TOPIC])
+    def events(self) -> Iterator[Event]:
+        assert self._event is not None
+        yield self._event
 
     def wait(self) -> int:
         return 0
@@ -44,10 +65,19 @@ class Ended:
 def test_tables_and_topics_are_told_apart_with_what_is_promised(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert show_validate(Ended(), as_json=False) == 0
+    assert show_validate(Ended(TABLE, TOPIC), as_json=False) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "ods.big is fed by slice ods__big" in lines
     assert "guarantee each row once" in lines
     assert "topic counts is written by slice topic__counts" in lines
     assert "mode upsert, key minute, country" in lines
     assert "guarantee each row at least once" in lines
+    assert lines.count("clicks clicks yes") == 2
+    assert "no state" in lines
+    assert "0 aggregate by country country count(*) bigint 32 ?" in lines
+
+
+def test_as_json_it_is_what_the_job_process_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_validate(Ended(TABLE, TOPIC), as_json=True) == 0
+    out = capsys.readouterr().out
+    assert out == json.dumps({"queries": [TABLE, TOPIC]}, indent=2) + "\n"

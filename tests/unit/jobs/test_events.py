@@ -23,7 +23,9 @@ from ashore.jobs.events import (
     encode_event,
     moment_of,
 )
+from ashore.plans.described import TopicQuery
 
+QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
 ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
     SteeredClock("/clock.json"),
@@ -31,7 +33,7 @@ ONE_OF_EACH: list[Event] = [
     StepBegun("main", Step.MOVE),
     Landed("main", 1_000, 2, 500, 0),
     Trouble("main", "no broker"),
-    Validated([{"table": "ods.counts"}]),
+    Validated((QUERY,)),
     Relanded(7, 1),
     Failed(3, "fenced", "gone", "", {"epoch": 4}),
     Ended(),
@@ -84,3 +86,7 @@ def test_what_this_release_does_not_know_is_no_event(document: object) -> None:
 def test_a_step_is_a_moment_of_its_own() -> None:
     assert moment_of(StepBegun("main", Step.PREPARE)) == "prepare"
     assert moment_of(Ended()) == "ended"
+
+
+def test_queries_that_are_none_are_no_event() -> None:
+    assert decode_event({"event": "validated", "queries": [{"table": "ods.counts"}]}) is None

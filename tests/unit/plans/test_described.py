@@ -1,0 +1,45 @@
+"""What one process tells another of queries."""
+
+import json
+
+import pytest
+from tests.unit.plans.trees import CLICKS
+
+from ashore.plans.described import TableQuery, TopicQuery, read_queries, write_queries
+from ashore.plans.operators import OperatorKind, StateColumn, StatefulOperator
+from ashore.protocol.codec import Malformed
+
+OPERATOR = StatefulOperator(
+    operator_id=0,
+    kind=OperatorKind.AGGREGATE,
+    name="aggregate by country",
+    keys=("country",),
+    state_columns=(StateColumn("count(*)", "bigint"),),
+    state_partitions=32,
+    is_bounded=None,
+)
+COMMON = ("slice", "`country` string", "file:///lake/here", (CLICKS,), (OPERATOR,))
+QUERIES = (
+    TableQuery("ods.big", ("date",), "each row once", *COMMON),
+    TopicQuery("counts", "upsert", ("country",), "each row at least once", *COMMON),
+)
+
+
+def test_queries_are_read_as_they_were_written() -> None:
+    assert read_queries(json.loads(json.dumps(write_queries(QUERIES)))) == QUERIES
+    assert read_queries([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "no array"),
+        ({}, "no array"),
+        ([None], r"queries\[0\]: None is not an object"),
+        ([{"table": "a"}], r"queries\[0\]: unknown or missing keys: checkpoint"),
+        ([{**write_queries(QUERIES)[1], "mode": 3}], r"queries\[0\].mode: 3 is not str"),
+    ],
+)
+def test_what_is_no_query_is_named(value: object, text: str) -> None:
+    with pytest.raises(Malformed, match=text):
+        read_queries(value)
