@@ -19,12 +19,14 @@ from tests.spark.streams import topic_view
 
 from ashore.errors import QueryRefused
 from ashore.landing.job import load_job_file
+from ashore.plans.graph import read_graph, write_graph
 from ashore.plans.operators import describe_operators
 from ashore.spark.internals import check_streaming, explain_refusal, read_plan
 from ashore.spark.sql.script import parse_script
 from ashore.spark.sql.validate import describe_queries
 
 FOLDER = Path(__file__).parents[2] / "examples" / "nexmark"
+GRAPHS = Path(__file__).parents[1] / "golden" / "plans"
 EVENTS, STEP_MS = 2_000, 100  # three minutes of the auction house
 NOBODY = -1  # in the records that only let time go on
 LATER = "2026-11-21T01:00:00.000+00:00"
@@ -89,6 +91,28 @@ def test_spark_says_what_the_comments_say(nowhere: SparkSession, query: object) 
     operators = describe_operators(read_plan(nowhere.sql(query.select)))
     grows = any(not each.is_bounded for each in operators)
     assert query.grows is grows
+
+
+PLANNED = [each for each in QUERIES if not each.refused]
+
+
+@pytest.mark.parametrize("query", PLANNED, ids=lambda each: f"{each.name}-{each.file}")
+def test_what_a_query_does_is_what_it_did(nowhere: SparkSession, query: object) -> None:
+    """Byte for byte, in any session: nothing of ids, clocks and places is in a graph."""
+    graph = read_plan(nowhere.sql(query.select))
+    written = write_graph(graph)
+    assert read_graph(written) == graph
+    as_written = "-as-written" if query.file == queries.AS_WRITTEN else ""
+    golden = GRAPHS / f"{query.name}{as_written}.json"
+    if not golden.exists():
+        GRAPHS.mkdir(exist_ok=True)
+        golden.write_text(written, "utf-8")
+        pytest.fail(f"{golden} was not there and is written: look at it, and run this again")
+    assert written == golden.read_text("utf-8")
+
+
+def test_there_is_a_graph_of_every_query_and_no_other() -> None:
+    assert len(list(GRAPHS.iterdir())) == len(PLANNED)
 
 
 def test_all_queries_are_there_once_as_they_are_and_once_rewritten() -> None:
