@@ -179,6 +179,11 @@ def test_of_a_leaf_what_leaves_rows_out_is_told() -> None:
     assert found.source == 0
 
 
+def test_operators_are_told_in_the_order_of_their_ids() -> None:
+    found = graph_of(chain(chain(leaf(VALUE), "Sum", state=0), "Max", state=1))
+    assert [each.operator_id for each in describe_operators(found)] == [0, 1]
+
+
 def test_columns_of_a_query_have_their_names_and_only_terms_that_are_used_are_there() -> None:
     root = replace(leaf(VALUE), columns=(attribute("id", 5), VALUE))
     found = build_graph(plan(root, CLICKS, n1=0))

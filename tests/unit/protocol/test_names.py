@@ -199,6 +199,7 @@ def test_two_tables_can_have_an_insert_of_one_name():
     assert same == names.insert_into_table("a.b__c")
     assert names.parse_insert(same) == InsertTarget(("a.b__c", "a__b.c"), None)
     assert names.parse_insert("topic__big") == InsertTarget(("topic.big",), "big")
+    assert names.parse_insert("a___b") == InsertTarget(("a_.b",), None)
 
 
 @given(topic=topics)
