@@ -1,14 +1,15 @@
 """Executable specification of the landing protocol: an explicit-state model checker, standard library only.
 
 Explores every interleaving of writers, archivers, a recovery helper and a janitor over one landing log, with calls
-whose answer is lost or that take effect late, and checks the invariants in every state. Then does the same for
-mutations of the protocol, each of which must yield a counterexample. Exit status 0: it holds, and all are caught.
+whose answer is lost or that take effect late, a source that drops offsets, files that somebody deletes and people who
+decide what then, and checks the invariants in every state. Then does the same for mutations of the protocol, each of
+which must yield a counterexample. Exit status 0: it holds, and all are caught.
 
 It knows nothing of the package, and the package nothing of it: that they say the same is checked by people, and by
 tests/unit/landing/test_log_mutations.py, which plays the same mutations in the code.
 """
 
-# ruff: noqa: ANN001, ANN003, ANN201, C901, D101, D102, D103, E501, INP001, PLR0912, RUF005, RUF021, T201, UP045
+# ruff: noqa: ANN001, ANN003, ANN201, C901, D101, D102, D103, E501, INP001, RUF005, RUF021, T201, UP045
 
 import sys
 import time
@@ -26,15 +27,16 @@ class File(NamedTuple):
 
 
 class Entry(NamedTuple):
-    kind: str  # open | prepare | commit
+    kind: str  # open | join | prepare | commit | skip | reland
     epoch: int
     owner: str  # process and life: with the number, the entry's id
-    file: Optional[File]
+    file: Optional[File]  # prepare, reland: that is to be final; skip: that is given up
     before: Optional[tuple]  # the predecessor's checksum
+    to: Optional[int] = None  # join: where reading begins; skip: where it goes on, after a gap
 
     @property
     def checksum(self):
-        return self[:4]
+        return self[:4] + self[5:]
 
 
 class Point(NamedTuple):
@@ -42,7 +44,7 @@ class Point(NamedTuple):
 
     end: int  # last number
     epoch: int
-    next: int  # next offset
+    next: Optional[int]  # next offset; None: nothing has joined
     last: Optional[tuple]  # checksum of the last entry
 
 
@@ -57,7 +59,7 @@ class Fold(NamedTuple):
 
 
 class Process(NamedTuple):
-    name: str  # W*: writers, R: recovery helper, J: janitor
+    name: str  # W*: writers, R: recovery helper, J: janitor, A: accepts a loss, L: lands again
     step: str = "off"
     life: int = 1
     fold: Optional[Fold] = None
@@ -77,8 +79,13 @@ class State(NamedTuple):
     snapshot: Point  # the newest
     removable: int  # ghost: the highest snapshot ever written; archivers remove up to here
     files: frozenset  # (file, "source" | "target")
+    lost: frozenset  # ghost: pending files that somebody else has deleted
+    begun: Optional[int]  # ghost: the lowest offset that anybody has read
+    source: tuple  # first offset that it still has, and the end of what has come
     late: frozenset  # calls whose answer never came and that may still take effect
     faults: int  # how many more calls may go unanswered
+    drops: int  # how many more offsets the source may drop
+    losses: int  # how many more pending files may be lost
     processes: tuple
 
 
@@ -92,9 +99,13 @@ class Setting(NamedTuple):
     faults: int = 0
     lives: int = 1
     archive: bool = False
+    latest: bool = False  # records come one by one, and reading begins behind those that are there
+    drops: int = 0
+    losses: int = 0
 
 
 EMPTY = Point(-1, 0, 0, None)
+NOT_JOINED = EMPTY._replace(next=None)
 WORDING = (
     "look only at the end",
     "look only at the end, keep the snapshot's entry",
@@ -123,10 +134,31 @@ def extend(fold, entry):
         )
     if entry.kind == "commit":
         return fold._replace(end=end, last=last, unclosed=None, closed=here)
-    if entry.file.offset != fold.next:
+    if entry.kind in ("join", "skip"):
+        return extend_by_offsets(fold, entry, here)
+    if entry.kind == "reland":  # the files of the entry that it closes, again: it adds no offset
+        if fold.unclosed is None or fold.unclosed.offset != entry.file.offset:
+            return None
+        return fold._replace(end=end, last=last, unclosed=entry.file)
+    if fold.next not in (None, entry.file.offset):
         return None
     closed = Point(fold.end, fold.epoch, fold.next, fold.last)  # this entry closes all before it
-    return fold._replace(end=end, last=last, next=fold.next + 1, unclosed=entry.file, closed=closed)
+    return fold._replace(
+        end=end, last=last, next=entry.file.offset + 1, unclosed=entry.file, closed=closed
+    )
+
+
+def extend_by_offsets(fold, entry, here):
+    """After a `join`, or a `skip` of a gap or of a lost file."""
+    if entry.file is not None:  # given up: it must be of the entry that this one closes
+        if entry.file != fold.unclosed:
+            return None
+        return fold._replace(end=here.end, last=here.last, unclosed=None, closed=here)
+    is_first = fold.next is None
+    if is_first != (entry.kind == "join") or not is_first and entry.to <= fold.next:
+        return None
+    here = here._replace(next=entry.to)
+    return fold._replace(end=here.end, last=here.last, next=entry.to, unclosed=None, closed=here)
 
 
 def read_number(state, fold, mutation=None):
@@ -170,6 +202,33 @@ def late_effects(state):
                 f"late: the link of {show(call[1])} takes effect",
                 rest._replace(files=state.files | {(call[1], "target")}),
             )
+
+
+def outside(state, setting):
+    """What happens to the lake and to the source without any process of the job."""
+    first, end = state.source
+    if end < setting.batches:
+        yield f"the source gets offset {end}", state._replace(source=(first, end + 1))
+    if state.drops and first < end:
+        yield (
+            f"the source drops offset {first}",
+            state._replace(source=(first + 1, end), drops=state.drops - 1),
+        )
+    for file in pending(state) if state.losses else ():
+        yield (
+            f"{show(file)} is deleted",
+            state._replace(
+                files=state.files - {(file, "source")},
+                lost=state.lost | {file},
+                losses=state.losses - 1,
+            ),
+        )
+
+
+def pending(state):
+    """The file that the newest entry wants final, if it lies at its source only."""
+    named = [entry.file for entry in state.history if entry.kind != "open"][-1:]
+    return [file for file in named if file and can_link(state, file)]
 
 
 def removals(state, mutation):
@@ -224,6 +283,8 @@ def reading_steps(state, process, mutation):
         yield f"takes {fold.end} as the end", state, process.at("move" if fold.unclosed else "done")
     elif mutation == "recover before open" and fold.unclosed and process.job != "recovered":
         yield f"takes {fold.end} as the end", state, process.at("move", job="before open")
+    elif mutation == "land again without an open" and process.name[0] == "L":
+        yield f"takes {fold.end} as the end", state, process.at("move" if fold.unclosed else "done")
     else:
         yield f"takes {fold.end} as the end", state, opening(process, process.job == "recovered")
 
@@ -271,7 +332,8 @@ def accepted(process):
         return process.at("damaged")
     if entry.kind == "open":
         return process.at("opened", fold=fold)
-    return process.at("move" if entry.kind == "prepare" else "own", fold=fold, job=None)
+    is_moving = entry.kind in ("prepare", "reland")
+    return process.at("move" if is_moving else "own", fold=fold, job=None)
 
 
 def settle_steps(state, process, mutation):
@@ -312,7 +374,7 @@ def settle_steps(state, process, mutation):
 
 
 def opened_steps(state, process, mutation):
-    number, _, recovered = process.job
+    number = process.job[0]
     if state.snapshot.end >= number and mutation != "skip the look":
         yield (
             f"sees snapshot {state.snapshot.end}: {number} had been removed",
@@ -320,24 +382,26 @@ def opened_steps(state, process, mutation):
             process.at("off", fold=None, job=None),
         )
     else:
-        yield (
-            "owns the slice",
-            state,
-            process.at("move" if process.fold.unclosed and not recovered else "own", job=None),
-        )
+        yield "owns the slice", state, opened_at(process, mutation)
+
+
+def opened_at(process, mutation):
+    """Where a writer goes on that owns the slice."""
+    unclosed, recovered = process.fold.unclosed, process.job[2]
+    if mutation == "give up without a look" and unclosed and process.name[0] == "A":
+        return process.at("gone", job=None)
+    if mutation == "skip before the moves":
+        return process.at("own", job=None)
+    return process.at("move" if unclosed and not recovered else "own", job=None)
 
 
 def owning_steps(state, process, setting, mutation):
     fold, number = process.fold, process.fold.end + 1
-    if fold.next < setting.batches:
-        file = File(fold.next, fold.epoch, process.owner)
-        entry = Entry("prepare", fold.epoch, process.owner, file, fold.last)
-        yield (
-            f"plans and writes {show(file)}",
-            state._replace(files=state.files | {(file, "source")}),
-            process.at("append", job=(number, entry, False)),
-        )
-    if fold.unclosed:
+    if process.name[0] == "W":
+        yield from reading_on_steps(state, process, setting, mutation)
+    elif not fold.unclosed:
+        yield "has done what it was called for", state, process.at("done", fold=None)
+    if fold.unclosed and mutation != "skip before the moves":
         entry = Entry("commit", fold.epoch, process.owner, None, fold.last)
         yield "is idle", state, process.at("append", job=(number, entry, False))
     if setting.archive and fold.closed.end > fold.base:  # perhaps long after the slice was lost
@@ -354,10 +418,69 @@ def owning_steps(state, process, setting, mutation):
         )
 
 
-def moving_steps(state, process):
+def reading_on_steps(state, process, setting, mutation):
+    """Take the shard up, skip what the source no longer has, or read the next offset and write its file."""
+    fold, number, (first, end) = process.fold, process.fold.end + 1, state.source
+    entry = Entry("prepare", fold.epoch, process.owner, None, fold.last)
+    if fold.next is None and mutation == "resolve again at each start":
+        yield (
+            f"takes {end} for the latest offset",
+            state,
+            process.at("own", fold=fold._replace(next=end)),
+        )
+    elif fold.next is None:
+        entry = entry._replace(kind="join", to=end)
+        yield (
+            f"takes {end} for the latest offset",
+            state,
+            process.at("append", job=(number, entry, False)),
+        )
+    elif fold.next < first and mutation != "go on over a gap":
+        entry = entry._replace(kind="skip", to=first)
+        yield (
+            f"finds offset {fold.next} gone",
+            state,
+            process.at("append", job=(number, entry, False)),
+        )
+    elif max(fold.next, first) < end and not (
+        fold.unclosed and mutation == "skip before the moves"
+    ):
+        file = File(max(fold.next, first), fold.epoch, process.owner)
+        begun = file.offset if state.begun is None else min(file.offset, state.begun)
+        yield (
+            f"plans and writes {show(file)}",
+            state._replace(
+                files=state.files | {(file, "source")}, begun=begun if setting.latest else None
+            ),
+            process.at("append", job=(number, entry._replace(file=file), False)),
+        )
+
+
+def giving_up_steps(state, process, mutation):
+    """What a person has decided on: accept the loss of the file, or read its offset again."""
+    fold, number = process.fold, process.fold.end + 1
+    entry = Entry("skip", fold.epoch, process.owner, fold.unclosed, fold.last)
+    if process.name[0] == "A":
+        yield (
+            f"gives {show(fold.unclosed)} up",
+            state,
+            process.at("append", job=(number, entry, False)),
+        )
+    else:
+        kind = "prepare" if mutation == "land again as a new batch" else "reland"
+        file = File(fold.unclosed.offset, fold.epoch, process.owner)
+        yield (
+            f"reads again and writes {show(file)}",
+            state._replace(files=state.files | {(file, "source")}),
+            process.at("append", job=(number, entry._replace(kind=kind, file=file), False)),
+        )
+
+
+def moving_steps(state, process, mutation):
     """Link without overwrite, then unlink; on an error look at the source, then at the target."""
     file, step = process.fold.unclosed, process.step
     source, target = (file, "source"), (file, "target")
+    target_first = mutation == "look at the target first"
     if step == "move" and can_link(state, file):
         yield (
             f"links {show(file)}",
@@ -374,11 +497,23 @@ def moving_steps(state, process):
         yield f"links {show(file)}: error", state, process.at("probe")
     elif step == "unlink":
         yield f"unlinks {show(file)}", state._replace(files=state.files - {source}), moved(process)
+    elif step == "probe" and target_first:
+        yield (
+            f"looks at the target of {show(file)}",
+            state,
+            moved(process) if target in state.files else process.at("no target"),
+        )
     elif step == "probe":
         yield (
             f"looks at the source of {show(file)}",
             state,
             process.at("source there" if source in state.files else "source gone"),
+        )
+    elif step == "no target":  # mutation only
+        yield (
+            f"looks at the source of {show(file)}",
+            state,
+            process.at("move") if source in state.files else gone(process),
         )
     elif target in state.files:
         yield f"finds {show(file)} already moved", state, moved(process)
@@ -386,7 +521,7 @@ def moving_steps(state, process):
         yield (
             f"finds no target of {show(file)}",
             state,
-            process.at("move" if step == "source there" else "lost"),
+            process.at("move") if step == "source there" else gone(process),
         )
 
 
@@ -396,10 +531,15 @@ def moved(process):
     return process.at("done", fold=None) if process.name[0] == "R" else process.at("own", job=None)
 
 
+def gone(process):
+    """The file is neither here nor there: a job stops; whoever is called for it goes on."""
+    return process.at("gone" if process.name[0] in "AL" else "lost")
+
+
 def cleaning_steps(state, process, mutation):
     """The janitor goes by what it read, however long ago that was."""
     fold, epoch = process.fold, process.job
-    closed = fold.next - (fold.unclosed is not None)
+    closed = fold.next - (fold.unclosed is not None and mutation != "clean what is landed again")
     for file in sorted(file for file, place in state.files if place == "source"):
         wrongly = (
             mutation == "clean the unclosed batch" and file == fold.unclosed and file.epoch == epoch
@@ -426,14 +566,17 @@ def process_steps(state, process, setting, mutation):
         yield from owning_steps(state, process, setting, mutation)
     elif step == "clean":
         yield from cleaning_steps(state, process, mutation)
-    elif step in ("move", "unlink", "probe", "source there", "source gone"):
-        yield from moving_steps(state, process)
+    elif step in ("move", "unlink", "probe", "source there", "source gone", "no target"):
+        yield from moving_steps(state, process, mutation)
+    elif step == "gone":
+        yield from giving_up_steps(state, process, mutation)
     if process.name[0] == "W" and process.life < setting.lives and step not in ("off", "fenced"):
         yield "crashes", state, Process(process.name, life=process.life + 1)
 
 
 def steps(state, setting, mutation):
     yield from late_effects(state)
+    yield from outside(state, setting)
     if setting.archive:
         yield from removals(state, mutation)
     for index, process in enumerate(state.processes):
@@ -445,44 +588,75 @@ def steps(state, setting, mutation):
 # ---- invariants
 
 
-def violation(state):
+def violation(state, start=EMPTY):
     """What is wrong with the storage, or None. Includes a recovery by a fresh process that nothing disturbs (I5)."""
-    prepared = [entry.file for entry in state.history if entry.file]
-    final = [file for file, place in state.files if place == "target"]
-    if [file.offset for file in prepared] != list(range(len(prepared))):
-        return "I1: the offsets of the prepares are " + ", ".join(
-            str(file.offset) for file in prepared
-        )
+    final = {file for file, place in state.files if place == "target"}
+    named = [entry.file for entry in state.history if entry.kind in ("prepare", "reland")]
     if len({file.offset for file in final}) < len(final):
         return "I1: an offset is in two final files"
-    for file in final:
-        if file not in prepared:
+    for file in sorted(final):
+        if file not in named:
             return f"I3: {show(file)} is final and no prepare names it"
     for number, entry in enumerate(state.log):
-        if entry and entry.kind == "prepare" and entry != state.history[number]:
+        if entry and entry.kind != "open" and entry != state.history[number]:
             return f"I4: {show(entry)} was created again as {number}"
-    for file in prepared:
-        if (file, "source") not in state.files and file not in final:
+    for file in named:
+        if (file, "source") not in state.files and file not in final and file not in state.lost:
             return f"I5: {show(file)} was prepared and is gone: offset {file.offset} is lost"
-    for file in [entry.file for entry in state.history if entry.kind != "open"][:-1]:
-        if file and file not in final:
-            return f"I5: {show(file)} is closed and not final: offset {file.offset} is lost"
-    truth = begin(EMPTY)
-    for number, entry in enumerate(state.history):
-        truth = extend(truth, entry)
-        if truth is None:
-            return f"I6: {number}, {show(entry)} does not follow the entry before it: the log never folds again"
+    wrong, truth, without = follow(state, start, final)
+    if wrong:
+        return wrong
     fresh = begin(state.snapshot)
     while isinstance(fresh, Fold):
         known, fresh = fresh, read_number(state, fresh)
     if fresh == "damage" or known[:5] != truth[:5]:
         return f"I5: recovery folds to {known.end}, next offset {known.next}; the truth is {truth.end}, {truth.next}"
-    recovered = {file.offset for file in final} | (
-        {known.unclosed.offset} if known.unclosed else set()
-    )
-    if recovered != set(range(known.next)):
+    recovered = {file.offset for file in final} | without
+    recovered |= {known.unclosed.offset} if known.unclosed else set()
+    if recovered != set(range(known.next or 0)):
         return f"I5: recovery yields the offsets {sorted(recovered)} of {known.next}"
     return None
+
+
+def follow(state, start, final):
+    """Walk the true log: what is wrong with it, its fold, and the offsets that it does without on purpose."""
+    truth, without = begin(start), set()
+    for number, entry in enumerate(state.history):
+        if entry.kind == "prepare" and truth.next not in (None, entry.file.offset):
+            return (
+                f"I1: offset {entry.file.offset} is prepared where {truth.next} is next",
+                truth,
+                without,
+            )
+        closed = truth.unclosed if entry.kind != "open" else None
+        given_up = closed and entry.kind in ("skip", "reland") and entry.to is None
+        if given_up and closed not in state.lost:
+            return f"I5: {show(closed)} is given up and was not lost", truth, without
+        if closed and not given_up and closed not in final:
+            return (
+                f"I5: {show(closed)} is closed and not final: offset {closed.offset} is lost",
+                truth,
+                without,
+            )
+        before, truth = truth, extend(truth, entry)
+        if truth is None:
+            return (
+                f"I6: {number}, {show(entry)} does not follow the entry before it: the log never folds again",
+                before,
+                without,
+            )
+        if before.next is None and truth.next is not None:
+            first = truth.next - (entry.kind == "prepare")
+            without |= set(range(first))
+            if state.begun is not None and state.begun < first:
+                return (
+                    f"I1: offset {state.begun} has been read, and the log begins at {first}",
+                    truth,
+                    without,
+                )
+        elif entry.kind == "skip":
+            without |= set(range(before.next, truth.next)) if entry.to else {entry.file.offset}
+    return None, truth, without
 
 
 def show(thing):
@@ -490,34 +664,42 @@ def show(thing):
         return f"file {thing.offset} of {thing.owner}" + ("'" if thing.copy > 1 else "")
     if thing is None:
         return "missing: goes on from the snapshot"
-    return f"{thing.kind} by {thing.owner}, epoch {thing.epoch}" + (
-        f", {show(thing.file)}" if thing.file else ""
-    )
+    about = f", {show(thing.file)}" if thing.file else ""
+    about += f", to {thing.to}" if thing.to is not None else ""
+    return f"{thing.kind} by {thing.owner}, epoch {thing.epoch}{about}"
 
 
 def explore(setting, mutation=None):
     """Breadth first, so that a counterexample is a shortest one. Returns (states, what is wrong, trace)."""
+    start = NOT_JOINED if setting.latest else EMPTY
     first = Entry("open", 1, "W0.1", None, None)
-    owner = Process("W0", "own", 1, extend(begin(EMPTY), first))
+    owner = Process("W0", "own", 1, extend(begin(start), first))
     state = State(
-        (first,) + (None,) * (setting.numbers - 1),
-        (first,),
-        EMPTY,
-        -1,
-        frozenset(),
-        frozenset(),
-        setting.faults,
-        (owner,) + tuple(Process(name) for name in setting.others),
+        log=(first,) + (None,) * (setting.numbers - 1),
+        history=(first,),
+        snapshot=start,
+        removable=-1,
+        files=frozenset(),
+        lost=frozenset(),
+        begun=None,
+        source=(0, 0 if setting.latest else setting.batches),
+        late=frozenset(),
+        faults=setting.faults,
+        drops=setting.drops,
+        losses=setting.losses,
+        processes=(owner,) + tuple(Process(name) for name in setting.others),
     )
     reached, queue, verdicts = {state: None}, deque([state]), {}
     while queue:
         state = queue.popleft()
-        storage = state[:5]
+        storage = state[:7]
         if storage not in verdicts:
-            verdicts[storage] = violation(state)
+            verdicts[storage] = violation(state, start)
         wrong = verdicts[storage]
         for process in state.processes:
             if process.step in ("damaged", "lost") and mutation != WORDING[2]:
+                if process.step == "lost" and process.fold.unclosed in state.lost:
+                    continue
                 wrong = (
                     wrong or f"I6: {process.name} stops, {process.step}, and no storage was damaged"
                 )
@@ -542,7 +724,29 @@ THREE = Setting("three writers, archiver", ("W1", "W2"), 2, 4, archive=True)
 CLEAN = Setting("two writers, archiver, janitor", ("W1", "J"), 2, 4, archive=True)
 HELP = Setting("two writers, recovery helper, an unanswered call", ("W1", "R"), 2, 5, faults=1)
 LATE_CLEAN = Setting("two writers, janitor, an unanswered call", ("W1", "J"), 2, 4, faults=1)
-SETTINGS = (LATE, RESTART, THREE, CLEAN, HELP, LATE_CLEAN)
+JOIN = Setting("two writers that restart, from the latest", ("W1",), 2, 5, lives=2, latest=True)
+LATE_JOIN = Setting(
+    "two writers, from the latest, an unanswered call", ("W1",), 2, 5, faults=1, latest=True
+)
+GAP = Setting("two writers, the source drops offsets", ("W1",), 3, 6, drops=2)
+LATE_GAP = Setting(
+    "two writers, the source drops an offset, an unanswered call", ("W1",), 2, 5, faults=1, drops=1
+)
+LOSS = Setting("a loss, one accepts it, one lands again", ("A", "L"), 2, 6, losses=1)
+LATE_LOSS = Setting(
+    "two losses, one accepts, one lands again, an unanswered call",
+    ("A", "L"),
+    1,
+    6,
+    faults=1,
+    losses=2,
+)
+HELP_LOSS = Setting("a loss, one lands again, recovery helper", ("L", "R"), 2, 6, losses=1)
+CLEAN_LOSS = Setting("a loss, one lands again, janitor", ("L", "J"), 2, 6, losses=1)
+SETTINGS = (
+    *(LATE, RESTART, THREE, CLEAN, HELP, LATE_CLEAN),
+    *(JOIN, LATE_JOIN, GAP, LATE_GAP, LOSS, LATE_LOSS, HELP_LOSS, CLEAN_LOSS),
+)
 MUTATIONS = (
     ("remove old open entries", LATE),
     ("skip the look", LATE),
@@ -554,6 +758,14 @@ MUTATIONS = (
     ("clean the unclosed batch", CLEAN),
     ("read at or below the snapshot", CLEAN),
     *((wording, CLEAN) for wording in WORDING),
+    ("resolve again at each start", JOIN),
+    ("go on over a gap", GAP),
+    ("skip before the moves", GAP),
+    ("look at the target first", HELP),
+    ("give up without a look", LOSS),
+    ("land again without an open", LOSS),
+    ("land again as a new batch", LOSS),
+    ("clean what is landed again", CLEAN_LOSS),
 )
 
 

@@ -1,8 +1,18 @@
 """The executable model, in its larger settings: a minute, so not in `make check`."""
 
 import pytest
-from model import streaming_query
-from model.landing_log import CLEAN, HELP, LATE_CLEAN, MUTATIONS, SETTINGS, Setting, explore
+from model import sealing, streaming_query
+from model.landing_log import (
+    GAP,
+    LATE,
+    LATE_CLEAN,
+    MUTATIONS,
+    RESTART,
+    SETTINGS,
+    THREE,
+    Setting,
+    explore,
+)
 from tests.marks import but
 
 SLOW = {
@@ -16,8 +26,8 @@ SLOW = {
     "setting",
     but(
         pytest.mark.long,
-        [each for each in SETTINGS if each is not LATE_CLEAN],
-        lambda setting: setting in (CLEAN, HELP),
+        [each for each in SETTINGS if each not in (LATE_CLEAN, GAP)],
+        lambda setting: setting not in (LATE, RESTART, THREE),
     ),
     ids=lambda each: each.name,
 )
@@ -43,3 +53,10 @@ def test_the_protocol_of_queries_holds():
     states, wrong, trace = streaming_query.explore()
     assert wrong is None, trace
     assert states == 586_204  # fewer: something is no longer explored
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(sealing.SMALL, 27_042), (sealing.LARGE, 182_346)])
+def test_the_protocol_of_sealing_holds(rows: dict[str, int], expected: int):
+    states, wrong, trace = sealing.explore(rows=rows)
+    assert wrong is None, trace
+    assert states == expected  # fewer: something is no longer explored

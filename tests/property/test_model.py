@@ -4,8 +4,8 @@ The larger settings are in tests/crash/test_model_settings.py.
 """
 
 import pytest
-from model import streaming_query
-from model.landing_log import LATE_CLEAN, MUTATIONS, explore
+from model import sealing, streaming_query
+from model.landing_log import GAP, LATE_CLEAN, MUTATIONS, explore
 from tests.marks import but
 
 QUICK = {
@@ -13,6 +13,14 @@ QUICK = {
     "retry with other content": "I1",
     "move before prepare is settled": "I3",
     "clean the unclosed batch": "I5",
+    "resolve again at each start": "I1",
+    "go on over a gap": "I1",
+    "skip before the moves": "I5",
+    "look at the target first": "I6",
+    "give up without a look": "I5",
+    "land again without an open": "I6",
+    "land again as a new batch": "I1",
+    "clean what is landed again": "I5",
 }
 SLOW = {
     "skip the look": "I5",
@@ -32,6 +40,12 @@ def test_the_protocol_holds_with_two_writers_a_janitor_and_an_unanswered_call():
     assert states == 63_937  # fewer: something is no longer explored
 
 
+def test_the_protocol_holds_where_the_source_drops_offsets():
+    states, wrong, trace = explore(GAP)
+    assert wrong is None, trace
+    assert states == 9_543
+
+
 @pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS)
 def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
     _, wrong, trace = explore(dict(MUTATIONS)[mutation], mutation)
@@ -47,3 +61,25 @@ def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
     _, wrong, trace = streaming_query.explore(mutation)
     assert wrong is not None
     assert trace
+
+
+SHORTCUTS_OF_SEALING = {
+    "read the other log to its end": "S1",
+    "seal before the own moves": "S1",
+    "count versions in memory": "S2",
+    "seal once": "S3",
+    "every slice seals": "S2",
+    "forget what was sealed": "S2",
+}
+
+
+@pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS_OF_SEALING.items())
+def test_a_shortcut_of_sealing_tells_what_is_not_so(mutation: str, invariant: str):
+    _, wrong, trace = sealing.explore(mutation)
+    assert wrong is not None
+    assert wrong.startswith(f"{invariant}: ")
+    assert trace
+
+
+def test_every_shortcut_of_sealing_is_played():
+    assert SHORTCUTS_OF_SEALING.keys() == set(sealing.MUTATIONS)

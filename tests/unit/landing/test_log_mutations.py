@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from tests.strategies import TABLE
+from tests.strategies import TABLE, Chain, key_of
 from tests.unit.landing.log_lake import (
     NAME,
     NOTHING,
@@ -23,17 +23,38 @@ from tests.unit.landing.log_lake import (
     write_batch,
 )
 
-from ashore.errors import AnswerUnknown, Fenced, InvariantBroken, LogDamaged
-from ashore.landing import archive, log_reader
+from ashore.errors import (
+    AnswerUnknown,
+    Fenced,
+    FilesLost,
+    InvariantBroken,
+    LogDamaged,
+    PathMissing,
+)
+from ashore.landing import archive, log_reader, mover
 from ashore.landing.archive import archive_log
+from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, find_staged
+from ashore.landing.joins import plan_join
 from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history, read_log, read_number
+from ashore.landing.recovery import open_and_find_lost
 from ashore.protocol import names, plan_clean
-from ashore.protocol.entries import Commit, Open
+from ashore.protocol.entries import Commit, Join, Open, Reland, Skip
 from ashore.protocol.extend import extend
-from ashore.protocol.fold import EMPTY, Fold
-from ashore.testing import FailBefore, LateEffect, ProcessStopped, StopProcess
+from ashore.protocol.files import BatchPlace, DataFile
+from ashore.protocol.fold import EMPTY, Fold, Unclosed
+from ashore.protocol.plan_commit import find_moves, judge_move, places_of, plan_moves
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.sources.base import FirstOffset, StreamShard
+from ashore.testing import (
+    FailBefore,
+    FakeClock,
+    LateEffect,
+    ProcessStopped,
+    RecordedSource,
+    StopProcess,
+)
 
 both = pytest.mark.parametrize("is_mutated", [False, True], ids=["the rule", "the shortcut"])
 
@@ -338,3 +359,201 @@ def test_the_entry_at_a_snapshots_own_number_is_never_removed(lake: Lake):
     for end in (4, 8, 12, 16):
         pack(lake, log, end)
         assert entry_name(end) in lake.listed()
+
+
+# ---- shards taken up, gaps, lost files
+
+
+def latest(log: LandingLog, source: RecordedSource) -> Join | None:
+    streams = source.describe_streams(["clicks"])
+    return plan_join(source, log.fold, streams, lambda *_: FirstOffset("latest"))
+
+
+@both
+def test_resolve_again_at_each_start(lake: Lake, is_mutated: bool):
+    """A writer asks for the end of the topic, reads what comes then, and dies before it lands."""
+    source = RecordedSource()
+    source.create("clicks", 1)
+    first = lake.opened()
+    join_body = latest(first, source)
+    if not is_mutated:
+        first.append(join_body, None)
+    source.append(StreamShard("clicks", "0"), b"1", b"2")
+    second = lake.opened()
+    again = latest(second, source)
+    if again is not None:
+        second.append(again, None)
+    (state,) = second.fold.shards.values()
+    assert state.next == (2 if is_mutated else 0)
+
+
+@both
+def test_go_on_over_a_gap(lake: Lake, is_mutated: bool):
+    """The source drops offsets that come next."""
+    log = lake.opened()
+    join(log)
+    gap = ShardRange(key_of(), OffsetRange(0, 5))
+    if is_mutated:
+        with pytest.raises(InvariantBroken, match="while 0 is the next offset"):
+            log.append(write_batch(lake, _after(log, gap)), None)
+    else:
+        log.append(Skip((gap,), None, (), (), "job", "gap: skip"), None)
+        closing = land(lake, log)
+        log.append(Commit("test"), closing)
+        assert log.fold.shards[key_of()].next == 8
+        assert lake.wrong() is None
+
+
+def _after(log: LandingLog, gap: ShardRange) -> LandingLog:
+    """Return the writer as one that does without these offsets and says nothing."""
+    after = LandingLog(log._context, NAME)
+    state = replace(log.fold.shards[gap.key], next=gap.offsets.end)
+    after._fold = replace(log.fold, shards={gap.key: state})
+    return after
+
+
+@both
+def test_skip_before_the_moves(lake: Lake, is_mutated: bool):
+    """A gap is found at a start, while the last writer's batch is not moved yet."""
+    owner = lake.opened()
+    join(owner)
+    owner.append(write_batch(lake, owner), None)
+    second = lake.opened()
+    closing = None if is_mutated else finish(second, lake.storage)
+    gap = ShardRange(key_of(), OffsetRange(3, 5))
+    second.append(
+        Skip((gap,), None, (), (), "job", "gap: skip"),
+        closing or replace(NOTHING, entry=second.fold.unclosed.number),
+    )
+    expected = "I5: entry 2 is closed and its file not final" if is_mutated else None
+    assert lake.wrong() == expected
+
+
+@both
+def test_look_at_the_target_first(lake: Lake, monkeypatch, is_mutated: bool):
+    """A move is not answered, and a helper makes it between the two looks."""
+    if is_mutated:
+        monkeypatch.setattr(mover, "_look_at", _look_at_the_target_first)
+    log = lake.opened()
+    join(log)
+    log.append(write_batch(lake, log), None)
+    (place,) = places_of(NAME, log.fold.unclosed)
+    second_look = place.pending if is_mutated else place.final
+    storage = lake.faulty(FailBefore(1, "move"))
+    with frozen_before(
+        lake, "stat", names.leaf(second_look), lambda: finish(log, lake.storage)
+    ) as frozen:
+        frozen._inner, storage._inner = storage, lake.storage
+        if is_mutated:
+            with pytest.raises(FilesLost):
+                mover.move_files(frozen, [place], FakeClock(), log.look)
+        else:
+            moved = mover.move_files(frozen, [place], FakeClock(), log.look)
+            assert moved == mover.Moved(0, 1)
+    assert lake.wrong() is None
+
+
+def _look_at_the_target_first(storage, place):
+    target = storage.stat(place.final)
+    source = storage.stat(place.pending)
+    sizes = [found.size if found else None for found in (source, target)]
+    return judge_move(place, *sizes)
+
+
+def lose_the_file(lake: Lake, log: LandingLog) -> DataFile:
+    """Prepare a batch, and delete its pending file behind the log's back; return the file."""
+    log.append(write_batch(lake, log), None)
+    (place,) = places_of(NAME, log.fold.unclosed)
+    lake.storage.delete(place.pending)
+    return place.file
+
+
+def land_again(lake: Lake, log: LandingLog, lost: DataFile) -> Reland:
+    """Write the rows of a lost file again; return the body that names the new one."""
+    chain = Chain()
+    chain.fold = log.fold
+    body = chain.reland(lost)
+    (file,) = (replace(each, unique=lake.unique()) for each in body.files)
+    place = BatchPlace(NAME, log.fold.epoch, body.batch).place(file, body.targets[file.target])
+    lake.storage.create(place.pending, bytes(file.size_bytes))
+    return replace(body, files=(file,))
+
+
+@both
+def test_give_up_without_a_look(lake: Lake, is_mutated: bool):
+    """Somebody accepts a loss, while the files are there and only not moved yet."""
+    owner = lake.opened()
+    join(owner)
+    owner.append(write_batch(lake, owner), None)
+    second = lake.writer()
+    committer = Committer(second, lake.storage, FakeClock())
+    if is_mutated:
+        second.open()
+        chain = Chain()
+        chain.fold = second.fold
+        second.append(
+            chain.accept_loss(*second.fold.unclosed.body.files),
+            replace(NOTHING, entry=second.fold.unclosed.number),
+        )
+        assert second.fold.shards[key_of()].lost == 3
+        assert lake.wrong() == "I5: entry 2 is closed and its file not final"
+    else:
+        assert open_and_find_lost(committer) is None
+        assert second.fold.shards[key_of()].lost == 0
+        assert lake.wrong() is None
+
+
+@both
+def test_land_again_without_an_open(lake: Lake, is_mutated: bool):
+    """Files are landed again, while the job that lost them is at work on its log."""
+    owner = lake.opened()
+    join(owner)
+    lost = lose_the_file(lake, owner)
+    second = lake.writer()
+    if is_mutated:
+        second._fold, second._is_settled = read_log(lake.storage, NAME), True
+    else:
+        second.open()
+    closing = replace(NOTHING, entry=second.fold.unclosed.number)
+    second.append(land_again(lake, second, lost), closing)
+    stopped = LogDamaged if is_mutated else Fenced  # I6: nothing is damaged
+    with pytest.raises(stopped):
+        owner.append(Commit("test"), closing)
+    finish(second, lake.storage)
+
+
+@both
+def test_land_again_as_a_new_batch(lake: Lake, is_mutated: bool):
+    log = lake.opened()
+    join(log)
+    lost = lose_the_file(lake, log)
+    batch, closing = log.fold.unclosed.body, replace(NOTHING, entry=2)
+    again = land_again(lake, log, lost)
+    if is_mutated:
+        body = replace(batch, batch=batch.batch + 1, files=again.files)
+        with pytest.raises(InvariantBroken, match="while 3 is the next offset"):
+            log.append(body, closing)
+    else:
+        log.append(again, closing)
+        log.append(Commit("test"), finish(log, lake.storage))
+        assert log.fold.shards[key_of()].next == 3
+
+
+@both
+def test_clean_what_is_landed_again(lake: Lake, monkeypatch, is_mutated: bool):
+    """The janitor comes after a lost file was written again, and before the log names it."""
+    if is_mutated:
+        monkeypatch.setattr(plan_clean, "find_wanted", lambda fold: (set(), fold.next_batch))
+    log = lake.opened()
+    join(log)
+    lost = lose_the_file(lake, log)
+    body = land_again(lake, log, lost)
+    clean(lake, read_log(lake.storage, NAME))
+    log.append(body, replace(NOTHING, entry=2))
+    if is_mutated:
+        with pytest.raises(PathMissing):
+            finish(log, lake.storage)
+    else:
+        log.append(Commit("test"), finish(log, lake.storage))
+        (place,) = find_moves(plan_moves(NAME, Unclosed(3, 1, 0, body)))
+        assert lake.storage.stat(place.final) is not None

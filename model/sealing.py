@@ -1,0 +1,273 @@
+"""A model of sealing over the slices of a job: who may say that a partition is complete, and when.
+
+What it promises: every interleaving within its bounds is visited; each mutation of the protocol has
+a counterexample, and none is shorter.
+What it must not know: watermarks, catalogs, what a row holds.
+
+Two slices land rows in one partition, each through a log of its own. Slice A seals for the job: it
+reads the log of slice B, appends a `seal` to its own, and then tells the world: version and rows.
+Processes stand still and wake at any step, or never, and a second one takes slice A over. Rows may
+come late, after the partition is over. What appends to a log and who is fenced is the subject of
+`landing_log.py`: here an append is one step, which fails for a process that does not know its log's
+end, and a move is one step.
+
+It knows nothing of the package.
+
+    python model/sealing.py                  the protocol, then every mutation
+"""
+
+# A model is read beside its README; it prints what it finds.
+# ruff: noqa: D101, D102, D103, INP001, RUF005, T201, UP045
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Optional
+
+SMALL, LARGE = {"A": 1, "B": 1}, {"A": 1, "B": 2}  # rows that each slice lands
+PROCESSES = ("A0", "A1", "B0")  # to stand still for ever is to crash; slice A has a second one
+SEALER = "A"
+VERSIONS_MAX = 4  # bound of the model: reached by mutations only
+
+Row = tuple[str, int]  # slice and number
+Rows = frozenset[Row]
+
+
+class Entry(NamedTuple):
+    kind: str  # open | prepare | commit | seal
+    epoch: int
+    rows: Rows = frozenset()  # prepare: of the batch; seal: all that the partition has
+    version: int = 0  # of a seal
+
+
+Log = tuple[Entry, ...]
+
+
+class Process(NamedTuple):
+    name: str
+    step: str = "off"
+    epoch: int = 0
+    known: int = 0  # entries of its own log that it knows
+    read: int = 0  # entries of the other log that it has read
+    versions: int = 0  # that it has sealed itself: for a mutation
+
+    @property
+    def slice(self) -> str:
+        return self.name[0]
+
+    @property
+    def other(self) -> str:
+        return "B" if self.slice == "A" else "A"
+
+
+class State(NamedTuple):
+    logs: tuple[tuple[str, Log], ...]
+    final: Rows  # rows that every reader sees
+    told: frozenset[tuple[int, Rows]]  # what the world was told: version and rows
+    is_over: bool  # whether the partition's time has passed
+    processes: tuple[Process, ...]
+
+    def log(self, name: str) -> Log:
+        return dict(self.logs)[name]
+
+
+def start() -> State:
+    processes = tuple(Process(name) for name in PROCESSES)
+    return State((("A", ()), ("B", ())), frozenset(), frozenset(), False, processes)
+
+
+# ---- what a log says
+
+
+def rows_of(log: Log) -> Rows:
+    return frozenset(row for entry in log if entry.kind == "prepare" for row in entry.rows)
+
+
+def unclosed(log: Log) -> Optional[Entry]:
+    last = next((entry for entry in reversed(log) if entry.kind != "open"), None)
+    return last if last and last.kind != "commit" else None
+
+
+def closed_rows(log: Log) -> Rows:
+    left = unclosed(log)
+    return rows_of(log) - (left.rows if left and left.kind == "prepare" else frozenset())
+
+
+def sealed(log: Log) -> Entry:
+    """The newest seal; one of version 0 where there is none."""
+    seals = [entry for entry in log if entry.kind == "seal"]
+    return seals[-1] if seals else Entry("seal", 0)
+
+
+# ---- steps
+
+
+def moves(state: State, rows: Mapping[str, int], mutation: str) -> Iterator[tuple[str, State]]:
+    if not state.is_over:
+        yield "the partition is over", state._replace(is_over=True)
+    for index, process in enumerate(state.processes):
+
+        def with_process(changed: Process, index: int = index, **others: object) -> State:
+            processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
+            return state._replace(processes=processes, **others)
+
+        for told, changed, others in steps(state, process, rows[process.slice], mutation):
+            yield f"{process.name} {told}", with_process(changed, **others)
+
+
+def steps(
+    state: State, process: Process, rows_max: int, mutation: str
+) -> Iterator[tuple[str, Process, dict]]:
+    log = state.log(process.slice)
+    match process.step:
+        case "off":
+            epoch = max((entry.epoch for entry in log), default=0) + 1
+            opened = process._replace(epoch=epoch, known=len(log))
+            yield append(state, opened, Entry("open", epoch), "opens")
+        case "finish":
+            yield finish(state, process)
+        case "own":
+            yield from owning(state, process, rows_max, mutation)
+        case "plan":
+            yield plan(state, process, mutation)
+        case "idle":
+            yield "goes on", process._replace(step="own", read=0), {}
+
+
+def append(state: State, process: Process, entry: Entry, told: str) -> tuple[str, Process, dict]:
+    log = state.log(process.slice)
+    if process.known != len(log):
+        return f"{told}: is fenced", process._replace(step="dead", read=0), {}
+    longer = {**dict(state.logs), process.slice: (*log, entry)}
+    appended = process._replace(step="finish", known=len(log) + 1, read=0)
+    return told, appended, {"logs": tuple(longer.items())}
+
+
+def finish(state: State, process: Process) -> tuple[str, Process, dict]:
+    """Do the effects of the unclosed entry: by whoever owns the slice, however often."""
+    left, owns = unclosed(state.log(process.slice)[: process.known]), process._replace(step="own")
+    if left is None:
+        return "has nothing to finish", owns, {}
+    if left.kind == "prepare":
+        return f"moves {show(left.rows)}", owns, {"final": state.final | left.rows}
+    told = state.told | {(left.version, left.rows)}
+    return f"tells version {left.version} with {show(left.rows)}", owns, {"told": told}
+
+
+def owning(
+    state: State, process: Process, rows_max: int, mutation: str
+) -> Iterator[tuple[str, Process, dict]]:
+    log = state.log(process.slice)
+    known = log[: process.known]
+    if (count := len(rows_of(known))) < rows_max:
+        row = (process.slice, count)
+        entry = Entry("prepare", process.epoch, frozenset({row}))
+        told, after, changed = append(state, process, entry, f"prepares {show(entry.rows)}")
+        yield told, after, changed
+        if mutation == "seal before the own moves" and after.step == "finish":
+            yield f"{told} and goes on", after._replace(step="own"), changed
+    if unclosed(known):
+        yield append(state, process, Entry("commit", process.epoch), "commits")
+    is_sealer = process.slice == SEALER or mutation == "every slice seals"
+    if is_sealer and state.is_over and sealed(known).version < VERSIONS_MAX:
+        read = len(state.log(process.other))
+        yield "reads the other log", process._replace(step="plan", read=read), {}
+
+
+def plan(state: State, process: Process, mutation: str) -> tuple[str, Process, dict]:
+    """Seal what is due by the two logs as they were read."""
+    own = state.log(process.slice)[: process.known]
+    other = state.log(process.other)[: process.read]
+    last, left = sealed(own), unclosed(other)
+    if mutation == "forget what was sealed" and unclosed(own) is None:
+        last = Entry("seal", 0)  # its snapshot has no row of its own left to tell of
+    is_blocked = left is not None and left.kind == "prepare"
+    if is_blocked and mutation != "read the other log to its end":
+        return "is blocked", process._replace(step="own", read=0), {}
+    rows = rows_of(own) | rows_of(other)
+    is_due = rows != last.rows if mutation != "seal once" else bool(rows) and not last.version
+    if not is_due:
+        return "finds nothing to seal", process._replace(step="idle"), {}
+    version = last.version + 1
+    if mutation == "count versions in memory":
+        version, process = process.versions + 1, process._replace(versions=process.versions + 1)
+    entry = Entry("seal", process.epoch, rows, version)
+    return append(state, process, entry, f"seals version {version} with {show(rows)}")
+
+
+def show(rows: Rows) -> str:
+    return ", ".join(f"{name}{number}" for name, number in sorted(rows)) or "no row"
+
+
+# ---- invariants
+
+
+def wrong_with(state: State) -> Optional[str]:
+    """What is broken: rows told that nobody sees, a version twice, rows that are never told."""
+    seals = [entry for _, log in state.logs for entry in log if entry.kind == "seal"]
+    for entry in seals:
+        if not entry.rows <= state.final:
+            unseen = show(entry.rows - state.final)
+            return f"S1: version {entry.version} is sealed, and {unseen} cannot be read"
+    if len({version for version, _ in state.told}) < len(state.told):
+        return "S2: a version was told twice, with other rows"
+    for process in state.processes:
+        if process.step != "idle":
+            continue
+        own = state.log(process.slice)[: process.known]
+        other = state.log(process.other)[: process.read]
+        missing = (rows_of(own) | closed_rows(other)) - sealed(own).rows
+        if missing:
+            return f"S3: {show(missing)} came late, and no version ever tells of it"
+    return None
+
+
+def explore(
+    mutation: str = "", rows: Mapping[str, int] = SMALL
+) -> tuple[int, Optional[str], list[str]]:
+    """Visit every state; return how many, what is wrong in the first bad one, and the way to it."""
+    first = start()
+    came: dict[State, Optional[tuple[State, str]]] = {first: None}
+    waiting = deque([first])
+    while waiting:
+        state = waiting.popleft()
+        if wrong := wrong_with(state):
+            return len(came), wrong, trace(came, state)
+        for told, after in moves(state, rows, mutation):
+            if after not in came:
+                came[after] = (state, told)
+                waiting.append(after)
+    return len(came), None, []
+
+
+def trace(came: dict[State, Optional[tuple[State, str]]], state: State) -> list[str]:
+    told: list[str] = []
+    while (before := came[state]) is not None:
+        state, step = before
+        told.append(step)
+    return told[::-1]
+
+
+MUTATIONS = (
+    "read the other log to its end",
+    "seal before the own moves",
+    "count versions in memory",
+    "seal once",
+    "every slice seals",
+    "forget what was sealed",
+)
+
+
+def main() -> int:
+    failed = False
+    for mutation, rows in [("", SMALL), ("", LARGE), *((each, SMALL) for each in MUTATIONS)]:
+        states, wrong, told = explore(mutation, rows)
+        print(f"{mutation or 'the protocol'}: {states} states: {wrong or 'holds'}")
+        for step in told:
+            print(f"    {step}")
+        failed |= bool(wrong) == (not mutation)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
