@@ -1,8 +1,15 @@
-"""Real servers for tests, one of each per session."""
+"""Real servers for tests, one of each a run. See tests/servers.py.
 
-from collections.abc import Iterator
+Who asks for `hdfs`, `hive`, `zookeeper` or `mortal_kafka` has it alone: others may break it. Such
+tests are a group for xdist (`--dist loadgroup`), so that no worker waits for another; and so are
+the tests that share what a module has made.
+"""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.servers import BREAKABLE, SharedServers
 
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
@@ -10,33 +17,92 @@ from ashore.services.kafka import Kafka
 from ashore.services.zookeeper import ZooKeeper
 from ashore.sources.consumer import is_native
 
+SERVERS = pytest.StashKey[SharedServers]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
+    given = getattr(config, "workerinput", {}).get("servers")
+    directory = Path(given) if given else config._tmp_path_factory.mktemp("servers")  # type: ignore[attr-defined]
+    config.stash[SERVERS] = SharedServers(directory)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist where the servers of the run are."""
+    node.workerinput["servers"] = str(node.config.stash[SERVERS].directory)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the servers when the workers have ended, also by Ctrl-C, or have crashed."""
+    if not hasattr(session.config, "workerinput") and SERVERS in session.config.stash:
+        session.config.stash[SERVERS].stop()
+
+
+def breaks(item: pytest.Item) -> set[str]:
+    """Return the servers that a test has alone."""
+    marked = {name for mark in item.iter_markers("breaks") for name in mark.args}
+    return marked.union(BREAKABLE) & marked.union(getattr(item, "fixturenames", ()))
+
+
+def group_of(item: pytest.Item) -> str | None:
+    """Return what a test is kept together with, if anything."""
+    for name in BREAKABLE:
+        if name in breaks(item):
+            return name
+    info = getattr(item, "_fixtureinfo", None)
+    found = [each[-1] for each in info.name2fixturedefs.values()] if info else []
+    return str(item.path) if any(each.scope == "module" for each in found) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Any:
+    """Wait for servers before the time of a test begins to run."""
+    with item.config.stash[SERVERS].alone(breaks(item)):
+        return (yield)
+
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Run one broker for the session. Tests share it: topics need names of their own."""
-    with Kafka(tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
+def shared_servers(request: pytest.FixtureRequest) -> SharedServers:
+    return request.config.stash[SERVERS]
 
 
 @pytest.fixture(scope="session")
-def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    """Run one HDFS for the session. Tests share it: who breaks it mends it."""
-    with Hdfs(tmp_path_factory.mktemp("hdfs")) as cluster:
-        yield cluster
+def kafka(shared_servers: SharedServers) -> Kafka:
+    """The broker of the run. Tests share it: topics need names of their own."""
+    return shared_servers.kafka()
+
+
+@pytest.fixture
+def mortal_kafka(shared_servers: SharedServers) -> Kafka:
+    """Another broker, for one test at a time, which may kill it."""
+    return shared_servers.mortal_kafka()
 
 
 @pytest.fixture(scope="session")
-def hive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hive]:
-    """Run one Hive metastore for the session. Tests share it: databases need names of their own."""
-    with Hive(tmp_path_factory.mktemp("hive")) as metastore:
-        yield metastore
+def hdfs(shared_servers: SharedServers) -> Hdfs:
+    """The HDFS of the run, for one test at a time: who breaks it mends it."""
+    return shared_servers.hdfs()
 
 
 @pytest.fixture(scope="session")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    """Run one ZooKeeper for the session. Tests share it: paths need names of their own."""
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
+def hive(shared_servers: SharedServers) -> Hive:
+    """The metastore of the run, for one test at a time. Databases need names of their own."""
+    return shared_servers.hive()
+
+
+@pytest.fixture(scope="session")
+def zookeeper(shared_servers: SharedServers) -> ZooKeeper:
+    """The ZooKeeper of the run, for one test at a time. Paths need names of their own."""
+    return shared_servers.zookeeper()
 
 
 @pytest.fixture(params=["native", "messages"])

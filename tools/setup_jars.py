@@ -7,7 +7,6 @@ Java hears of it before packages are downloaded.
 import sys
 
 from ashore.errors import AshoreError
-from ashore.jobs.jars import jar_paths, load_lock
 from ashore.jobs.java import find_java
 
 
@@ -16,11 +15,18 @@ def main() -> None:
     try:
         find_java()
         if "--java-only" not in sys.argv:
-            for name in load_lock():
-                jar_paths(name, progress=lambda text: print(text, file=sys.stderr))
+            fetch_jars()
     except AshoreError as error:
         print(f"{error.message}\n{error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def fetch_jars() -> None:
+    """Fetch the jars of every lock that are not in the cache yet."""
+    from ashore.jobs.jars import jar_paths, load_lock  # noqa: PLC0415 - of packages, not there yet
+
+    for name in load_lock():
+        jar_paths(name, progress=lambda text: print(text, file=sys.stderr))
 
 
 if __name__ == "__main__":

@@ -71,3 +71,12 @@ def test_what_make_test_leaves_out_is_what_is_long():
     assert everyday
     assert everyday < whole
     assert whole - everyday == collected("tests", "-m", "long")
+
+
+def test_java_is_looked_for_before_there_is_a_package():
+    command = [sys.executable, "-S", "-B", "tools/setup_jars.py", "--java-only"]
+    own = {**os.environ, "PYTHONPATH": "src", "JAVA_HOME": "/nowhere"}
+    answer = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
+    assert "JAVA_HOME" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert answer.returncode == 7

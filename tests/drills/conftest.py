@@ -1,18 +1,32 @@
-"""The servers of all drills of this folder: each is started once, by the first that needs it."""
+"""The servers of a drill: those of the run that it needs, and what it starts besides."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.fixtures_servers import breaks
+from tests.servers import SharedServers
 
 from ashore.drills.sites.servers import Servers
-from ashore.services.kafka import Kafka
+from ashore.jobs.locks import locked
 
 
-@pytest.fixture(scope="package")
-def servers(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Hand out real sites, on the session's broker. What a drill has broken it has mended."""
-    directory = tmp_path_factory.mktemp("drills")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ASHORE_HOME", str(directory / "home"))
-        with Servers(directory, kafka) as found:
-            yield found
+@pytest.fixture
+def servers(
+    request: pytest.FixtureRequest,
+    shared_servers: SharedServers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Servers]:
+    """Hand out real sites. What a drill has broken it has mended."""
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
+    alone = breaks(request.node)
+    with Servers(
+        tmp_path / "drills",
+        shared_servers.mortal_kafka() if "mortal_kafka" in alone else shared_servers.kafka(),
+        shared_servers.hdfs() if "hdfs" in alone else None,
+        shared_servers.hive() if "hive" in alone else None,
+    ) as found:
+        with locked(shared_servers.directory / "classes", lambda _: None):  # one writes them
+            found.java_options()
+        yield found

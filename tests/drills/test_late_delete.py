@@ -37,6 +37,7 @@ from ashore.testing import FakeClock, RecordedSource
 
 DEADLINE_S = 4.0  # of a storage call; the first NameNode that is asked is cut off
 CLOCK = SystemClock()
+pytestmark = pytest.mark.breaks("hdfs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The Hive catalog on a real metastore, its tables read by Spark SQL with Hive support."""
 
-import itertools
 import os
 import threading
 import time
@@ -9,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from tests.unit.catalogs.contract import COLUMNS, CatalogContract, partition
@@ -24,8 +24,6 @@ from ashore.services import proxy
 from ashore.services.hive import Hive
 from ashore.services.ports import find_free_ports, is_listening
 from ashore.services.process import Command, ServerProcess
-
-numbers = itertools.count(1)
 
 
 def port_of(hive: Hive) -> int:
@@ -75,7 +73,7 @@ def metastore(hive: Hive) -> Iterator[Metastore]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> CatalogTable:
-    database = f"ods{next(numbers)}"
+    database = f"ods_{uuid4().hex[:10]}"
     location = tmp_path / f"{database}.db" / "clicks"
     location.mkdir(parents=True)
     return CatalogTable(

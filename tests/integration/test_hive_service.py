@@ -73,9 +73,8 @@ def test_databases_last_through_a_kill(hive: Hive):
     assert list_databases(hive) == sorted([*before, "killed"])
 
 
-def test_a_database_on_hdfs_gets_its_directory(hdfs: Hdfs, tmp_path: Path):
-    with Hive(tmp_path, HiveOptions(hadoop_conf=hdfs.conf_dir)) as hive:
-        create_database(hive, "lake", f"{hdfs.uri}/hive-lake/lake.db")
+def test_a_database_on_hdfs_gets_its_directory(hive: Hive, hdfs: Hdfs):
+    create_database(hive, "lake", f"{hdfs.uri}/hive-lake/lake.db")
     assert Client(hdfs.uri, hdfs.client_options()).get_file_info("/hive-lake/lake.db").isdir
 
 

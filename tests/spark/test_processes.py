@@ -197,7 +197,8 @@ def test_a_bad_job_file_ends_the_process_with_2(site: Site) -> None:
 # --- servers that go away ------------------------------------------------------------------------
 
 
-def test_a_job_rides_out_a_restart_of_the_broker(site: Site, kafka: Kafka) -> None:
+def test_a_job_rides_out_a_restart_of_the_broker(mortal_site: Site, mortal_kafka: Kafka) -> None:
+    site, kafka = mortal_site, mortal_kafka
     topic = site.topic(2)
     site.produce(topic, events(0, 500), partition=0)
     job_file = site.job_file(table_of(topic), batch=QUICK)

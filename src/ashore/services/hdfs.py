@@ -124,7 +124,7 @@ class Hdfs:
         up. If interrupted: everything is stopped.
         """
         try:
-            self._write_client()
+            self.write_client_conf()
             self._start_proxy()
             for journal in self._journals:
                 self._start_journal(journal)
@@ -147,6 +147,13 @@ class Hdfs:
         except BaseException:
             self.stop()
             raise
+
+    def write_client_conf(self) -> None:
+        """Write what clients need to `conf_dir`: they may be told before there is an HDFS."""
+        self.conf_dir.mkdir(parents=True, exist_ok=True)
+        text = settings.to_xml(self.client_options())
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (self.conf_dir / name).write_text(text, "utf-8")
 
     def stop(self) -> None:
         """End all processes, frozen ones too. Data and ports are kept."""
@@ -337,12 +344,6 @@ class Hdfs:
         """Return what servers and clients are both told."""
         replication = min(2, self.options.datanodes)
         return {"dfs.replication": str(replication), **self.options.settings}
-
-    def _write_client(self) -> None:
-        self.conf_dir.mkdir(parents=True, exist_ok=True)
-        text = settings.to_xml(self.client_options())
-        for name in ("core-site.xml", "hdfs-site.xml"):
-            (self.conf_dir / name).write_text(text, "utf-8")
 
     def _write_server(self, process: ServerProcess) -> Path:
         """Write the configuration of a server and return the directory that it runs in."""

@@ -38,13 +38,17 @@ class Servers:
     """Servers in one directory. A context manager; those given run already and are left alone."""
 
     def __init__(
-        self, directory: Path, kafka: Kafka | None = None, hdfs: Hdfs | None = None
+        self,
+        directory: Path,
+        kafka: Kafka | None = None,
+        hdfs: Hdfs | None = None,
+        hive: Hive | None = None,
     ) -> None:
         self._directory = directory
         self._kafka = kafka
         self._hdfs = hdfs
         self._alone: Hdfs | None = None
-        self._hive: Hive | None = None
+        self._hive = hive
         self._machines: dict[int, deque[Machines]] = {workers: deque() for workers in (1, 2)}
         self._stack = ExitStack()
         self._made = 0
