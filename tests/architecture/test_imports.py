@@ -4,6 +4,7 @@ import importlib.util
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,20 @@ def test_every_package_has_a_docstring():
         assert spec is not None
         assert spec.origin is not None
         assert Path(spec.origin).read_text("utf-8").lstrip().startswith('"""'), module.name
+
+
+def test_architecture_shows_the_layers_that_are_checked():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+    (layers,) = (each["layers"] for each in contracts["contracts"] if each["type"] == "layers")
+    section = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## The layers\n")[2]
+    shown = [line.strip() for line in section.splitlines() if line.startswith("    ")]
+    assert shown[: len(layers)] == layers
+
+
+def test_architecture_tells_of_every_folder():
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Code map\n")[2]
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    told = {line.split("`")[1].split("/")[0] for line in lines}
+    package = ROOT / "src" / "ashore"
+    there = {path.parent.name for path in package.glob("*/__init__.py")} | {"errors.py"}
+    assert there <= told
