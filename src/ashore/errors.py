@@ -32,7 +32,9 @@
     - StreamMissing
   + CatalogError              the catalog refused a call
     - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
+  + JobProcessEnded          the job process ended and could not say why
   + NotInstalled              an optional package is missing; the hint prints the pip line
+  + SparkNotStarted          Spark does not start: its master, its settings or its JVM
   + SparkUnknown              a Spark, or a part of its plans, that Ashore does not know from inside
   + ServiceError              a development server could not be started or stopped
     - JavaMissing
@@ -268,10 +270,23 @@ class CatalogUnreachable(CatalogError):
     code = "catalog-unreachable"
 
 
+class JobProcessEnded(AshoreError):
+    """The job process ended and could not say why; the exit code is its own, 128 and a signal."""
+
+    code = "job-process-ended"
+
+
 class NotInstalled(AshoreError):
     """A package that only some jobs need is missing."""
 
     code = "not-installed"
+    exit_code = 7
+
+
+class SparkNotStarted(AshoreError):
+    """Spark does not start: its master does not answer, or its settings keep the JVM from it."""
+
+    code = "spark-not-started"
     exit_code = 7
 
 

@@ -3,8 +3,10 @@
 import logging
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.streams import make_views
 
-from ashore.errors import QueryRefused
+from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.formats import parse_ddl
+from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
+from ashore.landing.worker import ends_worker
+from ashore.spark.assembly import refine
 from ashore.spark.internals import check_streaming, explain_refusal
 from ashore.spark.internals.refusals import RULES, Refusal
 from ashore.spark.session import LOUD
@@ -378,3 +384,77 @@ def test_spark_really_loses_rows_of_such_a_join(spark: SparkSession, tmp_path: P
     right = views_of(spark.read.schema(schema).json).collect()
     assert len(right) > len(set(found))
     assert set(found) < set(right)
+
+
+# --- `select` and `where` of a table that topics fill
+
+
+COLUMNS = "id BIGINT, tags ARRAY<STRING>"
+
+
+def expressions(**changes: object) -> LandingSpec:
+    output = OutputSpec(
+        table="ods.events",
+        schema=COLUMNS,
+        partition_by=(),
+        timezone="UTC",
+        event_column=None,
+        event_unit="ms",
+        format="parquet",
+        roll_bytes=1_000,
+    )
+    late = LateRule(1_000, "drop", 1_000, 1_000)
+    spec = LandingSpec(output, "json", late, "drop", provenance=True, decode_schema=COLUMNS)
+    return replace(spec, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"where": "sum(id) > 1"}, "sum"),
+        ({"where": "row_number() OVER (ORDER BY id) = 1"}, "window"),
+        ({"where": "explode(tags) = 'a'"}, "generator"),
+        ({"where": "id"}, "BIGINT"),
+        ({"where": "nope = 1"}, "nope"),
+        ({"where": "id >"}, "Syntax error"),
+        ({"select": ("sum(id) AS total",)}, "sum"),
+        ({"select": ("row_number() OVER (ORDER BY id) AS n",)}, "window"),
+        ({"select": ("explode(tags) AS tag",)}, "generator"),
+        ({"select": ("id", "nope")}, "nope"),
+    ],
+)
+def test_an_expression_is_over_one_record(
+    spark: SparkSession, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(JobFileInvalid, match="cannot be run") as caught:
+        refine(spark, expressions(**changes))
+    assert words.casefold() in caught.value.message.casefold()
+    assert "\n" not in caught.value.message
+    assert "LocalRelation" not in caught.value.message
+    assert ends_worker(caught.value)  # another try would not help
+
+
+def test_expressions_that_run(spark: SparkSession) -> None:
+    select = ("id", "id % 2 AS parity", "tags[0] AS tag", "*")
+    refined = refine(spark, expressions(select=select, where="id % 10 <> 3 AND size(tags) > 0"))
+    assert [field.name for field in parse_ddl(refined.output.schema).fields] == [
+        *("id", "parity", "tag", "id", "tags")
+    ]
+
+
+# --- a Spark that does not start
+
+
+def test_a_master_that_spark_does_not_know_is_told_in_a_sentence() -> None:
+    """A process of its own: a session that could not start leaves its JVM behind."""
+    program = (
+        "from ashore.spark.session import start_session\n"
+        "try:\n    start_session('x', 'own://nowhere', {}, [])\n"
+        "except Exception as error:\n    print(repr(error)); print(error.message, error.exit_code)"
+    )
+    run = [sys.executable, "-c", program]
+    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert told.startswith("SparkNotStarted")
+    assert "own://nowhere" in told.splitlines()[1]
+    assert told.splitlines()[1].endswith("7")
+    assert "\tat " not in told

@@ -4,6 +4,7 @@ What it promises: each command reads its arguments, calls one use case and shows
 What it must not know: how an answer comes about.
 """
 
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +18,10 @@ from ashore.cli import demo_view, output, run_view, status_view, validate_view, 
 from ashore.cli.audit_command import audit
 from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
-from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
+from ashore.cli.options import AsJson, AsJsonLines, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
 from ashore.cli.roll_back_command import roll_back
+from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.control.preflight import check_job
@@ -48,13 +50,20 @@ app.command()(doctor)
 app.command()(roll_back)
 
 
-@app.callback()
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
         output.out.print(f"ashore {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -63,11 +72,11 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="End when everything there has landed.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     debug: Debug = False,
 ) -> None:
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
-    with told(as_json=as_json, debug=debug):
+    with told(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
             preflight = check_job(opened.job, opened.storage, opened.source)
             job = opened.job
@@ -198,15 +207,16 @@ def clean(
 
 @app.command()
 def demo(
-    records: Annotated[int, typer.Option(help="Records to produce.")] = 1_200_000,
+    records: Annotated[int, typer.Option(min=1, help="Records to produce.")] = 1_200_000,
     directory: Annotated[
         Path | None, typer.Option(help="Where it all goes; kept afterwards.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     debug: Debug = False,
 ) -> None:
     """Land two topics, kill the job half-way, go on, and prove that nothing is lost or doubled."""
-    with told(as_json=as_json, debug=debug):
+    telling = told(as_json=as_json, debug=debug, in_lines=True)
+    with telling, sigterm_does(signal.default_int_handler):
         raise typer.Exit(demo_view.show_demo(Demo(directory, records), as_json=as_json))
 
 

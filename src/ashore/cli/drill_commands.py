@@ -6,8 +6,6 @@ What it must not know: how a drill is played.
 
 import random
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +16,7 @@ from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
 from ashore.cli.options import AsJson, Debug
 from ashore.cli.output import print_json, told
+from ashore.cli.signals import sigterm_does
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
 from ashore.drills.report import Report, logged, make_run_directory, write_report
 from ashore.drills.sites.servers import Servers
@@ -57,7 +56,8 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     verdicts: list[Verdict] = []
     try:
-        with told(as_json=as_json, debug=debug), _ending_as_by_ctrl_c():
+        # SIGTERM ends a drill as Ctrl-C does, so that no server is left.
+        with told(as_json=as_json, debug=debug), sigterm_does(signal.default_int_handler):
             for each in drills:
                 order = Order(each, seed, _length(each, minutes, is_long=long))
                 verdict, report = _run(order, directory, quiet=as_json)
@@ -73,16 +73,6 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     # Wrong is worse than not proved.
     codes = {verdict.exit_code for verdict in verdicts}
     raise typer.Exit(next((code for code in (5, 6) if code in codes), 0))
-
-
-@contextmanager
-def _ending_as_by_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM end a drill as Ctrl-C does, so that no server is left."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict, Report]:

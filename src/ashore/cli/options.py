@@ -11,6 +11,7 @@ import typer
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="JSON on stdout, one object a line.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show what would be done, do nothing.")]
 TakeOver = Annotated[

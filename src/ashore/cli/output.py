@@ -51,6 +51,12 @@ def print_failure(failed: Failed) -> None:
         say(f"[bold]next[/]  {escape(failed.hint)}")
 
 
+def failure_document(failed: Failed) -> dict[str, object]:
+    """Return what `--json` prints of a command that failed."""
+    told = {"code": failed.code, "message": failed.message, "hint": failed.hint}
+    return {"error": {**told, **failed.more}, "exit_code": failed.exit_code}
+
+
 def print_event(event: Event) -> None:
     """Print one event of a job process as a line of JSON to stdout."""
     sys.stdout.write(json.dumps(encode_event(event), default=str) + "\n")
@@ -81,7 +87,7 @@ def told(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None
         if as_json and in_lines:
             print_event(Failed.of(error))
         elif as_json:
-            print_json({"error": error.to_dict(), "exit_code": error.exit_code})
+            print_json(failure_document(Failed.of(error)))
         else:
             print_error(error)
         raise typer.Exit(error.exit_code) from None

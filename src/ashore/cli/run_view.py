@@ -11,7 +11,8 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import FrameType
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -19,7 +20,17 @@ from rich.table import Table
 from rich.text import Text
 
 from ashore.base.units import format_duration
-from ashore.cli.output import escape, out, print_event, print_failure, print_json, say, talk
+from ashore.cli.output import (
+    escape,
+    failure_document,
+    out,
+    print_event,
+    print_failure,
+    print_json,
+    say,
+    talk,
+)
+from ashore.errors import JobProcessEnded
 from ashore.jobs.events import (
     Ended,
     Event,
@@ -65,6 +76,7 @@ class RunState:
     slices: dict[str, SliceState] = field(default_factory=dict)
     talk: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     error: Failed | None = None
+    has_begun: bool = False
 
     def take(self, event: Event, now_s: float) -> str | None:
         """Take an event in. Returns a line for a log, where the event is worth one."""
@@ -91,6 +103,7 @@ class RunState:
         return self.slices.setdefault(name, SliceState())
 
     def _start(self, now_s: float) -> None:
+        self.has_begun = True
         state = self._slice("main")
         state.step, state.since_s = "started", now_s
         state.recent.clear()  # a restarted job: its rate is its own
@@ -137,11 +150,19 @@ class RunState:
 def show_run(job: str, launch: JobLaunch, *, as_json: bool) -> int:
     """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order."""
     state = RunState(job)
-    with launch, _signals_stop(launch):
+    with launch, _signals_stop(launch) as asked:
         for line in _watch(state, launch, as_json=as_json):
             say(escape(line))
         code = launch.wait()
-    return _ended(state, code, launch, as_json=as_json)
+    if asked and not state.has_begun and state.error is None:
+        say("stopped before the job had begun")
+        return 130 if asked[0] == signal.SIGINT else 0
+    failed = end_of(code, state.error, launch)
+    if failed is not None and as_json and state.error is None:
+        print_event(failed)  # the process could not tell it
+    elif failed is not None and not as_json:
+        _show_failure(failed, launch)
+    return 0 if failed is None else failed.exit_code
 
 
 def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
@@ -154,11 +175,39 @@ def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
             if isinstance(event, Relanded):
                 relanded = event
         code = launch.wait()
-    if code == 0 and as_json:
+    failed = end_of(code, state.error, launch)
+    if failed is not None and as_json:
+        print_json(failure_document(failed))
+    elif failed is not None:
+        _show_failure(failed, launch)
+    elif as_json:
         print_json({"rows": relanded.rows, "files": relanded.files})
-    elif code == 0:
+    else:
         out.print(f"landed {relanded.rows:,} rows of {relanded.files} lost files again")
-    return _ended(state, code, launch, as_json=as_json)
+    return 0 if failed is None else failed.exit_code
+
+
+def end_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
+    """Return how a job process failed: as it has told, else by its exit code; None: it did not.
+
+    Arguments:
+        code: as `JobLaunch.wait` returns it.
+        told: the error that it has told.
+        launch: of the process that has ended.
+
+    """
+    if told is not None or code == 0:
+        return told
+    code = code if code >= 0 else 128 - code
+    message = f"the job process ended with {code} and said nothing"
+    hint = "start it again: it goes on from its landing log"
+    error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
+    return replace(Failed.of(error), exit_code=code)
+
+
+def _show_failure(failed: Failed, launch: JobLaunch) -> None:
+    print_failure(failed)
+    say(f"[bold]log[/]   {launch.log_path}")
 
 
 def _watch(state: RunState, launch: JobLaunch, *, as_json: bool) -> Iterator[str]:
@@ -178,28 +227,18 @@ def _watch(state: RunState, launch: JobLaunch, *, as_json: bool) -> Iterator[str
                 yield line
 
 
-def _ended(state: RunState, code: int, launch: JobLaunch, *, as_json: bool) -> int:
-    """Say how a job process ended. Returns the exit code for the shell."""
-    if state.error is not None and not as_json:
-        print_failure(state.error)
-        say(f"[bold]log[/]   {launch.log_path}")
-    elif state.error is None and code != 0:
-        say(
-            f"[bold red]error[/] the job process ended with {code} and said nothing; start it "
-            f"again: it goes on from its landing log. What Spark said: {launch.log_path}"
-        )
-    return code if code >= 0 else 128 - code
-
-
 @contextmanager
-def _signals_stop(launch: JobLaunch) -> Iterator[None]:
-    """Pass SIGTERM and SIGINT on as an orderly stop while inside."""
-    before = {
-        number: signal.signal(number, lambda _number, _frame: launch.stop())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
+def _signals_stop(launch: JobLaunch) -> Iterator[list[int]]:
+    """Pass SIGTERM and SIGINT on as an orderly stop while inside. Yields those that came."""
+    asked: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        launch.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -5,8 +5,16 @@ What it must not know: how they were planned.
 
 from collections.abc import Sequence
 
-from ashore.cli.output import escape, out, print_failure, print_json, print_table
-from ashore.jobs.events import Failed, Validated, encode_event
+from ashore.cli.output import (
+    escape,
+    failure_document,
+    out,
+    print_failure,
+    print_json,
+    print_table,
+)
+from ashore.cli.run_view import end_of
+from ashore.jobs.events import Failed, Validated
 from ashore.jobs.launch import JobLaunch
 from ashore.plans.described import DescribedQuery, TopicQuery, write_queries
 from ashore.plans.operators import StatefulOperator
@@ -36,15 +44,16 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
                 case Failed():
                     failed = event
         code = launch.wait()
+    failed = end_of(code, failed, launch)
     if as_json:
         told = {"queries": write_queries(queries)}
-        print_json({"error": encode_event(failed)} if failed else told)
+        print_json(failure_document(failed) if failed else told)
     elif failed:
         print_failure(failed)
     else:
         for query in queries:
             _show(query)
-    return code if code >= 0 else 128 - code
+    return failed.exit_code if failed else 0
 
 
 def _show(query: DescribedQuery) -> None:

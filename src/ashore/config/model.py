@@ -7,6 +7,7 @@ What it must not know: how a file is read (see `load`), or what two keys say tog
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
@@ -185,10 +186,27 @@ class Clean(Section):
     )
 
 
+_MASTER = re.compile(
+    r"local|yarn|local\[(\*|[1-9]\d*)(\s*,\s*[1-9]\d*)?\]"
+    r"|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|[a-z][a-z0-9+]*://\S+"
+)
+
+
+def _master(master: str) -> str:
+    if not _MASTER.fullmatch(master):
+        raise Refused(
+            f"{master} is no master of Spark",
+            "write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443",
+        )
+    return master
+
+
 class Spark(Section):
     """The Spark application that reads and writes."""
 
-    master: NonEmpty = Field(default="local[*]", description="Where Spark runs.")
+    master: Annotated[NonEmpty, AfterValidator(_master)] = Field(
+        default="local[*]", description="Where Spark runs."
+    )
     conf: TextMap = Field(
         default=FrozenMap[str](), description="Spark properties, handed on as they are."
     )

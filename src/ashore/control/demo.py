@@ -142,17 +142,16 @@ class Demo:
     def _run_and_kill(self, on_event: Callable[[Event], object]) -> int:
         """Run the job until half of the records have landed, then kill it in mid-work."""
         landed = 0
-        launch = JobLaunch("run", self.job_file)
-        launch.start()
-        for event in launch.events():
-            on_event(event)
-            if isinstance(event, Landed):
-                landed += event.rows
-            is_moving = isinstance(event, StepBegun) and event.step in {Step.PREPARE, Step.MOVE}
-            if landed >= self.records // 2 and is_moving:
-                launch.kill()
-                break
-        code = launch.wait()
+        with JobLaunch("run", self.job_file) as launch:
+            for event in launch.events():
+                on_event(event)
+                if isinstance(event, Landed):
+                    landed += event.rows
+                is_moving = isinstance(event, StepBegun) and event.step in {Step.PREPARE, Step.MOVE}
+                if landed >= self.records // 2 and is_moving:
+                    launch.kill()
+                    break
+            code = launch.wait()
         if code != -9:
             raise ServiceError(f"the job ended with {code} before it could be killed")
         return landed

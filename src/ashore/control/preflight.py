@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
-from ashore.errors import JobFileInvalid, PathMissing, StorageError
+from ashore.errors import PathMissing, StorageError, StreamMissing
 from ashore.landing.job import check_table, landing_spec, slow_reasons
 from ashore.protocol import names
 from ashore.sources.base import Source
@@ -69,7 +69,7 @@ def check_lake(job: Job, storage: Storage) -> None:
 
 
 def check_topics(job: Job, existing: Sequence[str]) -> None:
-    """Raise JobFileInvalid where the job names a topic that does not exist."""
+    """Raise StreamMissing where the job names a topic that does not exist."""
     read: dict[Key, str] = {
         ("tables", index, "topic"): item.topic
         for index, item in enumerate(job.tables)
@@ -85,7 +85,7 @@ def check_topics(job: Job, existing: Sequence[str]) -> None:
         near = difflib.get_close_matches(topic, existing, 1)
         instead = f"write {near[0]}, or create the topic" if near else "create the topic first"
         line = job.line_of(*key)
-        raise JobFileInvalid(
+        raise StreamMissing(
             f"{job.path}:{line}: {key_text(key)}: topic {topic} does not exist",
             hint=instead,
             file=job.path,

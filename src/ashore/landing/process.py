@@ -34,6 +34,8 @@ from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.landing.slice_loop import SliceLoop
 from ashore.storage import count_hanging_calls
 
+AGAIN = "start it again: it goes on from its log; if it ends so again, please report it"
+
 
 class RunnableJob(Protocol):
     """A job put together with all that it works with."""
@@ -187,6 +189,12 @@ def run_process(
             traceback.print_exc()
         writer.send(Failed.of(error))
         return error.exit_code
+    except Exception as error:  # noqa: BLE001 - the process's last line: it is told, not only logged
+        traceback.print_exc()
+        words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        unknown = AshoreError(f"the job failed, and Ashore does not know why: {words}", hint=AGAIN)
+        writer.send(Failed.of(unknown))
+        return unknown.exit_code
     writer.send(Ended())
     return 0
 

@@ -24,6 +24,7 @@ from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.specs import LandingSpec
 from ashore.protocol.names import SliceName
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import explain_refusal
 from ashore.spark.reader import output_schema
 from ashore.spark.runner import SparkRunner
 from ashore.spark.sql.assembly import SqlParts, open_queries
@@ -72,19 +73,21 @@ def assembled(
     kafka = job.source.kafka
     with opened_environment(job, progress, clock) as environment:
         address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
-        assembly = JobAssembly(job, environment, lambda spec: _refine(spark, spec))
+        assembly = JobAssembly(job, environment, lambda spec: refine(spark, spec))
         runner = SparkRunner(spark, address, environment.lake, str(SliceName(job.job, MAIN)))
         yield SparkJob(assembly, spark, address, runner)
 
 
-def _refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
-    """Complete a table with the columns that its `select` makes."""
+def refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
+    """Complete a table with the columns that its `select` makes. Raises JobFileInvalid."""
     if not spec.is_decoded_by_spark:
         return spec
     try:
         return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))
     except PySparkException as error:
         raise JobFileInvalid(
-            f"table {spec.table}: `select` or `where` cannot be run: {str(error)[:300]}",
-            hint="the expressions are Spark SQL over the columns of `schema`",
+            f"table {spec.table}: `select` or `where` cannot be run: "
+            f"{explain_refusal(error).sentence}",
+            hint="the expressions are Spark SQL over the columns of `schema`, of one record each: "
+            "no aggregates, no windows, nothing that makes several rows of one",
         ) from error

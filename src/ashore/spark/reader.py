@@ -99,10 +99,18 @@ def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:
 
 
 def output_schema(spark: SparkSession, spec: LandingSpec) -> str:
-    """Return the DDL of the columns that `select` makes. Raises AnalysisException."""
+    """Return the DDL of the columns that `select` makes, `where` tried out as well.
+
+    Raises PySparkException: an expression of one record stands where a condition may, so Spark
+    refuses aggregates, windows and what makes several rows of one.
+    """
+    empty = spark.createDataFrame([], spec.decode_schema)
+    if spec.where:
+        empty.where(spec.where)
     if not spec.select:
         return spec.output.schema
-    empty = spark.createDataFrame([], spec.decode_schema)
+    for each in spec.select:
+        empty.where(F.struct(F.expr(each)).isNotNull())
     return ", ".join(
         f"`{field.name}` {field.dataType.simpleString()}"
         for field in empty.selectExpr(*spec.select).schema.fields

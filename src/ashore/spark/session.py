@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from ashore.errors import JobFileInvalid
+from ashore.errors import JobFileInvalid, SparkNotStarted
 from ashore.landing.writer import TASK_ENVIRONMENT
 from ashore.storage.open import LakeAddress
 
@@ -65,7 +65,7 @@ LOUD = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def start_session(
     name: str, master: str, conf: Mapping[str, str], jars: Sequence[Path]
 ) -> SparkSession:
-    """Start Spark. Raises JobFileInvalid where `conf` sets what is ours.
+    """Start Spark. Raises JobFileInvalid where `conf` sets what is ours, SparkNotStarted.
 
     Executors run this interpreter on a local master, or PYSPARK_PYTHON where that is set.
     """
@@ -87,7 +87,19 @@ def start_session(
     for logger in LOUD:
         PySparkLogger.getLogger(logger).setLevel(logging.CRITICAL)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:  # of PySpark, of Py4J, of the JVM: they have no root in common
+        hint = "look at `spark.master`, at `spark.conf` and at what Spark said"
+        message = f"Spark does not start on {master}: {_words(error)}"
+        raise SparkNotStarted(message, hint=hint) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark puts a handler of its own there
     return session
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says without the trace of the JVM."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    is_of_jvm = len(lines) > 1 and lines[0].startswith("An error occurred while calling")
+    return lines[is_of_jvm] if lines else type(error).__name__

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ashore import __version__
 from ashore.cli.app import app
 from ashore.control import jobs
 from ashore.errors import EXIT_CODES, AshoreError
@@ -83,6 +84,28 @@ def test_an_unreachable_broker_is_told_before_spark_starts(job_file: Path) -> No
     code, _, err = invoke("run", job_file)
     assert code == 7
     assert "127.0.0.1:1" in err
+
+
+@pytest.mark.parametrize("lake", ["file://", "file:///proc/nowhere"])
+def test_what_keeps_a_run_from_starting_is_one_line_of_json(job_file: Path, lake: str) -> None:
+    job_file.write_text(job_file.read_text().replace("file://", lake))
+    code, out, _ = invoke("run", job_file, "--json")
+    (line,) = out.splitlines()
+    told = json.loads(line)
+    assert told["event"] == "error"
+    assert told["exit_code"] == code in {1, 7}
+
+
+def test_the_version_needs_no_command() -> None:
+    code, out, _ = invoke("--version")
+    assert (code, out) == (0, f"ashore {__version__}\n")
+
+
+@pytest.mark.parametrize("records", [-1, 0])
+def test_a_demo_without_records_is_refused(records: int) -> None:
+    code, _, err = invoke("demo", "--records", records)
+    assert code == 2
+    assert "--records" in err
 
 
 def test_a_lake_that_cannot_be_written_is_told_with_its_line(job_file: Path) -> None:

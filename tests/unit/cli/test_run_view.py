@@ -1,11 +1,18 @@
 """What the events of a job process become on a screen."""
 
 import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
 
+import pytest
 from rich.console import Console
 
-from ashore.cli.run_view import RunState
-from ashore.jobs.events import Failed, Landed, Started, Starting, Step, StepBegun, Trouble
+from ashore.cli.run_view import RunState, show_reland, show_run
+from ashore.jobs.events import Event, Failed, Landed, Started, Starting, Step, StepBegun, Trouble
 
 EVENTS = [
     Starting("clicks", "file:///lake"),
@@ -48,3 +55,69 @@ def test_trouble_is_kept_in_sight_and_errors_are_kept_for_the_end() -> None:
     assert "no broker" in shown(state, 2.0)
     state.take(Failed(3, "fenced", "gone", None), 3.0)
     assert state.error is not None
+
+
+class Played:
+    """A job process that tells these events and ends so; `sent` comes to the command meanwhile."""
+
+    log_path = Path("job.log")
+
+    def __init__(self, code: int, *told: Event, sent: int | None = None) -> None:
+        self._code = code
+        self._told = told
+        self._sent = sent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to let go of."""
+
+    def events(self) -> Iterator[Event]:
+        yield from self._told
+        if self._sent is not None:
+            os.kill(os.getpid(), self._sent)
+
+    def stop(self) -> None:
+        """It ends by itself."""
+
+    def wait(self) -> int:
+        return self._code
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "expected"),
+    [
+        (signal.SIGINT, -signal.SIGTERM, 130),
+        (signal.SIGTERM, -signal.SIGTERM, 0),
+        (signal.SIGINT, 0, 130),
+        (None, -signal.SIGTERM, 143),
+        (None, -signal.SIGKILL, 137),
+    ],
+)
+def test_a_run_that_is_stopped_before_it_began(sent: int | None, code: int, expected: int) -> None:
+    assert show_run("clicks", Played(code, EVENTS[0], sent=sent), as_json=False) == expected
+
+
+def test_a_run_that_is_stopped_ends_in_order() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        assert show_run("clicks", Played(0, *EVENTS, sent=number), as_json=False) == 0
+
+
+def test_a_process_that_says_nothing_is_told_in_words_and_in_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert show_run("clicks", Played(-9, *EVENTS), as_json=True) == 137
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (told[-1]["event"], told[-1]["code"]) == ("error", "job-process-ended")
+    assert (told[-1]["exit_code"], told[-1]["log"]) == (137, "job.log")
+    assert show_run("clicks", Played(-9, *EVENTS), as_json=False) == 137
+    assert "ended with 137" in capsys.readouterr().err
+
+
+def test_a_reland_that_fails_says_why_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = Failed(4, "stopped", "2 rows where 3 are lost", "give them up")
+    assert show_reland(Played(4, failed), as_json=True) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"]["code"] == "stopped"
+    assert document["exit_code"] == 4

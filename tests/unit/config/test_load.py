@@ -468,3 +468,24 @@ def test_what_needs_spark_is_refused_without_it(more: str, key: str) -> None:
 def test_sql_needs_spark() -> None:
     text = NO_SPARK + "sql: {queries: 'INSERT INTO a.b SELECT * FROM clicks'}\n"
     assert any(each["message"] == "SQL runs in Spark" for each in problems(text))
+
+
+@pytest.mark.parametrize("master", ["loca", "local[0]", "local[x]", "spark:/host", "spark//h:1"])
+def test_what_is_no_master_of_spark_is_refused(master: str) -> None:
+    _, key, message, instead = only(f"{SMALL}spark: {{master: '{master}'}}\n")
+    assert key == "spark.master"
+    assert f"{master} is no master of Spark" in message
+    assert "local[*]" in instead
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("local", "local[4]", "local[*]", "local[2, 3]", "local-cluster[2,1,1024]", "yarn"),
+        *("spark://a:7077,b:7077", "k8s://https://host:443", "own://x"),
+    ],
+)
+def test_masters_that_spark_takes(master: str) -> None:
+    spark = job(f"{SMALL}spark: {{master: '{master}'}}\n").spark
+    assert spark is not None
+    assert spark.master == master
