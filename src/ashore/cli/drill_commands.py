@@ -6,7 +6,6 @@ What it must not know: how a drill is played.
 
 import random
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -98,4 +97,4 @@ def _find(names: list[str]) -> list[Drill]:
 def _length(drill: Drill, minutes: float | None, *, is_long: bool) -> Length:
     if minutes is not None:
         return drill.long.for_minutes(minutes)
-    return replace(drill.long, option="--long") if is_long else drill.short
+    return drill.long.at_length() if is_long else drill.short

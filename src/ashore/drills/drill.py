@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ashore.drills.stage import Stage
 
 FORMAT_VERSION = 1
+SHORT_LIMIT_S = 300.0  # ten times what a short form is made for
+LIMIT_FACTOR = 4.0  # of what a long one is made for
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,24 @@ class Length:
     rounds_per_minute: float = 1.0
     outage_s: float = 3.0  # how long a server stays away, where a drill leaves that open
     option: str = ""  # how the command line asks for it
+    limit_s: float = SHORT_LIMIT_S  # of a real clock; what takes longer hangs, and is red
 
     def for_minutes(self, minutes: float) -> "Length":
         """Return this length with as many rounds as fit into so many minutes, at least one."""
         rounds = max(1, round(minutes * self.rounds_per_minute))
         text = f"{rounds} rounds of {self.records:,} records"
-        return replace(self, rounds=rounds, text=text, option=f"--minutes {minutes:g}")
+        option, limit_s = f"--minutes {minutes:g}", _limit_s(minutes)
+        return replace(self, rounds=rounds, text=text, option=option, limit_s=limit_s)
+
+    def at_length(self) -> "Length":
+        """Return this length as `--long` plays it: with the time that it takes."""
+        return replace(
+            self, option="--long", limit_s=_limit_s(self.rounds / self.rounds_per_minute)
+        )
+
+
+def _limit_s(minutes: float) -> float:
+    return SHORT_LIMIT_S + LIMIT_FACTOR * 60 * minutes
 
 
 class Server(StrEnum):
@@ -59,6 +73,13 @@ class Planned(NamedTuple):
 
 
 Schedule = tuple[Planned, ...]
+
+
+class Flight(NamedTuple):
+    """What was in flight when a fault struck."""
+
+    text: str
+    is_proof: bool  # there was something that the fault could have lost or doubled
 
 
 class Mark(NamedTuple):

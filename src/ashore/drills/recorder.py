@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
-from ashore.drills.drill import Mark, Sample, Timeline
+from ashore.drills.drill import Flight, Mark, Sample, Timeline
+from ashore.testing import ProcessStopped
 
+TOLD_MAX = 12  # strikes of one kind that are told one by one
 FAULT = "fault"  # the kind of a mark that is shown as a fault has this in front
 SAMPLES_MAX = 4_000
 
@@ -41,6 +43,8 @@ class Recorder:
         self._samples: list[Sample] = []
         self._before = (0, 0)  # produced and landed on lakes that are settled
         self._now = (0, 0)
+        self._strikes: dict[str, list[tuple[str, Flight]]] = {}
+        self._is_over = threading.Event()
         self.faults = 0
         self.restarts = 0
 
@@ -48,12 +52,45 @@ class Recorder:
         """Return the seconds since the drill began."""
         return self._clock.monotonic_s() - self._began_s
 
-    def fault(self, kind: str, text: str) -> None:
-        """Take down that a fault has struck."""
+    def fault(self, kind: str, text: str, flight: Flight) -> None:
+        """Take down that a fault has struck, and what was in flight then."""
+        told = f"{text}; in flight: {flight.text}"
         with self._lock:
             self.faults += 1
-            self._marks.append(Mark(self.at_s(), f"{FAULT}: {kind}", text))
+            self._marks.append(Mark(self.at_s(), f"{FAULT}: {kind}", told))
+            self._strikes.setdefault(kind, []).append((text, flight))
         self._tell()
+
+    def flights(self) -> list[str]:
+        """Return what was in flight at each fault, for people; of very many only how often."""
+        told = []
+        for kind, strikes in self._strikes.items():
+            if len(strikes) <= TOLD_MAX:
+                told += [f"{kind}: {text}; in flight: {flight.text}" for text, flight in strikes]
+                continue
+            proofs = [flight.text for _text, flight in strikes if flight.is_proof]
+            example = f", such as: {proofs[0]}" if proofs else ""
+            told.append(
+                f"{kind}: something was in flight {len(proofs)} of {len(strikes)} times{example}"
+            )
+        return told
+
+    def empty_strikes(self) -> list[str]:
+        """Return the kinds of faults that have struck, and each time when nothing was in flight."""
+        return [
+            f"{kind}: nothing was in flight whenever it struck: {len(strikes)} times"
+            for kind, strikes in self._strikes.items()
+            if not any(flight.is_proof for _text, flight in strikes)
+        ]
+
+    def end(self) -> None:
+        """Take down that the drill is over: whoever still plays it is to end."""
+        self._is_over.set()
+
+    def require_going(self) -> None:
+        """Raise ProcessStopped where the drill is over, as if every process had been killed."""
+        if self._is_over.is_set():
+            raise ProcessStopped("the drill is over")
 
     def note(self, kind: str, text: str) -> None:
         """Take down something that is no fault."""
@@ -62,7 +99,11 @@ class Recorder:
         self._tell()
 
     def start(self, life: int) -> None:
-        """Take down that a process of the job starts: the n-th on its lake, from 0."""
+        """Take down that a process of the job starts: the n-th on its lake, from 0.
+
+        Raises ProcessStopped where the drill is over.
+        """
+        self.require_going()
         with self._lock:
             self.restarts += int(life > 0)
             self._marks.append(Mark(self.at_s(), "start", f"process {life + 1} of the job starts"))

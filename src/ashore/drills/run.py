@@ -2,11 +2,15 @@
 
 What it is: `run_drill`: schedule, stage, scenario, checkers, verdict.
 What it promises: whatever happens there is a verdict, but for Ctrl-C; a scenario that breaks off is
-red, and its lakes are checked all the same.
+red, and its lakes are checked all the same. One that is not over in time is red as well.
 What it must not know: any one scenario; terminals.
 """
 
+import sys
+import threading
+import traceback
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock, SystemClock
@@ -16,6 +20,8 @@ from ashore.drills.recorder import Recorder, Snapshot
 from ashore.drills.stage import RealSites, Stage
 from ashore.errors import AshoreError
 from ashore.testing import FakeClock
+
+STACK = 6  # frames of a thread that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,9 @@ def run_drill(
     stage = Stage((order.seed, order.length, schedule), clock, recorder, real_sites)
     began_ms, began_s = machine.now_ms(), machine.monotonic_s()
     try:
-        _play(order.drill, stage)
+        _play_in_time(order, stage)
     finally:
+        recorder.end()
         stage.abandon()
     timeline = recorder.timeline(is_simulated=not order.length.is_real)
     accounts = stage.accounts
@@ -64,6 +71,9 @@ def run_drill(
     )
     stage.require_proof(figures.faults > 0, "no fault has struck")
     stage.require_proof(figures.records > 0, "nothing was produced")
+    for doubt in recorder.empty_strikes():
+        stage.require_proof(False, doubt)
+    stage.notes[:0] = recorder.flights()
     return Verdict(
         drill=order.drill.name,
         title=order.drill.title,
@@ -78,6 +88,39 @@ def run_drill(
         schedule=schedule,
         timeline=timeline,
     )
+
+
+def _play_in_time(order: Order, stage: Stage) -> None:
+    """Play in a thread that is given up once the limit is over: what hangs must be told too."""
+    limit_s, playing = order.length.limit_s, Future[None]()
+
+    def play() -> None:
+        try:
+            _play(order.drill, stage)
+        except BaseException as error:  # noqa: BLE001 - raised where the drill was begun
+            playing.set_exception(error)
+        else:
+            playing.set_result(None)
+
+    before = set(threading.enumerate())
+    threading.Thread(target=play, name="drill", daemon=True).start()
+    try:
+        playing.result(limit_s)
+    except TimeoutError:
+        if playing.done():
+            raise
+        stage.require(False, f"the drill was not over after {limit_s:g} s; lakes were not checked")
+        stage.notes.extend(_describe_threads(set(threading.enumerate()) - before))
+
+
+def _describe_threads(threads: set[threading.Thread]) -> list[str]:
+    """Return where each of these threads is, for who looks for what hangs."""
+    frames = sys._current_frames()  # noqa: SLF001 - made for just this
+    return [
+        f"{each.name} was here:\n" + "".join(traceback.format_stack(frames[each.ident])[-STACK:])
+        for each in sorted(threads, key=lambda thread: thread.name)
+        if each.ident in frames
+    ]
 
 
 def _play(drill: Drill, stage: Stage) -> None:

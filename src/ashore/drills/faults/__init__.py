@@ -3,7 +3,7 @@
 from ashore.drills.faults.broker import BrokerAway
 from ashore.drills.faults.clock import ClockJump
 from ashore.drills.faults.freeze import Freeze
-from ashore.drills.faults.happens import Happens
+from ashore.drills.faults.happens import Happens, flight_of
 from ashore.drills.faults.kill import Kill
 from ashore.drills.faults.moments import BATCH_STEPS, Countdown, Moment
 from ashore.drills.faults.outage import Out, Outage
@@ -11,6 +11,16 @@ from ashore.drills.faults.outage import Out, Outage
 JobFault = (
     BrokerAway | ClockJump | Freeze | Happens | Kill | Outage
 )  # what strikes at a moment of a job's process
+
+
+def concerns_what_is_begun(fault: JobFault) -> bool:
+    """Tell whether a fault proves anything only where a batch is half done.
+
+    A process that ends or stands still must leave something behind, and what strikes moves must
+    find some. Of servers and clocks it is enough that there is something to do without them.
+    """
+    return isinstance(fault, Kill | Freeze) or fault.at.step == "move"
+
 
 __all__ = [
     "BATCH_STEPS",
@@ -24,4 +34,6 @@ __all__ = [
     "Moment",
     "Out",
     "Outage",
+    "concerns_what_is_begun",
+    "flight_of",
 ]

@@ -40,6 +40,7 @@ class FullStorage(WrappedStorage):
         self._room_bytes = full.room_bytes
         self._full_since_s: float | None = None
         self.taken_bytes = 0
+        self.refused = ""  # the first thing that found no room
 
     @property
     def was_full(self) -> bool:
@@ -53,6 +54,7 @@ class FullStorage(WrappedStorage):
             self._full_since_s = now_s
         if self._full_since_s is not None:
             if now_s < self._full_since_s + self._full.seconds:
+                self.refused = self.refused or f"{size_bytes:,} bytes for {path}"
                 raise StorageError(f"{path}: {NO_SPACE}", path=path)
             return
         self._room_bytes -= size_bytes

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ashore.control.jobs import OpenJob
 from ashore.drills.checkers.exactly_once import compare, read_places
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule, Server
 from ashore.drills.faults import Countdown, Happens, Kill, Moment
 from ashore.drills.faults.late_delete import KIND, DeleteCalls, LateDeletes
 from ashore.drills.old_protocol import TABLE, OldProtocol, Pause
@@ -111,7 +111,8 @@ def _arriving(stage: Stage, old: OldProtocol, planned: Planned) -> Pause:
     def pause(place: str) -> None:
         if countdown.has_come(place):
             removed = old.storage.calls.deliver()
-            stage.recorder.fault(KIND, f"the old protocol's, at {place}: {removed} files are gone")
+            lost = Flight(f"{removed} files that are gone now", is_proof=removed > 0)
+            stage.recorder.fault(KIND, f"the old protocol's, at {place}", lost)
 
     return pause
 

@@ -6,7 +6,7 @@ again, and goes on once there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
 from ashore.drills.faults.full import DiskFull, FullStorage
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
@@ -33,8 +33,10 @@ def play(stage: Stage) -> None:
     for planned in stage.schedule:
         seconds = float(planned.place.split()[1])
         full = DiskFull(round_bytes * planned.number // 100, seconds)
-        if _land(stage, site, full).was_full:
-            stage.recorder.fault(planned.kind, str(full))
+        disk = _land(stage, site, full)
+        if disk.was_full:
+            refused = Flight(f"{disk.refused} that found no room", is_proof=bool(disk.refused))
+            stage.recorder.fault(planned.kind, str(full), refused)
         if stage.problems:
             break  # what goes on would only take long
     stage.drain(site)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ashore.base.clock import SystemClock
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule, Server
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.memory import MemorySite
@@ -23,7 +23,8 @@ CLOCK = SystemClock()
 BATCHES = 4  # of each round, which is one process
 WORKERS = 2
 STRIKES = {"an executor is killed": 1, "two executors are killed": 2}
-INTO_A_BATCH_S = 0.3  # when tasks are at work
+AT_WORK_S_MAX = 5.0  # until tasks of a batch have begun their files
+POLL_S = 0.01
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
@@ -61,15 +62,20 @@ def _lives(site: Site, stack: ExitStack) -> Callable[[list[Planned]], End]:
             machines = site.machines(WORKERS)
             machines.start_ahead(site)
             stack.enter_context(machines.used_by(site))
-            return lambda mine: site.live(*(_on_machines(machines, one) for one in mine))
+            return lambda mine: site.live(*(_on_machines(site, machines, one) for one in mine))
         case _:
             return fail("executors are killed in memory or for real")
 
 
-def _on_machines(machines: Machines, planned: Planned) -> Happens:
-    def strike() -> None:
-        CLOCK.sleep(INTO_A_BATCH_S)
+def _on_machines(site: Site, machines: Machines, planned: Planned) -> Happens:
+    def strike() -> Flight:
+        until_s = CLOCK.monotonic_s() + AT_WORK_S_MAX
+        while not (flight := site.flight(must_be_half_done=True)).is_proof:
+            if CLOCK.monotonic_s() > until_s:
+                break
+            CLOCK.sleep(POLL_S)
         machines.kill_executors(STRIKES[planned.kind])
+        return flight
 
     return Happens(Moment(planned.place, planned.number), planned.kind, strike)
 

@@ -6,20 +6,23 @@ in the dead-letter table as it came, once, and each good one in its table, once.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
-from ashore.drills.faults import BATCH_STEPS, Kill, Moment
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
 
 POISON_EVERY = 10
 BATCHES = 3
+STEPS = ("prepare", "move", "write", "landed", "plan")  # first those where a batch is half done
 
 
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Kill the process once in each round."""
+    steps = [STEPS[index % len(STEPS)] for index in range(length.rounds)]
+    dice.shuffle(steps)
     return tuple(
-        Planned(index, "kill", dice.choice(BATCH_STEPS), dice.randint(1, BATCHES - 1))
-        for index in range(length.rounds)
+        Planned(index, "kill", step, dice.randint(1, BATCHES - 1))
+        for index, step in enumerate(steps)
     )
 
 
@@ -30,7 +33,8 @@ def play(stage: Stage) -> None:
     site = stage.site(options)
     for planned in stage.schedule:
         site.produce(records)
-        stage.recorder.fault("poison", f"{records // POISON_EVERY:,} of {records:,} are no rows")
+        poison = f"{records // POISON_EVERY:,} of {records:,} are no rows"
+        stage.recorder.fault("poison", poison, Flight(f"{records:,} records to read", True))
         site.live(Kill(Moment(planned.place, planned.number)))
     stage.drain(site)
 

@@ -8,7 +8,7 @@ the log says for ever which offsets were given up.
 import random
 
 from ashore.drills.checkers.skipped import compare_skipped
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -64,7 +64,8 @@ def _expire(stage: Stage, site: Site, percent: int) -> list[str]:
         offsets = OffsetRange(state.next, state.next + max(1, backlog * percent // 100))
         site.expire(partition, offsets.end)
         site.produced.lose(partition, range(offsets.start, offsets.end))
-        stage.recorder.fault(KIND, f"{key} {offsets}")
+        unread = Flight(f"{backlog:,} records to read", is_proof=offsets.end > offsets.start)
+        stage.recorder.fault(KIND, f"{key} {offsets}", unread)
         expired.append(f"{key} {offsets}")
     return expired
 

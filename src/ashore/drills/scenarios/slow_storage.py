@@ -6,7 +6,7 @@ What takes longer than the deadline has no answer, and takes effect all the same
 import random
 from dataclasses import replace
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
 from ashore.drills.faults.slow import DEADLINE_S, SlowCalls, SlowStorage
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
@@ -65,8 +65,10 @@ def _land(stage: Stage, site: MemorySite, slow: SlowCalls) -> None:
         if end.code == 0:
             break
     stage.require(end.code == 0, f"{slow}: the job did not go on: {end.code}: {end.message}")
-    if any(each.struck for each in made):
-        stage.recorder.fault("slow storage", str(slow))
+    struck = sum(each.struck for each in made)
+    if struck:
+        calls = Flight(f"{struck:,} calls that were slow", is_proof=True)
+        stage.recorder.fault("slow storage", str(slow), calls)
 
 
 DRILL = Drill(

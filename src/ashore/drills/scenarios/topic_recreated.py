@@ -7,7 +7,7 @@ job must not take the new topic for the old one. It stops, and goes on once it i
 import random
 
 from ashore.control.jobs import rejoin_topic
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -36,7 +36,8 @@ def play(stage: Stage) -> None:
         if planned.place == IDLE:
             stage.drain(site)
             site.create_again()
-            stage.recorder.fault(KIND, "while the job was idle")
+            known = Flight(f"{site.landed():,} records that the log has", site.landed() > 0)
+            stage.recorder.fault(KIND, "while the job was idle", known)
             site.produce(2 * stage.length.records)  # beyond where the job was
             _require_refusal(stage, site)
         else:

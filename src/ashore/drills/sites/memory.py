@@ -16,6 +16,8 @@ from dataclasses import replace
 from ashore.catalogs import Catalog, MemoryCatalog, NoCatalog
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
+from ashore.drills.checkers.in_flight import judge_flight
+from ashore.drills.drill import Flight
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -25,6 +27,8 @@ from ashore.drills.faults import (
     JobFault,
     Kill,
     Outage,
+    concerns_what_is_begun,
+    flight_of,
 )
 from ashore.drills.faults.calls import describe_fault
 from ashore.drills.faults.late_delete import DeleteCalls
@@ -56,12 +60,15 @@ from ashore.sources.base import Record, StreamInfo, StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import (
+    Call,
     FakeClock,
     Fault,
     FaultyCatalog,
     PendingEffects,
+    PowerCut,
     ProcessStopped,
     RecordedSource,
+    StopProcess,
 )
 
 INTERVAL_S = 1.0
@@ -116,7 +123,7 @@ class MemorySite:
         self.clock = clock
         self.machine: Storage = machine or MemoryStorage(clock)
         self.pending = PendingEffects()
-        self.outages = Outages(clock)
+        self.outages = Outages(clock, recorder.require_going)
         twin = options.twin_of
         self.produced = twin.produced if twin else produced_of(TOPIC, seed, options)
         self.table = TABLE
@@ -167,10 +174,23 @@ class MemorySite:
         except ProcessStopped as stopped:
             end = End(KILLED, str(stopped))
         for fault in faulty.fired:
-            self.recorder.fault(*describe_fault(fault))
+            self.recorder.fault(*describe_fault(fault), self._flight_of(fault, faulty.calls))
         self.calls.append(len(faulty.calls))
         self.sample()
         return end
+
+    def flight(self, *, must_be_half_done: bool) -> Flight:
+        """See Site."""
+        lake = (self.machine, NAME, self.table)
+        return judge_flight(lake, self.produced.total, must_be_half_done=must_be_half_done)
+
+    def _flight_of(self, fault: Fault, calls: Sequence[Call]) -> Flight:
+        """Return what a fault of a storage call has struck. A kill: what the dead process left."""
+        if isinstance(fault, StopProcess | PowerCut):
+            return self.flight(must_be_half_done=True)
+        of_kind = [call for call in calls if fault.kind in (None, call.kind)]
+        struck = of_kind[fault.number - 1]
+        return Flight(f"the call: {struck.kind} {struck.path}", is_proof=True)
 
     def skip_gaps(self) -> None:
         """See Site."""
@@ -259,9 +279,13 @@ class _Striking(Quiet):
         self._pass(step)
 
     def _pass(self, step: str) -> None:
+        self._recorder.require_going()
         for fault, countdown in self._faults:
             if countdown.has_come(step):
-                self._recorder.fault(fault.kind, str(fault))
+                flight = self._site.flight(must_be_half_done=concerns_what_is_begun(fault))
+                if isinstance(fault, Happens):
+                    flight = flight_of(fault.act(), flight)
+                self._recorder.fault(fault.kind, str(fault), flight)
                 self._strike(fault)
 
     def _strike(self, fault: JobFault) -> None:
@@ -272,7 +296,7 @@ class _Striking(Quiet):
                 fault.meanwhile()
                 self._recorder.note("woken", "the frozen process goes on")
             case Happens():
-                fault.act()
+                pass  # it has happened
             case Outage():
                 self._site.outages.begin(fault)
             case ClockJump():

@@ -31,10 +31,14 @@ CALLS_LATER = 4  # what was on its way arrives so many calls after the outage
 
 
 class Outages:
-    """What is out of order. One for all processes of a site."""
+    """What is out of order. One for all processes of a site.
 
-    def __init__(self, clock: Clock) -> None:
+    `require_going` raises where nothing may go on at all: the drill is over.
+    """
+
+    def __init__(self, clock: Clock, require_going: Callable[[], None]) -> None:
         self._clock = clock
+        self.require_going = require_going
         self._until_s: dict[Out, float] = {}
         self._answers_to_lose = 0
 
@@ -77,6 +81,7 @@ class OutageStorage(FaultyStorage):
         late: Callable[[], object] | None = None,
     ) -> T:
         """Make one call, which may find that something is out of order."""
+        self._outages.require_going()
         kind, what = asked[0], " ".join(asked)
         if kind in CATALOG_CALLS:
             if self._outages.has(frozenset({Out.METASTORE})):

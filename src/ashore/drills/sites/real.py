@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.hive_locations import load_locations
 from ashore.control.jobs import OpenJob, open_job
+from ashore.drills.checkers.in_flight import judge_flight
+from ashore.drills.drill import Flight
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -32,6 +34,8 @@ from ashore.drills.faults import (
     Kill,
     Out,
     Outage,
+    concerns_what_is_begun,
+    flight_of,
 )
 from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.recorder import Recorder
@@ -153,6 +157,8 @@ class RealSite:
         self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
         opened = self._stack.enter_context(open_job(self.job_file))
+        self._storage = opened.storage
+        self._running: JobLaunch | None = None
         self._sampling = _Sampling(LogTail(opened.storage, NAME), self.produced, recorder)
         if options.twin_of is None:  # of twins only the first is shown
             self._stack.callback(self._sampling.stop)
@@ -208,6 +214,7 @@ class RealSite:
         """Follow a process that runs to its end."""
         self._recorder.start(self._lives)
         self._lives += 1
+        self._running = launch
         with ExitStack() as stack:
             stack.callback(launch.wait)
             stack.callback(launch.kill)
@@ -215,6 +222,11 @@ class RealSite:
             message = self._follow(launch, faults, striking)
             code = launch.wait()
         return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
+
+    def flight(self, *, must_be_half_done: bool) -> Flight:
+        """See Site."""
+        lake = (self._storage, NAME, self.table)
+        return judge_flight(lake, self.produced.total, must_be_half_done=must_be_half_done)
 
     def skip_gaps(self) -> None:
         """See Site."""
@@ -271,6 +283,8 @@ class RealSite:
     def close(self) -> None:
         """See Site."""
         with self._stack:
+            if self._running is not None:
+                self._running.kill()  # of a drill that was given up; else it has ended
             self.ahead.close()
             self.mend()
             self._outages.end()
@@ -284,15 +298,24 @@ class RealSite:
                 self.ahead.start_next(self.job_file)
             for fault, countdown in waiting:
                 if countdown.has_come(moment_of(event)):
-                    self._recorder.fault(fault.kind, str(fault))
-                    striking.strike(fault)
-                    if isinstance(fault, Freeze):
-                        self._recorder.note("woken", "the frozen process goes on")
+                    self._let_strike(fault, striking)
             if isinstance(event, Trouble):
                 self._recorder.note(event.kind, event.message)
             if isinstance(event, Failed):
                 message = event.message
         return message
+
+    def _let_strike(self, fault: JobFault, striking: "_Striking") -> None:
+        """Let a fault strike, and take down what was in flight: the process stands still then."""
+        with striking.frozen():
+            flight = self.flight(must_be_half_done=concerns_what_is_begun(fault))
+            if not isinstance(fault, Happens):
+                self._recorder.fault(fault.kind, str(fault), flight)
+                striking.strike(fault)
+        if isinstance(fault, Happens):  # while the job goes on
+            self._recorder.fault(fault.kind, str(fault), flight_of(fault.act(), flight))
+        if isinstance(fault, Freeze):
+            self._recorder.note("woken", "the frozen process goes on")
 
 
 def _below(lake: str, location: str) -> str:
@@ -312,19 +335,15 @@ class _Striking:
         self._kafka = kafka
         self._outages = outages
 
-    def strike(self, fault: JobFault) -> None:
+    def strike(self, fault: BrokerAway | ClockJump | Freeze | Kill | Outage) -> None:
+        """Let a fault strike a process that stands still."""
         match fault:
             case Kill():
                 self._launch.kill()
             case Freeze():
-                with self._frozen():
-                    fault.meanwhile()
-            case Happens():
-                fault.act()
+                fault.meanwhile()
             case Outage():
-                # It stands still until the servers are broken: so it is at this very moment then.
-                with self._frozen():
-                    self._outages.begin(fault)
+                self._outages.begin(fault)
             case ClockJump():
                 self._clock.jump(fault.seconds)
             case BrokerAway():
@@ -332,12 +351,17 @@ class _Striking:
                 self._outages.mend_later(fault.kind, fault.away_s, self._kafka.start)
 
     @contextmanager
-    def _frozen(self) -> Iterator[None]:
-        os.killpg(self._launch.pid, signal.SIGSTOP)
+    def frozen(self) -> Iterator[None]:
+        """Let the process stand still while inside. One that has ended by itself is let be."""
+        self._signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            os.killpg(self._launch.pid, signal.SIGCONT)
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._launch.pid, number)
 
 
 class _JobClock:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
+from ashore.drills.drill import Flight
 from ashore.drills.faults import JobFault
 from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
@@ -114,6 +115,13 @@ class Site(Protocol):
         """Run one process of the job while records come, in its own rhythm, until a fault ends it.
 
         It is not told to end when all has landed.
+        """
+        ...
+
+    def flight(self, *, must_be_half_done: bool) -> Flight:
+        """Return what is in flight now, and whether a fault that strikes now proves anything.
+
+        `must_be_half_done`: a backlog is not enough.
         """
         ...
 
