@@ -17,7 +17,7 @@ from tests.crash.harness import (
     report,
     require,
 )
-from tests.crash.query_job import QueryWorld, count_state, query_world
+from tests.crash.query_job import REMEMBER_MS, RESULT, QueryWorld, count_state, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
@@ -177,3 +177,16 @@ def test_a_changed_plan_goes_on_but_does_not_replay() -> None:
     world.checkpoint.commits.remove(max(world.checkpoint.commits))
     ended = world.start().run()
     assert isinstance(ended, CheckpointUnfit)
+
+
+def test_the_log_of_another_table_is_not_gone_on_with() -> None:
+    """`a__b.c` and `a.b__c` have one name in logs: a table that is renamed so gets its own."""
+    expected, world = reference(query_world()), finished()
+    process = world.start()
+    sink = process.loop.assembly.sink(NAME, replace(RESULT, table="ods.other"), REMEMBER_MS)
+    with pytest.raises(CheckpointUnfit, match=r"is that of table ods\.result"):
+        sink.open()
+    topic = process.loop.assembly.sink(NAME, None, REMEMBER_MS)
+    with pytest.raises(CheckpointUnfit, match=r"is that of table ods\.result"):
+        topic.open()
+    expected.check(world.machine)

@@ -14,6 +14,7 @@ from ashore.config.reference import render_reference
 from ashore.config.resolve import (
     ResolvedTable,
     SideTable,
+    check_views,
     match_topics,
     select_sources,
     select_topics,
@@ -44,6 +45,7 @@ __all__ = [
     "Start",
     "Table",
     "TableName",
+    "check_views",
     "load_job",
     "match_topics",
     "parse_job",

@@ -12,6 +12,7 @@ from ashore.config.model import Job
 from ashore.config.naming import TOPIC_PLACE, TableName
 from ashore.config.problems import Problem, invalid
 from ashore.config.section import Key, key_text
+from ashore.config.sql_checks import view_name
 from ashore.config.tables import Table
 from ashore.config.values import Refused
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY
@@ -100,6 +101,7 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
 
     Items whose tables are named outright were compared when the job was loaded.
     """
+    fed = {item.table.casefold(): item.table for item in job.tables if item.topic is None}
     first: dict[str, ResolvedTable] = {}
     for each in resolved:
         before = first.setdefault(str(each.table).casefold(), each)
@@ -107,11 +109,30 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
             message = f"the topics {before.topic} and {each.topic} both become {each.table}"
             yield _collision(job, each, message)
     for each in resolved:
+        if str(each.table).casefold() in fed:
+            message = f"the topic {each.topic} becomes {each.table}, which SQL feeds"
+            yield _collision(job, each, message)
         for side in (each.table.dead, each.table.late):
+            if str(side).casefold() in fed:
+                message = f"{fed[str(side).casefold()]}, which SQL feeds, is kept for {each.table}"
+                yield _collision(job, each, message)
             taken = first.get(str(side).casefold())
             if taken is not None:
                 message = f"{taken.table}, of the topic {taken.topic}, is kept for {each.table}"
                 yield _collision(job, taken, message)
+
+
+def check_views(job: Job, resolved: Iterable[ResolvedTable]) -> None:
+    """Raise JobFileInvalid where SQL would know two tables by one name; case does not count."""
+    first: dict[str, ResolvedTable] = {}
+    problems: list[Problem] = []
+    for each in resolved:
+        before = first.setdefault(view_name(str(each.table)).casefold(), each)
+        if before.table != each.table:
+            message = f"in SQL {before.table} and {each.table} would both be {each.table.name}"
+            problems.append(_collision(job, each, message))
+    if problems:
+        raise invalid(job.path, sorted(problems))
 
 
 def _collision(job: Job, resolved: ResolvedTable, message: str) -> Problem:

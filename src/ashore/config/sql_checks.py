@@ -75,7 +75,22 @@ def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
         instead = "add an item without a topic to tables, or topics: to sql"
         yield Finding(("sql",), message, instead)
     yield from _check_views(items)
+    yield from _check_fed_tables(items)
     yield from _check_fed_topics(written, items)
+
+
+def _check_fed_tables(items: Mapping[int, Table]) -> Iterator[Finding]:
+    """Yield tables whose INSERTs would have one name, and so one log and one checkpoint."""
+    first: dict[str, str] = {}
+    for index, item in items.items():
+        if item.topic is not None or TOPIC_PLACE in item.table:
+            continue
+        name = names.insert_into_table(item.table)
+        before = first.setdefault(name, item.table)
+        if before != item.table:
+            message = f"SQL would fill {before} and {item.table} through one log, {name}"
+            instead = "choose another name for one: `__` stands where the dot of a table is"
+            yield Finding(("tables", index, "table"), message, instead)
 
 
 def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iterator[Finding]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from ashore.checkpoints.roll_back import RollBack, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
+from ashore.config import Table
 from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob, operator, require_stopped
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.landing.fed import fed_by_sql, fed_slice
+from ashore.landing.fed import fed_by_sql, fed_slice, require_log_of
 from ashore.landing.job import lake_of
+from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import Refusal
 from ashore.protocol.plan_rewind import Wish
@@ -28,7 +30,7 @@ class Query:
 
 
 def find_query(opened: OpenJob, table: str) -> Query:
-    """Return the query that fills a table, or a topic. Raises JobFileInvalid."""
+    """Return the query that fills a table, or a topic. Raises JobFileInvalid, CheckpointUnfit."""
     job = opened.job
     fed = fed_by_sql(job)
     if table not in fed:
@@ -38,6 +40,8 @@ def find_query(opened: OpenJob, table: str) -> Query:
             hint=f"write {near}" if near else "name a table that an INSERT of the job fills",
         )
     name = fed_slice(job.job, fed[table])
+    is_table = isinstance(fed[table], Table)
+    require_log_of(read_log(opened.storage, name), name, table if is_table else "")
     return Query(name, open_roots(job, name, lake_of(job), opened.storage, opened.clock))
 
 

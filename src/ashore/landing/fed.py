@@ -1,6 +1,7 @@
 """Tables that SQL feeds: from an item of the job file and a query's columns to what tasks write.
 
-What it promises: what could not be written is refused before the query starts.
+What it promises: what could not be written is refused before the query starts. Two tables may have
+an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is never taken for the other's.
 What it must not know: SQL.
 """
 
@@ -9,14 +10,17 @@ from io import BytesIO
 from ashore.config import Job, Table
 from ashore.config.model import FedTopic
 from ashore.config.sql_checks import fed_partitions
-from ashore.errors import QueryRefused
+from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.formats import open_encoder, parse_ddl, to_arrow
 from ashore.landing.specs import OutputSpec
+from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, insert_into_table, insert_into_topic
 from ashore.routing import Bucketer, is_event_time
 
 # What an INSERT fills.
 Fed = Table | FedTopic
+
+SENT = "sent"  # the counter of rows that went into a topic
 
 
 def fed_by_sql(job: Job) -> dict[str, Fed]:
@@ -30,6 +34,27 @@ def fed_slice(job: str, item: Fed) -> SliceName:
     if isinstance(item, FedTopic):
         return SliceName(job, insert_into_topic(item.topic))
     return SliceName(job, insert_into_table(item.table))
+
+
+def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
+    """Raise CheckpointUnfit where a log is that of another table, or of a topic.
+
+    Arguments:
+        fold: of the log.
+        name: of its slice.
+        table: that the slice's INSERT fills; empty where it writes a topic.
+
+    """
+    filled = {known for known, _ in fold.partitions} - {table}
+    others = [f"table {other}" for other in sorted(filled)]
+    if table and SENT in fold.counters:
+        others.append("a topic")
+    if others:
+        raise CheckpointUnfit(
+            f"the log of {name} is that of {' and '.join(others)}",
+            hint="give the table or topic of this INSERT another name, in `sql` too",
+            table=table,
+        )
 
 
 def fed_output(item: Table, ddl: str) -> OutputSpec:

@@ -18,6 +18,7 @@ from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_fi
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
+from ashore.landing.fed import SENT, require_log_of
 from ashore.landing.log import LandingLog
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
@@ -105,11 +106,13 @@ class QuerySink:
     def open(self) -> Fold:
         """Take the slice over, finish what was prepared, close it. After every failure again.
 
-        Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError.
+        Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError; CheckpointUnfit where the
+        log is another table's.
         """
         self._step(Step.OPEN)
         self._entries.open()
         self._entries.close("recovery")
+        require_log_of(self.fold, self.plan.name, self.plan.table)
         return self.fold
 
     def join(self, joined: Sequence[Joined]) -> None:
@@ -186,7 +189,7 @@ class QuerySink:
         # Step 3. Prepare: from here on the rows are not sent again.
         self._step(Step.PREPARE)
         check_source()
-        self._close_batch(begun, Written((), (), (), sort_counters({"sent": rows})), rows)
+        self._close_batch(begun, Written((), (), (), sort_counters({SENT: rows})), rows)
 
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(begun, written))

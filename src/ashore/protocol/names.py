@@ -265,7 +265,7 @@ def success_name(version: int) -> str:
 def insert_into_table(table: str) -> str:
     """Return the name of the INSERT into a table: of its slice and its checkpoint.
 
-    Two tables may have the same one: `a__b.c` and `a.b__c`.
+    Two tables may have the same one: `a__b.c` and `a.b__c`. A job file with both is refused.
     """
     return table.replace(".", _BETWEEN)
 

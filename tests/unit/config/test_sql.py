@@ -3,9 +3,10 @@
 import pytest
 from tests.unit.config.texts import changed, job, only, problems
 
-from ashore.config import select_sources, select_topics
+from ashore.config import check_views, match_topics, select_sources, select_topics
 from ashore.config.sql_checks import fed_partitions, view_name
 from ashore.config.tables import Table
+from ashore.errors import JobFileInvalid
 
 SQL_JOB = """\
 job: clicks
@@ -163,3 +164,45 @@ def test_a_topic_and_a_table_may_not_share_the_name_of_an_insert() -> None:
         "sql.topics[0].topic",
         "two items would have an INSERT called topic__big",
     )
+
+
+def test_two_tables_may_not_share_the_name_of_an_insert() -> None:
+    text = changed(SQL_JOB, ("- table: ods.big", "- table: a__b.c\n  - table: a.b__c"))
+    assert only(text)[:4] == (
+        14,
+        "tables[3].table",
+        "SQL would fill a__b.c and a.b__c through one log, a__b__c",
+        "choose another name for one: `__` stands where the dot of a table is",
+    )
+
+
+VIEWS_JOB = """\
+job: clicks
+lake: file:///data/lake
+source: {kafka: {bootstrap_servers: "127.0.0.1:9092"}}
+tables:
+  - {topic: raw, table: raw.clicks, schema: "id BIGINT"}
+  - {topic: "/web.*/", table: "ods.{topic}", schema: "id BIGINT"}
+  - {table: ods.web_all}
+sql: "INSERT INTO ods.web_all SELECT * FROM clicks;"
+"""
+
+
+@pytest.mark.parametrize("topic", ["web.all", "web_ALL"])
+def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_feeds(topic: str) -> None:
+    with pytest.raises(JobFileInvalid, match=f"the topic {topic} .* which SQL feeds"):
+        match_topics(job(VIEWS_JOB), ["raw", topic])
+
+
+def test_nor_may_a_table_that_sql_feeds_be_its_dead_letters() -> None:
+    text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
+    with pytest.raises(JobFileInvalid, match=r"which SQL feeds, is kept for ods\.web"):
+        match_topics(job(text), ["raw", "web"])
+
+
+def test_two_tables_may_not_share_the_name_of_a_view() -> None:
+    loaded = job(changed(VIEWS_JOB, ("/web.*/", "/.*s/")))
+    views = match_topics(loaded, ["raw", "Clicks"])
+    with pytest.raises(JobFileInvalid, match=r"ods\.Clicks and raw\.clicks would both be"):
+        check_views(loaded, views.values())
+    check_views(loaded, match_topics(loaded, ["raw", "users"]).values())

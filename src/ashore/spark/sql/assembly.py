@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ashore.checkpoints.roots import open_roots
-from ashore.config import Job, Table, match_topics, select_sources
+from ashore.config import Job, Table, check_views, match_topics, select_sources
 from ashore.config.model import FedTopic
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
@@ -151,7 +151,9 @@ def read_views(job: Job, source: Source) -> tuple[View, ...]:
     has_patterns = any(item.is_pattern for item in job.tables)
     existing = source.list_streams() if has_patterns else []
     found: dict[str, View] = {}
-    for topic, resolved in sorted(match_topics(job, select_sources(job, existing)).items()):
+    matched = match_topics(job, select_sources(job, existing))
+    check_views(job, matched.values())
+    for topic, resolved in sorted(matched.items()):
         spec = landing_spec(resolved)
         view = View(view_name(spec.table), (topic,), spec, resolved.spec.event_time is not None)
         before = found.get(spec.table)
