@@ -4,11 +4,13 @@ What it promises: nobody is asked yet; a catalog that is away does not keep a jo
 What it must not know: job files.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ashore.catalogs.base import Catalog
 from ashore.catalogs.none import NoCatalog
-from ashore.errors import CatalogError, JobFileInvalid
+from ashore.errors import JobFileInvalid, NotInstalled
 
 PORT = 9083  # where metastores listen unless told otherwise
 
@@ -16,7 +18,7 @@ PORT = 9083  # where metastores listen unless told otherwise
 def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -> Catalog:
     """Return the catalog at `uris`: `thrift://host:port`, more of them with commas; None: none.
 
-    Raises JobFileInvalid for an address that cannot be one, CatalogError if a package is missing.
+    Raises JobFileInvalid for an address that cannot be one, NotInstalled.
 
     Arguments:
         uris: where the same metastore answers; the first that does is asked.
@@ -27,17 +29,35 @@ def open_catalog(uris: str | None, *, timeout_s: float = 30.0, user: str = "") -
     if uris is None:
         return NoCatalog()
     addresses = [_parse(uri.strip()) for uri in uris.split(",")]
-    try:
+    with _needing_extra():
         from ashore.catalogs.hive import HiveCatalog  # noqa: PLC0415 - an extra
         from ashore.catalogs.hive_client import ClientSettings  # noqa: PLC0415 - an extra
         from ashore.catalogs.hive_wire import Address  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise CatalogError(
-            f"the Hive catalog needs the package {error.name}",
-            hint="type: pip install 'ashore[hive]'",
-        ) from error
     made = tuple(Address(host, port) for host, port in addresses)
     return HiveCatalog(ClientSettings(made, timeout_s, user))
+
+
+def load_locations(uri: str, table: str) -> dict[str, str]:
+    """Return where a Hive metastore says that the partitions of a table are.
+
+    As `hive_locations.load_locations`. Raises NotInstalled besides.
+    """
+    with _needing_extra():
+        from ashore.catalogs import hive_locations  # noqa: PLC0415 - an extra
+    return hive_locations.load_locations(uri, table)
+
+
+@contextmanager
+def _needing_extra() -> Iterator[None]:
+    """Say what is to be installed where an import inside finds that thrift is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("thriftpy2"):
+            raise
+        raise NotInstalled(
+            "a Hive metastore needs the package thriftpy2", hint="pip install 'ashore[hive]'"
+        ) from error
 
 
 def _parse(uri: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ashore.base.unique import unique
+from ashore.catalogs import open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.errors import PathMissing, StorageError, StreamMissing
@@ -36,7 +37,12 @@ class Preflight:
 
 
 def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
-    """Try everything that a start needs. Raises JobFileInvalid, SourceError, StorageError."""
+    """Try everything that a start needs.
+
+    Raises JobFileInvalid, NotInstalled, SourceError, StorageError.
+    """
+    hive = job.catalog.hive
+    open_catalog(hive.uri.reveal() if hive else None).close()  # nobody is asked: is it installed?
     check_lake(job, storage)
     existing = source.list_streams()
     check_topics(job, existing)

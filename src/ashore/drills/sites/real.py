@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
-from ashore.catalogs.hive_locations import load_locations
+from ashore.catalogs.open import load_locations
 from ashore.control.jobs import OpenJob, open_job
 from ashore.drills.checkers.in_flight import judge_flight
 from ashore.drills.drill import Flight
