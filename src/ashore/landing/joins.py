@@ -3,23 +3,54 @@
 What it is: the first half of step 1: compare the streams that exist with those that the log knows.
 What it promises: the offset that a policy was resolved to is in the log before the first read, so
 that a crash does not resolve `latest` again. A stream that was created again stops the slice,
-also when its offsets look fine.
+also when its offsets look fine. What a broker may tell whose metadata lag (fewer shards, an end
+that went back, a stream that is not there) stops nothing at once: it is looked at again.
 What it must not know: Kafka.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
+from ashore.base.clock import Clock
 from ashore.errors import OffsetsWentBack, StreamMissing, StreamReplaced
 from ashore.protocol.entries import Join, Joined
 from ashore.protocol.fold import Fold
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 
+T = TypeVar("T")
+
 EARLIEST = FirstOffset("earliest")
+LAG_S = 10.0  # brokers learn of topics and ends from each other; this is many times what it takes
+LOOK_AGAIN_S = 0.5
+
+
+def look_again(clock: Clock, look: Callable[[], T], tell: Callable[[str], None]) -> T:
+    """Return what `look` returns, having looked again for `LAG_S` where offsets went back.
+
+    Arguments:
+        clock: waits between two looks.
+        look: asks the source anew each time.
+        tell: is told once of what will be looked at again.
+
+    Raises OffsetsWentBack where every look raised it, and at once whatever else `look` raises.
+
+    """
+    until_s, told = clock.monotonic_s() + LAG_S, False
+    while True:
+        try:
+            return look()
+        except OffsetsWentBack as error:
+            if clock.monotonic_s() >= until_s:
+                raise
+            if not told:
+                tell(f"{error.message}; looking again for {LAG_S:.0f} s")
+                told = True
+        clock.sleep(LOOK_AGAIN_S)
 
 
 def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) -> None:
-    """Raise StreamReplaced, StreamMissing or OffsetsWentBack where a known stream is another now.
+    """Raise StreamReplaced where a known stream is another now, OffsetsWentBack where it has less.
 
     Arguments:
         source: name of the source.
@@ -30,13 +61,20 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
     known = {state.key.stream for state in fold.shards.values() if state.key.source == source}
     for name, info in streams.items():
         current = fold.generation(source, name)
-        if current is not None and current[1] != info.stream_id:
-            raise StreamReplaced(
-                f"topic {name} was deleted and created again: the log knows {current[1]}, "
-                f"Kafka has {info.stream_id}",
-                hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+        if current is None or current[1] == info.stream_id:
+            continue
+        if info.stream_id in _former_ids(source, fold, name):
+            raise OffsetsWentBack(
+                f"topic {name} is again the one that was there before it was created again",
+                hint="nothing was read; was the cluster restored from a backup?",
                 stream=name,
             )
+        raise StreamReplaced(
+            f"topic {name} was deleted and created again: the log knows {current[1]}, "
+            f"Kafka has {info.stream_id}",
+            hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+            stream=name,
+        )
     for name in sorted(known & streams.keys()):
         _check_shards(source, fold, streams[name])
 
@@ -54,6 +92,44 @@ def _check_shards(source: str, fold: Fold, info: StreamInfo) -> None:
             hint="nothing was read; was the topic restored from a backup?",
             stream=info.stream,
         )
+
+
+def _former_ids(source: str, fold: Fold, stream: str) -> set[str]:
+    """Return the identities that a stream had before it was created again."""
+    current = fold.generation(source, stream)
+    newest = current[0] if current else 0
+    return {
+        state.stream_id
+        for key, state in fold.shards.items()
+        if (key.source, key.stream) == (source, stream) and key.generation < newest
+    }
+
+
+def find_replaced(
+    source: str, fold: Fold, known: Mapping[str, str], now: Mapping[str, StreamInfo]
+) -> str | None:
+    """Return a stream that was created again while it was read, or None.
+
+    Arguments:
+        source: name of the source in the keys.
+        fold: of the slice's log.
+        known: identities of streams, before they were read.
+        now: streams that exist, after.
+
+    Raises StreamMissing where one is not there, which a broker whose metadata lag tells too.
+
+    """
+    for stream, stream_id in known.items():
+        there = now.get(stream)
+        if there is None or there.stream_id in _former_ids(source, fold, stream):
+            raise StreamMissing(
+                f"topic {stream} is not there any more; nothing was prepared",
+                hint="it is looked at again: a broker may not know it yet",
+                streams=[stream],
+            )
+        if there.stream_id != stream_id:
+            return stream
+    return None
 
 
 def require_streams(wanted: Iterable[str], streams: Mapping[str, StreamInfo]) -> None:

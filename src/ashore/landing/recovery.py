@@ -244,11 +244,16 @@ def _require_readable(source: Source, fold: Fold, hulls: Mapping[ShardKey, Offse
 
 
 def _require_same(source: Source, fold: Fold, keys: Sequence[ShardKey]) -> None:
-    """Raise StreamReplaced unless the streams are those that were landed. After a reading too."""
+    """Raise StreamMissing or StreamReplaced unless the streams are those that were landed.
+
+    After a reading too.
+    """
     streams = source.describe_streams(sorted({key.stream for key in keys}))
     for key in keys:
         info = streams.get(key.stream)
-        if info is None or info.stream_id != fold.shards[key].stream_id:
+        if info is None:
+            raise StreamMissing(f"topic {key.stream} is not there", hint=f"try again; {_GIVE_UP}")
+        if info.stream_id != fold.shards[key].stream_id:
             raise StreamReplaced(
                 f"topic {key.stream} is not the one that was landed", hint=_GIVE_UP
             )

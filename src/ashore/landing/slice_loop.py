@@ -22,7 +22,14 @@ from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
-from ashore.landing.joins import check_streams, plan_join, require_streams, shards_of
+from ashore.landing.joins import (
+    check_streams,
+    find_replaced,
+    look_again,
+    plan_join,
+    require_streams,
+    shards_of,
+)
 from ashore.landing.log import LandingLog
 from ashore.landing.sealer import Sealer
 from ashore.landing.specs import LandingSpec
@@ -115,8 +122,7 @@ class SliceLoop:
             self.open()
         # Step 1. Plan.
         self._step(Step.PLAN)
-        streams = self._describe()
-        plan = self._plan(streams)
+        streams, plan = look_again(self.parts.clock, self._look, self._tell)
         if plan is None:
             self._idle()
             return Tick.IDLE
@@ -153,6 +159,13 @@ class SliceLoop:
         self.parts.runner.cancel()
 
     # ---- step 1
+
+    def _look(self) -> tuple[dict[str, StreamInfo], BatchPlan | None]:
+        streams = self._describe()
+        return streams, self._plan(streams)
+
+    def _tell(self, message: str) -> None:
+        self.parts.progress.trouble(self.plan.name.slice, message)
 
     def _describe(self) -> dict[str, StreamInfo]:
         wanted = self.plan.streams()
@@ -192,7 +205,7 @@ class SliceLoop:
                 hint="to go on without them, write `gap: skip` under `source`: it is recorded",
                 ranges=[str(each) for each in gaps.ranges],
             )
-        self.parts.progress.trouble(self.plan.name.slice, f"skipped, Kafka has it no more: {shown}")
+        self._tell(f"skipped, Kafka has it no more: {shown}")
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
 
     def _order(self, plan: BatchPlan) -> BatchOrder:
@@ -215,14 +228,16 @@ class SliceLoop:
 
     def _check_identities(self, streams: Mapping[str, StreamInfo]) -> None:
         """Raise StreamReplaced where a stream was created again while it was read."""
-        now = self.parts.source.describe_streams(sorted(streams))
-        for name, info in streams.items():
-            if name not in now or now[name].stream_id != info.stream_id:
-                raise StreamReplaced(
-                    f"topic {name} was replaced while it was read; nothing was prepared",
-                    hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
-                    stream=name,
-                )
+        source = self.parts.source
+        known = {name: info.stream_id for name, info in streams.items()}
+        now = source.describe_streams(sorted(streams))
+        name = find_replaced(source.name, self.parts.log.fold, known, now)
+        if name is not None:
+            raise StreamReplaced(
+                f"topic {name} was replaced while it was read; nothing was prepared",
+                hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+                stream=name,
+            )
 
     def _seal(self, waiting: Collection[ShardKey]) -> None:
         """Seal the partitions that are complete. `waiting`: shards that have more to read."""
@@ -247,7 +262,7 @@ class SliceLoop:
         try:
             self.parts.source.show_offsets(group, shown)
         except SourceError as error:
-            self.parts.progress.trouble(self.plan.name.slice, f"commit_group: {error.message}")
+            self._tell(f"commit_group: {error.message}")
 
     def _idle(self) -> None:
         """Close the last entry, or look whether the log is still ours."""

@@ -23,7 +23,13 @@ from ashore.landing.job import (
     slow_reasons,
     tables_of,
 )
-from ashore.landing.joins import check_streams, plan_join, plan_rejoin, require_streams
+from ashore.landing.joins import (
+    check_streams,
+    find_replaced,
+    plan_join,
+    plan_rejoin,
+    require_streams,
+)
 from ashore.protocol.fold import EMPTY
 from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard
@@ -191,6 +197,12 @@ def test_a_topic_created_again_stops_the_slice_until_it_is_rejoined():
     assert [each.key.generation for each in rejoin.shards] == [2]
     chain.add(rejoin)
     check_streams(source.name, chain.fold, again)
+    with pytest.raises(OffsetsWentBack, match="before it was created again"):
+        check_streams(source.name, chain.fold, first)
+    known = {"clicks": again["clicks"].stream_id}
+    assert find_replaced(source.name, chain.fold, known, again) is None
+    with pytest.raises(StreamMissing):  # as told by a broker that has not heard of the new one
+        find_replaced(source.name, chain.fold, known, first)
 
 
 def test_a_topic_or_a_partition_that_is_gone_is_named():

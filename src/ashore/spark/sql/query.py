@@ -20,7 +20,14 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
-from ashore.landing.joins import EARLIEST, check_streams, plan_join, require_streams
+from ashore.landing.joins import (
+    EARLIEST,
+    check_streams,
+    find_replaced,
+    look_again,
+    plan_join,
+    require_streams,
+)
 from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import QuerySink, unfit
@@ -190,15 +197,20 @@ class SqlQuery:
     def _join(self) -> None:
         """Take topic partitions up, before Spark looks at them."""
         sink, source = self.parts.sink, self.parts.source
+        streams = look_again(sink.parts.clock, self._describe, self._say)
+        join = plan_join(source, sink.fold, streams, self._first_of, query_source(self.name))
+        if join is not None:
+            sink.join(join.shards)
+
+    def _describe(self) -> dict[str, StreamInfo]:
+        sink, source = self.parts.sink, self.parts.source
         streams = source.describe_streams(self._topics)
         require_streams(self._topics, streams)
         if self.plan.topic is not None:
             written = [self.plan.topic.topic]
             require_streams(written, source.describe_streams(written))
         check_streams(query_source(self.name), sink.fold, streams)
-        join = plan_join(source, sink.fold, streams, self._first_of, query_source(self.name))
-        if join is not None:
-            sink.join(join.shards)
+        return streams
 
     def _first_of(self, topic: str, is_first_start: bool) -> FirstOffset:
         """A topic that a checkpoint does not know yet is read by Spark from its beginning."""
@@ -227,6 +239,7 @@ class SqlQuery:
             ranges=plan_ranges(self.name, sink.fold, before, after),
         )
         streams = self.parts.source.describe_streams(self._topics)
+        require_streams(self._topics, streams)
         begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
         # Step 2. Write; or compute, for the state alone.
         if begun is None:
@@ -244,15 +257,17 @@ class SqlQuery:
 
     def _check_identities(self) -> None:
         """Raise StreamReplaced where a topic was created again while it was read."""
+        source, fold = query_source(self.name), self.parts.sink.fold
+        generations = {topic: fold.generation(source, topic) for topic in self._topics}
+        known = {topic: current[1] for topic, current in generations.items() if current}
         now = self.parts.source.describe_streams(self._topics)
-        for topic in self._topics:
-            known = self.parts.sink.fold.generation(query_source(self.name), topic)
-            if known is not None and (topic not in now or now[topic].stream_id != known[1]):
-                raise StreamReplaced(
-                    f"topic {topic} was replaced while it was read; nothing was prepared",
-                    hint="the state is that of the old topic: fill another table or topic",
-                    stream=topic,
-                )
+        topic = find_replaced(source, fold, known, now)
+        if topic is not None:
+            raise StreamReplaced(
+                f"topic {topic} was replaced while it was read; nothing was prepared",
+                hint="the state is that of the old topic: fill another table or topic",
+                stream=topic,
+            )
 
     # ---- until the end
 
