@@ -91,6 +91,7 @@ PROBLEMS = {
     "lost": "records are lost",
     "duplicated": "records are duplicated",
     "log_damaged": "only `audit`: a file of the log is not what a writer wrote; `verify` stops",
+    "log_lost": "only `audit`: tables hold what was written after the end of the log",
     "offsets_gone": "only `audit`: Kafka has dropped offsets that were not landed yet",
     "offsets_went_back": "only `audit`: Kafka ends below what has landed",
     "stream_replaced": "only `audit`: a topic was deleted and created again",

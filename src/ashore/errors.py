@@ -12,6 +12,7 @@
     - CallsHang               too many calls of this process hang; it makes no more and ends
   + LogError
     - LogDamaged              an entry, snapshot or archive is not what a writer wrote
+    - LogLost                 tables hold what was written after the log's end: entries are gone
     - Fenced                  another writer has taken the slice over; do not restart
     - LogGrows                another process is appending; needs --take-over
   + Stopped                   the job stops until somebody decides
@@ -135,6 +136,16 @@ class LogDamaged(LogError):
     """A file of the log is not what a writer wrote. Named, never skipped."""
 
     code = "log-damaged"
+    exit_code = 4
+
+
+class LogLost(LogError):
+    """Tables hold what was written after the end of their log: entries are gone, or all of it.
+
+    Nothing was appended. Going on would land the same records again.
+    """
+
+    code = "log-lost"
     exit_code = 4
 
 

@@ -5,7 +5,7 @@ What it must not know: how it was found.
 
 from ashore.base.units import format_size
 from ashore.cli.output import escape, out, print_table
-from ashore.control.verify import ProblemKind, TableVerdict, VerifyResult
+from ashore.control.verify import ProblemKind, Status, TableVerdict, VerifyResult
 
 # Columns that are left out where they hold nothing but zeros.
 RARE = ("dead", "filtered", "dropped", "unprovable")
@@ -33,7 +33,10 @@ def show(result: VerifyResult) -> None:
         out.print(f"given up on purpose: {given_up:,} (see `skip` in the landing log)")
     if totals.unprovable:
         out.print(f"not provable any more: {totals.unprovable:,}")
-    out.print(f"lost {totals.lost:,}, duplicated {totals.duplicated:,}")
+    if result.status is Status.NEVER_RAN:
+        out.print(escape(result.summary))
+    else:
+        out.print(f"lost {totals.lost:,}, duplicated {totals.duplicated:,}")
 
 
 def _row(table: TableVerdict) -> dict[str, str]:

@@ -42,10 +42,12 @@ from ashore.landing.recovery import (
     rejoin,
     require_quiet,
 )
+from ashore.landing.traces import find_traces
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import DeleteFile
 from ashore.protocol.plan_commit import MoveStep
 from ashore.protocol.plan_publish import Publishing
+from ashore.protocol.traces import Trace
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
@@ -76,7 +78,21 @@ class OpenJob:
 
     def log(self, name: SliceName) -> LandingLog:
         """Return a writer of a slice's log, not opened yet."""
-        return LandingLog(LogContext(self.storage, self.clock, unique), name)
+        context = LogContext(
+            self.storage, self.clock, unique, look_around=lambda: self.find_traces(name)
+        )
+        return LandingLog(context, name)
+
+    def tables(self, name: SliceName) -> list[str]:
+        """Return the tables that a slice fills, as far as the job file tells."""
+        if name == self.name:
+            return tables_of(self.known_topics().values())
+        fed = [item for item in self.job.tables if item.topic is None]
+        return [item.table for item in fed if fed_slice(self.job.job, item) == name]
+
+    def find_traces(self, name: SliceName) -> list[Trace]:
+        """Return what a slice has left in its tables; see `landing.traces` for how much it is."""
+        return find_traces(self.storage, name, self.tables(name))
 
     def known_topics(self) -> dict[str, ResolvedTable]:
         """Return the topics of the job with their tables: those that exist or that its log has."""

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from ashore.base.units import format_duration
 from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
+from ashore.control.lost_logs import find_lost_logs
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
 from ashore.landing.job import landing_spec, seal_rules
@@ -37,7 +38,7 @@ INTERVAL_MS_MIN = 1_000
 class Warned:
     """Something that somebody should look at."""
 
-    kind: str  # kafka | unclosed | owed | replaced | missing | gap | went_back | held_up
+    kind: str  # log_lost | kafka | unclosed | owed | replaced | missing | gap | went_back | held_up
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
     hint: str
@@ -146,7 +147,11 @@ class JobStatus:
 def read_status(opened: OpenJob) -> JobStatus:
     """Return where a job stands. Raises LogDamaged, StorageError."""
     now_ms = opened.clock.now_ms()
-    slices, warnings = [], []
+    slices = []
+    warnings = [
+        Warned("log_lost", name.slice, error.message, error.hint)
+        for name, error in find_lost_logs(opened)
+    ]
     blocked: list[Blocked] = []
     is_reachable = True
     for name in find_slices(opened.storage, opened.job.job):

@@ -27,6 +27,7 @@ from ashore.landing.registrar import Registrar
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts
 from ashore.landing.specs import LandingSpec, OutputSpec
+from ashore.landing.traces import find_traces
 from ashore.landing.worker import Worker
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import Publishing
@@ -131,7 +132,7 @@ class JobAssembly:
             around.storage,
             around.source,
             runner,
-            self._log(plan.name),
+            self._log(plan.name, self.streams.tables),
             around.clock,
             around.progress,
             publishing=Publishing(self._registers, self.streams.waits_for_seal),
@@ -154,7 +155,7 @@ class JobAssembly:
             QuerySlice(around.lake, name, output, remember_ms),
             SinkParts(
                 around.storage,
-                self._log(name),
+                self._log(name, lambda: [output.table] if output else []),
                 around.clock,
                 around.progress,
                 publishing=Publishing(self._registers),
@@ -186,13 +187,19 @@ class JobAssembly:
     def _registers(self) -> bool:
         return self.job.catalog.hive is not None
 
-    def _log(self, name: SliceName) -> LandingLog:
+    def _log(self, name: SliceName, tables: Callable[[], Sequence[str]]) -> LandingLog:
         around = self.environment
 
         def on_wait(why: str) -> None:
             around.progress.trouble(name.slice, why)
 
-        context = LogContext(around.storage, around.clock, around.entropy, on_wait=on_wait)
+        context = LogContext(
+            around.storage,
+            around.clock,
+            around.entropy,
+            on_wait=on_wait,
+            look_around=lambda: find_traces(around.storage, name, tables()),
+        )
         return LandingLog(context, name)
 
     def _effects(

@@ -9,7 +9,7 @@ What it must not know: what the entries are for.
 import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -20,6 +20,7 @@ from ashore.errors import (
     AnswerUnknown,
     Fenced,
     LogDamaged,
+    LogLost,
     PathExists,
     StorageError,
     SyncFailed,
@@ -27,12 +28,14 @@ from ashore.errors import (
     fail,
 )
 from ashore.landing.log_reader import list_log, read_log, read_number
+from ashore.landing.traces import require_whole
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
 from ashore.protocol.extend import extend
 from ashore.protocol.fold import Fold, forget_sealed
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import write_snapshot
+from ashore.protocol.traces import LogEnd, Trace
 from ashore.storage.base import Storage
 
 SNAPSHOT_EVERY = 500  # entries between two snapshots
@@ -47,6 +50,7 @@ class LogContext:
     entropy: Entropy
     settle_attempts: int = 8  # how often an unclear append is looked at before it is an error
     on_wait: Callable[[str], None] = lambda _: None  # told why an append takes long
+    look_around: Callable[[], Sequence[Trace]] = tuple  # what the slice has left in its tables
 
 
 class LandingLog:
@@ -72,7 +76,8 @@ class LandingLog:
     def open(self) -> Fold:
         """Take the slice over with the next epoch and return the fold.
 
-        Raises LogDamaged, StorageError; Fenced where this writer was fenced before.
+        Raises LogDamaged, StorageError; LogLost where tables hold what was written after the end
+        of the log; Fenced where this writer was fenced before.
         If interrupted: an `open` entry may stand in the log; it closes nothing.
         """
         if self._is_overtaken:
@@ -80,7 +85,7 @@ class LandingLog:
         self._is_settled = False
         who = Open(socket.gethostname(), os.getpid(), __version__)
         while True:
-            fold = read_log(self._context.storage, self.name)
+            fold = self._read_whole()
             self._fold = fold
             opened = self._try_append(fold, fold.epoch + 1, None, who)
             if opened is None:
@@ -130,6 +135,20 @@ class LandingLog:
         with contextlib.suppress(PathExists):  # the same fold gives the same snapshot
             self._context.storage.create(path, write_snapshot(kept))
         self._fold = replace(kept, base=kept.end)
+
+    def _read_whole(self) -> Fold:
+        """Return the fold of the log. Raises LogLost where its end is gone."""
+        known = self._fold
+        # The look comes first: what a writer beside this one leaves has its entry by then.
+        traces = self._context.look_around() if known is None else ()
+        fold = read_log(self._context.storage, self.name)
+        require_whole(self.name, LogEnd.of(fold), traces)
+        if known is not None and fold.end < known.end:
+            raise LogLost(
+                f"{self.name}: the log ends at entry {fold.end}, and it had entry {known.end}",
+                hint=f"restore {names.log_directory(self.name)}; nothing was appended",
+            )
+        return fold
 
     def _try_append(
         self, fold: Fold, epoch: int, closing: Closing | None, body: Body

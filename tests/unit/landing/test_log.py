@@ -21,6 +21,7 @@ from ashore.errors import (
     Fenced,
     InvariantBroken,
     LogDamaged,
+    LogLost,
     StorageError,
     SyncFailed,
 )
@@ -31,6 +32,7 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol import names
 from ashore.protocol.entries import Closing, Commit, Draft, Open, write_entry
 from ashore.protocol.fold import EMPTY
+from ashore.protocol.traces import Trace
 from ashore.testing import FailAfterEffect, FailBefore, LateEffect
 
 BODY = Commit("test")
@@ -436,3 +438,34 @@ def test_no_snapshot_while_an_entry_is_unclosed(lake: Lake):
     log.write_snapshot(0)
     assert lake.wrong() is None
     assert isinstance(lake.history()[0].body, Open)
+
+
+# --- a log that has lost its end
+
+
+def test_a_writer_that_finds_its_log_shorter_than_it_was_appends_nothing(lake: Lake):
+    log = lake.opened()
+    fill(log, 3)
+    for number in (2, 3):
+        lake.storage.delete(names.entry_path(NAME, number))
+    before = lake.listed()
+    with pytest.raises(LogLost, match="ends at entry 1, and it had entry 3"):
+        log.open()
+    assert lake.listed() == before
+
+
+def test_a_first_open_looks_around_before_it_reads_the_log(lake: Lake):
+    fill(lake.opened(), 2)
+
+    def another_opens() -> list[Trace]:
+        lake.opened()
+        return [Trace("x", 2)]
+
+    context = LogContext(lake.storage, lake.clock, lake.unique, look_around=another_opens)
+    assert LandingLog(context, NAME).open().epoch == 3
+
+    for epoch, batch in ((4, -1), (3, 0)):
+        traces = [Trace("ods.db/x", epoch, batch)]
+        context = LogContext(lake.storage, lake.clock, lake.unique, look_around=lambda t=traces: t)
+        with pytest.raises(LogLost, match=r"ods\.db/x"):
+            LandingLog(context, NAME).open()

@@ -9,8 +9,9 @@ away is counted, and what was found before stays.
 What it must not know: terminals, Spark.
 """
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -34,13 +35,17 @@ from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
 from ashore.control.audit.result import Activity, Away, Gauge, Report
 from ashore.control.audit.rounds import ListingRound, ReadingRound
 from ashore.control.jobs import OpenJob
+from ashore.control.lost_logs import count_waiting, judge_log, slices_of
 from ashore.control.verify import Problem, ProblemKind, Progress
 from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.reading import LogReading
 from ashore.errors import CallsHang, LogDamaged, SourceError, StorageError
+from ashore.landing.traces import find_traces
 from ashore.protocol import names
+from ashore.protocol.names import SliceName
 from ashore.protocol.positions import ShardKey
+from ashore.protocol.traces import Trace
 from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat
 
@@ -66,6 +71,7 @@ class Pace:
 
 
 DAMAGE: Subject = ("log", "damage")
+LOSS: Subject = ("log", "lost")
 
 ONE_PASS = Pace(0.0, None, None, 0.0)
 
@@ -143,6 +149,7 @@ class Auditor:
         silent_ms = SILENT_INTERVALS * opened.job.batch.interval_ms
         self._activity = ActivityWatch(max(silent_ms, SILENT_MS_MIN))
         self._lag: int | None = None
+        self._tables: dict[SliceName, set[str]] | None = None  # that slices fill
         self._ticks = 0
         self._has_history = False  # the log was read to its end once
 
@@ -188,13 +195,19 @@ class Auditor:
 
     def _look(self) -> None:
         """Look at everything whose turn it is. Raises StorageError."""
+        traces = self._find_traces()
         self._read_log()
+        self._judge_loss(traces)
         before, due = self._log.builder.positions(), _Due(self._ledger.unclosed, self._ends())
         seen = self._ask_source(before)
         listings = self._list()
         self._read_log()
         if seen is not None:
             statement, self._lag = judge_source(self._shards(), seen)
+            if not any(
+                each.entries for each in self._log.slices(self._ledger)
+            ):  # nothing has joined yet: all of it waits
+                self._lag = count_waiting(self._opened)
             self._book.say(("source", ""), statement)
         for directory, files in listings.items():
             self._judge_directory(directory, files, due)
@@ -202,6 +215,31 @@ class Auditor:
         self._read_again(due)
 
     # ---- the log
+
+    def _find_traces(self) -> dict[SliceName, list[Trace]]:
+        """Return what slices have left in their tables. Comes before the log is read."""
+        with contextlib.suppress(LogDamaged):  # it is told of where the log is read
+            if self._tables is None:  # which topics there are is asked for once: the log has others
+                slices = slices_of(self._opened)
+                self._tables = {name: set(self._opened.tables(name)) for name in slices}
+            self._tables[self._opened.name] |= self._ledger.table_of.keys()
+            return {
+                name: find_traces(self._storage, name, tables)
+                for name, tables in self._tables.items()
+            }
+        return {}
+
+    def _judge_loss(self, traces: Mapping[SliceName, Sequence[Trace]]) -> None:
+        """Say whether entries are gone, as a start would find it."""
+        if self._book.has(DAMAGE):
+            return
+        errors = {name: judge_log(name, self._log.end(name), traces[name]) for name in traces}
+        problems = [
+            Problem(ProblemKind.LOG_LOST, "", names.log_directory(name), error.message)
+            for name, error in errors.items()
+            if error is not None
+        ]
+        self._book.say(LOSS, Statement(tuple(problems)))
 
     def _read_log(self) -> None:
         problems: list[Problem] = []

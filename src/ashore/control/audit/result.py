@@ -85,6 +85,8 @@ class Report:
         if self.findings:
             return 5
         is_whole = not (self.unproven or self.gauge.unprovable or self.gauge.lag is None)
+        if not any(self.entries.values()) and self.gauge.lag:
+            return 6  # no job has run: nothing was looked at
         return 0 if is_whole and self.lake.since_ms is None else 6
 
     def to_dict(self) -> dict[str, object]:

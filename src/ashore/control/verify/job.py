@@ -15,6 +15,7 @@ from ashore.base.units import parse_duration_ms
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.jobs import OpenJob
+from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import list_visible, look_at_files
@@ -95,11 +96,13 @@ def verify_job(
     answers = read_again(
         source, plan_again(ledger, evidence, since_ms), ledger.generations, progress
     )
+    slices = reading.slices(ledger)
+    waiting = 0 if any(each.entries for each in slices) else count_waiting(opened)
     judge = Judge(ledger, since_ms, findings)
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     return VerifyResult(
         job=job.job,
-        slices=reading.slices(ledger),
+        slices=slices,
         since_ms=since_ms,
         tables=tables,
         totals=total(tables),
@@ -107,13 +110,24 @@ def verify_job(
         problem_counts=findings.counts,
         notes=(
             *notes,
+            *_note_never_ran(opened, waiting),
             *answers.notes,
             *_notes([table for table in tables if table.table not in fed], since_ms),
             *_note_fed(fed),
             *_note_topics([item.topic for item in job.sql.topics] if job.sql else []),
             *_note_adopted(len(adopted)),
         ),
+        has_run=waiting == 0,
     )
+
+
+def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
+    if waiting == 0:
+        return []
+    held = "does not tell what it holds" if waiting is None else f"holds {waiting:,} offsets"
+    place = f"{opened.job.job} in {opened.storage.describe()}"
+    text = f"there is no log of job {place}, and Kafka {held} of its topics: "
+    return [text + "is `lake` the right one, or was the log lost?"]
 
 
 def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTable]:

@@ -11,7 +11,9 @@ from ashore.control.verify.result import Progress, SliceRead
 from ashore.errors import LogDamaged
 from ashore.landing.log_reader import read_history
 from ashore.protocol import names
+from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName
+from ashore.protocol.traces import LogEnd
 from ashore.storage.base import Storage
 
 
@@ -25,12 +27,17 @@ class LogReading:
         self._progress = progress
         self._next: dict[str, int] = {}
         self._last: dict[str, str] = {}
+        self._ends: dict[str, LogEnd] = {}
         self.last_written_ms: int | None = None  # of the newest entry, by its writer's clock
 
     def read_on(self) -> None:
         """Read every slice's log to its present end. Raises LogDamaged."""
         for name in find_slices(self._storage, self._job):
             self._read_slice(name)
+
+    def end(self, name: SliceName) -> LogEnd:
+        """Return how far a slice's log is, as far as it was read."""
+        return self._ends.get(name.slice, LogEnd())
 
     def slices(self, ledger: Ledger) -> tuple[SliceRead, ...]:
         """Return how far each log was read."""
@@ -52,5 +59,9 @@ class LogReading:
             self.builder.take(name, entry)
             self._next[name.slice] = entry.number + 1
             self._last[name.slice] = entry.checksum
+            batch = self.end(name).next_batch
+            if isinstance(entry.body, Prepare):
+                batch = entry.body.batch + 1
+            self._ends[name.slice] = LogEnd(entry.number, entry.epoch, batch)
             self.last_written_ms = max(self.last_written_ms or 0, entry.written_ms)
             self._progress("log", self._next[name.slice], 0)

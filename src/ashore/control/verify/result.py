@@ -35,6 +35,7 @@ class ProblemKind(StrEnum):
     DUPLICATED = "duplicated"
     # What only those who follow a job can find; `verify` stops, or says nothing of it.
     LOG_DAMAGED = "log_damaged"
+    LOG_LOST = "log_lost"  # tables hold what was written after the log's end
     OFFSETS_GONE = "offsets_gone"  # the source has dropped what was still to be landed
     OFFSETS_WENT_BACK = "offsets_went_back"  # the source ends below what was landed
     STREAM_REPLACED = "stream_replaced"
@@ -68,7 +69,11 @@ class Status(StrEnum):
 
     OK = "ok"
     UNPROVABLE = "unprovable"
+    NEVER_RAN = "never_ran"  # no log, and the source holds something, or does not tell
     WRONG = "wrong"
+
+
+_EXIT_CODES = {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6, Status.NEVER_RAN: 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,22 +144,27 @@ class VerifyResult:
     problems: tuple[Problem, ...]  # the first of each kind
     problem_counts: dict[ProblemKind, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what could not be checked, and why
+    has_run: bool = True  # False: there is no log, and the source holds what should have landed
 
     @property
     def status(self) -> Status:
         """The verdict in a word."""
         if self.problem_counts or self.totals.lost or self.totals.duplicated:
             return Status.WRONG
+        if not self.has_run:
+            return Status.NEVER_RAN
         return Status.UNPROVABLE if self.totals.unprovable else Status.OK
 
     @property
     def exit_code(self) -> int:
-        """0: all is well; 5: something is wrong; 6: nothing wrong, not everything provable."""
-        return {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6}[self.status]
+        """0: all is well; 5: something is wrong; 6: not so, and not everything is provable."""
+        return _EXIT_CODES[self.status]
 
     @property
     def summary(self) -> str:
         """The last line for people: `lost 0, duplicated 0`, and what cannot be proved if any."""
+        if self.status is Status.NEVER_RAN:
+            return "never ran: there is no log, nothing was verified"
         line = f"lost {self.totals.lost}, duplicated {self.totals.duplicated}"
         if self.totals.unprovable:
             line += f", unprovable {self.totals.unprovable}"
