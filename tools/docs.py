@@ -72,7 +72,8 @@ TALLY = {
     "files_in_flight": "of these, files of an entry that is not closed yet",
     "size_bytes": "their bytes",
     "lost": "records that should be in a file and are in none",
-    "duplicated": "records that are in a file once too often",
+    "duplicated": "records that are in a file once too often, in one that no entry lists too",
+    "unlisted": "rows of files that no entry lists, which no other file has",
     "unprovable": "records of which nothing can be said: Kafka no longer has them, or does not "
     "answer",
 }

@@ -5,14 +5,14 @@ What it must not know: how it was found.
 
 from ashore.base.units import format_size
 from ashore.cli.output import escape, out, print_table
-from ashore.control.verify import ProblemKind, Status, TableVerdict, VerifyResult
+from ashore.control.verify import ProblemKind, TableVerdict, VerifyResult
 
 # Columns that are left out where they hold nothing but zeros.
 RARE = ("dead", "filtered", "dropped", "unprovable")
 
 
 def show(result: VerifyResult) -> None:
-    """Print a result to stdout. The last line is `lost N, duplicated N`."""
+    """Print a result to stdout. The last line is what people paste: see `VerifyResult.summary`."""
     rows = [_row(table) for table in result.tables]
     empty = {name for name in RARE if all(row[name] == "0" for row in rows)}
     names = [name for name in (rows[0] if rows else {}) if name not in empty]
@@ -31,12 +31,7 @@ def show(result: VerifyResult) -> None:
     given_up = totals.skipped + totals.given_up
     if given_up:
         out.print(f"given up on purpose: {given_up:,} (see `skip` in the landing log)")
-    if totals.unprovable:
-        out.print(f"not provable any more: {totals.unprovable:,}")
-    if result.status is Status.NEVER_RAN:
-        out.print(escape(result.summary))
-    else:
-        out.print(f"lost {totals.lost:,}, duplicated {totals.duplicated:,}")
+    out.print(escape(result.summary))
 
 
 def _row(table: TableVerdict) -> dict[str, str]:

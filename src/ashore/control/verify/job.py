@@ -27,6 +27,7 @@ from ashore.control.verify.result import (
     TableVerdict,
     VerifyResult,
 )
+from ashore.control.verify.strangers import count_strange
 from ashore.control.verify.verdict import Judge, find_strangers, plan_again, total
 from ashore.errors import JobFileInvalid, SourceError
 from ashore.sources.base import Source
@@ -87,7 +88,8 @@ def verify_job(
     findings = Findings()
     adopted = read_adopted(storage, job.job).keys() & visible.keys()
     strange = {path: size for path, size in visible.items() if path not in adopted}
-    for problem in (*ledger.problems, *find_strangers(ledger, strange, table_of)):
+    strangers = list(find_strangers(ledger, strange, table_of))
+    for problem in (*ledger.problems, *strangers):
         findings.add(problem)
     evidence = Evidence(ledger)
     for file, look in look_at_files(storage, ledger, visible, since_ms, progress):
@@ -99,6 +101,8 @@ def verify_job(
     slices = reading.slices(ledger)
     waiting = 0 if any(each.entries for each in slices) else count_waiting(opened)
     judge = Judge(ledger, since_ms, findings)
+    unlisted = {each.place: strange[each.place] for each in strangers}
+    uncounted = judge.take_strange(count_strange(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     return VerifyResult(
         job=job.job,
@@ -118,6 +122,7 @@ def verify_job(
             *_note_adopted(len(adopted)),
         ),
         has_run=waiting == 0,
+        uncounted_files=uncounted,
     )
 
 

@@ -73,6 +73,7 @@ class Status(StrEnum):
     WRONG = "wrong"
 
 
+WRONG = "not as logged: what readers miss or see twice cannot be said"
 _EXIT_CODES = {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6, Status.NEVER_RAN: 6}
 
 
@@ -93,7 +94,8 @@ class Tally:
     files_in_flight: int = 0  # of these: of an entry that is not closed yet
     size_bytes: int = 0
     lost: int = 0
-    duplicated: int = 0
+    duplicated: int = 0  # rows that a reader sees again, in files that no entry lists too
+    unlisted: int = 0  # rows of files that no entry lists, which no other file has
     unprovable: int = 0
 
 
@@ -145,6 +147,7 @@ class VerifyResult:
     problem_counts: dict[ProblemKind, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what could not be checked, and why
     has_run: bool = True  # False: there is no log, and the source holds what should have landed
+    uncounted_files: int = 0  # that no entry lists and whose rows cannot be compared with others
 
     @property
     def status(self) -> Status:
@@ -162,18 +165,29 @@ class VerifyResult:
 
     @property
     def summary(self) -> str:
-        """The last line for people: `lost 0, duplicated 0`, and what cannot be proved if any."""
+        """The last line for people: what a reader misses and sees twice, or that nobody can say.
+
+        It is `lost 0, duplicated 0` only where nothing is wrong.
+        """
         if self.status is Status.NEVER_RAN:
             return "never ran: there is no log, nothing was verified"
-        line = f"lost {self.totals.lost}, duplicated {self.totals.duplicated}"
-        if self.totals.unprovable:
-            line += f", unprovable {self.totals.unprovable}"
+        totals = self.totals
         others = sum(
             count
             for kind, count in self.problem_counts.items()
             if kind not in (ProblemKind.LOST, ProblemKind.DUPLICATED)
         )
-        return f"{line}, other problems {others}" if others else line
+        is_counted = not others or totals.lost or totals.duplicated
+        parts = [f"lost {totals.lost:,}, duplicated {totals.duplicated:,}" if is_counted else WRONG]
+        if totals.unlisted:
+            parts.append(f"in files that no entry lists {totals.unlisted:,}")
+        if self.uncounted_files:
+            parts.append(f"files whose rows cannot be compared {self.uncounted_files:,}")
+        if totals.unprovable:
+            parts.append(f"unprovable {totals.unprovable:,}")
+        if others:
+            parts.append(f"other problems {others:,}")
+        return ", ".join(parts)
 
     def to_dict(self) -> dict[str, object]:
         """Return the result as `--json` prints it."""
@@ -188,6 +202,7 @@ class VerifyResult:
             "problems": [problem.to_dict() for problem in self.problems],
             "problem_counts": {kind.value: n for kind, n in self.problem_counts.items()},
             "notes": list(self.notes),
+            "uncounted_files": self.uncounted_files,
         }
 
 

@@ -7,7 +7,7 @@ What it must not know: where claims and evidence came from.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ashore.control.verify.again import Answer, Answers, Unaccounted
@@ -24,6 +24,7 @@ from ashore.control.verify.result import (
     Tally,
 )
 from ashore.control.verify.runs import NO_RUNS, Runs, subtract, unite
+from ashore.control.verify.strangers import StrangeFile
 from ashore.protocol import names
 from ashore.protocol.positions import ShardKey
 
@@ -120,8 +121,6 @@ def find_strangers(
 
 def judge_stranger(path: str, table_of: Mapping[str, str]) -> Problem:
     """Say what a file is that readers see and that no entry lists."""
-    database, table = path.split("/")[:2]
-    name = f"{database.removesuffix('.db')}.{table}"
     ours = names.parse_final(names.leaf(path))
     if ours is None:
         kind, text = ProblemKind.FILE_FOREIGN, "nothing of Ashore wrote it"
@@ -129,7 +128,14 @@ def judge_stranger(path: str, table_of: Mapping[str, str]) -> Problem:
         kind = ProblemKind.FILE_UNLISTED
         text = f"no entry lists it; its name says slice {ours.slice}, epoch {ours.epoch}, "
         text += f"batch {ours.batch}"
-    return Problem(kind, table_of.get(name, name), path, text)
+    return Problem(kind, table_of_path(path, table_of), path, text)
+
+
+def table_of_path(path: str, table_of: Mapping[str, str]) -> str:
+    """Return the main table that a file lies in."""
+    database, table = path.split("/")[:2]
+    name = f"{database.removesuffix('.db')}.{table}"
+    return table_of.get(name, name)
 
 
 class Judge:
@@ -165,6 +171,24 @@ class Judge:
             self._add(table, lost=rows)
         named = {self._ledger.table_of.get(table, table) for table in tables}
         return tuple(self._verdict(table) for table in sorted(named | self._tallies.keys()))
+
+    def take_strange(self, files: Iterable[StrangeFile]) -> int:
+        """Count what readers see in files that no entry lists. Comes before `judge`.
+
+        Returns of how many files that cannot be told.
+        """
+        uncounted = 0
+        for each in files:
+            if each.rows is None:
+                uncounted += 1
+                continue
+            table = table_of_path(each.path, self._ledger.table_of)
+            self._add(table, duplicated=each.again, unlisted=each.rows - each.again)
+            if each.again:
+                text = f"{each.again} records stand there again, and no entry lists the file"
+                kind = ProblemKind.DUPLICATED
+                self._findings.add(Problem(kind, table, each.path, text, each.offsets))
+        return uncounted
 
     def _take_part(self, part: Part, found: Found | None, answer: Answer) -> None:
         shard, read = part.key.shard, part.read
