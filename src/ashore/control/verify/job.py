@@ -24,6 +24,7 @@ from ashore.control.verify.result import (
     CheckedBy,
     Findings,
     Progress,
+    SliceRead,
     TableVerdict,
     VerifyResult,
 )
@@ -89,24 +90,20 @@ def verify_job(
     adopted = read_adopted(storage, job.job).keys() & visible.keys()
     strange = {path: size for path, size in visible.items() if path not in adopted}
     strangers = list(find_strangers(ledger, strange, table_of))
-    for problem in (*ledger.problems, *strangers):
-        findings.add(problem)
+    findings.add_all((*ledger.problems, *strangers))
     evidence = Evidence(ledger)
     for file, look in look_at_files(storage, ledger, visible, since_ms, progress):
-        for problem in evidence.take(file, look):
-            findings.add(problem)
-    answers = read_again(
-        source, plan_again(ledger, evidence, since_ms), ledger.generations, progress
-    )
-    slices = reading.slices(ledger)
-    waiting = 0 if any(each.entries for each in slices) else count_waiting(opened)
+        findings.add_all(evidence.take(file, look))
+    asked = plan_again(ledger, evidence, since_ms)
+    answers = read_again(source, asked, ledger.generations, progress)
+    waiting = _count_waiting(opened, reading.slices(ledger))
     judge = Judge(ledger, since_ms, findings)
     unlisted = {each.place: strange[each.place] for each in strangers}
     uncounted = judge.take_strange(count_strange(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     return VerifyResult(
         job=job.job,
-        slices=slices,
+        slices=reading.slices(ledger),
         since_ms=since_ms,
         tables=tables,
         totals=total(tables),
@@ -116,14 +113,17 @@ def verify_job(
             *notes,
             *_note_never_ran(opened, waiting),
             *answers.notes,
-            *_notes([table for table in tables if table.table not in fed], since_ms),
-            *_note_fed(fed),
-            *_note_topics([item.topic for item in job.sql.topics] if job.sql else []),
+            *_note_tables(job, tables, since_ms),
             *_note_adopted(len(adopted)),
         ),
         has_run=waiting == 0,
         uncounted_files=uncounted,
     )
+
+
+def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
+    """Return how much the source holds that no log tells of; None: it does not tell."""
+    return 0 if any(each.entries for each in slices) else count_waiting(opened)
 
 
 def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
@@ -166,6 +166,13 @@ def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
             "of these only counts, existence and size were checked"
         )
     return notes
+
+
+def _note_tables(job: Job, tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
+    fed = sorted(item.table for item in job.tables if item.topic is None)
+    topics = [item.topic for item in job.sql.topics] if job.sql else []
+    landed = [table for table in tables if table.table not in fed]
+    return [*_notes(landed, since_ms), *_note_fed(fed), *_note_topics(topics)]
 
 
 def _note_fed(fed: Sequence[str]) -> list[str]:

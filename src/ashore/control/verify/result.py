@@ -4,7 +4,7 @@ What it promises: frozen; `to_dict` gives what `--json` prints.
 What it must not know: how anything was found out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -221,6 +221,11 @@ class Findings:
         self.by_table[problem.table] = self.by_table.get(problem.table, 0) + 1
         if count <= NAMED_MAX:
             self._named.append(problem)
+
+    def add_all(self, problems: Iterable[Problem]) -> None:
+        """Take problems as they come."""
+        for problem in problems:
+            self.add(problem)
 
     def named(self) -> tuple[Problem, ...]:
         """Return the problems that are named, a kind after the other."""
