@@ -6,12 +6,9 @@ strikes at one call of one of them; then a third process finishes, and the table
 `Scenario` does the same with other lives, on other storages.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
 
 import pytest
 from tests.crash.harness import (
@@ -30,6 +27,7 @@ from tests.crash.harness import (
     value,
 )
 from tests.marks import but
+from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AshoreError, StorageError
 from ashore.sources.base import StreamShard
@@ -40,15 +38,12 @@ from ashore.testing import (
     FailBefore,
     FakeClock,
     Fault,
-    FaultyStorage,
     Hang,
     LateEffect,
     ProcessStopped,
     RecordedSource,
     StopProcess,
 )
-
-T = TypeVar("T")
 
 FIRST_LIFE_ENDS = StopProcess(5, kind="move", when="after")  # the first move of the second batch
 Case = tuple[str, Callable[[], None]]
@@ -132,34 +127,6 @@ class Life:
             else:
                 return None
         return ended
-
-
-class PromptDeadline(DeadlineStorage):
-    """Gives a call up when it hangs, and never because the machine is slow."""
-
-    def __init__(self, faulty: FaultyStorage) -> None:
-        super().__init__(faulty, deadline_s=30)
-        self._here = threading.local()
-        faulty.on_hang = lambda: self._here.working.put("hangs")
-
-    def call(
-        self, what: str, function: Callable[[], T], late: Callable[[T | None], None] | None = None
-    ) -> T:
-        self._here.waiting = news = SimpleQueue[str]()
-
-        def watched() -> T:
-            self._here.working = news
-            try:
-                return function()
-            finally:
-                news.put("ended")
-
-        return super().call(what, watched, late)
-
-    def _wait(self, answers: "SimpleQueue[Any]") -> Any:
-        if self._here.waiting.get() == "hangs":
-            raise Empty
-        return super()._wait(answers)
 
 
 @dataclass(frozen=True)

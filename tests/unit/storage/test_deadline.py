@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AnswerUnknown, CallsHang, PathExists, PathMissing, StorageError
 from ashore.storage import (
@@ -18,11 +19,11 @@ from ashore.storage import (
 from ashore.storage.writer import GuardedWriter
 from ashore.testing import FaultyStorage, Hang, ProcessStopped, SimulatedDisk, StopProcess
 
-SHORT_S = 0.03
+SHORT_S = 0.5  # long enough to open a file in, on a busy machine too
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "the condition never came true"
         time.sleep(0.001)
@@ -31,7 +32,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_a_hanging_call_becomes_unknown_and_may_still_be_applied() -> None:
     memory = MemoryStorage()
     faulty = FaultyStorage(memory, [Hang(1)])
-    storage = DeadlineStorage(faulty, SHORT_S)
+    storage = PromptDeadline(faulty)
     with pytest.raises(AnswerUnknown, match="create a"):
         storage.create("a", b"content")
     assert memory.stat("a") is None
@@ -80,7 +81,7 @@ def finish(writer: FileWriter) -> None:
 def test_a_writer_that_hung_is_of_no_use(kind: str) -> None:
     disk = SimulatedDisk()
     faulty = FaultyStorage(LocalStorage("/lake", disk), [Hang(1, kind=kind)])
-    storage = DeadlineStorage(faulty, SHORT_S)
+    storage = PromptDeadline(faulty)
     writer = storage.open_write("a")
     with pytest.raises(AnswerUnknown):
         finish(writer)
@@ -95,7 +96,7 @@ def test_a_writer_that_hung_is_of_no_use(kind: str) -> None:
 def test_a_file_opened_too_late_is_let_go() -> None:
     disk = SimulatedDisk()
     faulty = FaultyStorage(LocalStorage("/lake", disk), [Hang(1)])
-    storage = DeadlineStorage(faulty, SHORT_S)
+    storage = PromptDeadline(faulty)
     with pytest.raises(AnswerUnknown):
         storage.open_write("a")
     faulty.release_hangs()
@@ -139,7 +140,7 @@ def test_an_abandoned_thread_ends_when_its_call_does() -> None:
     DeadlineStorage(MemoryStorage(), 60).list("warm")
     before = threading.active_count()
     faulty = FaultyStorage(MemoryStorage(), [Hang(1)])
-    storage = DeadlineStorage(faulty, SHORT_S)
+    storage = PromptDeadline(faulty)
     with pytest.raises(AnswerUnknown):
         storage.stat("a")
     faulty.release_hangs()
@@ -151,9 +152,9 @@ def test_a_process_with_too_many_hanging_calls_makes_no_more() -> None:
     faulty = FaultyStorage(MemoryStorage(), [Hang(1), Hang(2)])
     for _ in range(2):  # each task opens its own storage
         with pytest.raises(AnswerUnknown):
-            DeadlineStorage(faulty, SHORT_S).create("a", b"")
+            PromptDeadline(faulty).create("a", b"")
     assert count_hanging_calls() == before + 2
-    storage = DeadlineStorage(faulty, SHORT_S, hanging_max=before + 2)
+    storage = PromptDeadline(faulty, hanging_max=before + 2)
     with pytest.raises(CallsHang, match="hang: look at a is not tried"):
         storage.stat("a")
     assert len(faulty.calls) == 2
