@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark import tasks
 from tests.spark.site import SHORT_LIVED, Site
 
+from ashore.drills.sites.ahead import Ahead
 from ashore.jobs.jars import jar_paths
 from ashore.services.kafka import Kafka
 from ashore.spark.session import start_session
@@ -42,3 +43,11 @@ def mortal_site(mortal_kafka: Kafka, spark: SparkSession, own_home: Path) -> Ite
     """Lay out a lake of its own, whose broker may be killed."""
     with Site(own_home, mortal_kafka.bootstrap_servers, spark) as site:
         yield site
+
+
+@pytest.fixture
+def ahead() -> Iterator[Ahead]:
+    """Start processes of jobs before it is their turn: while others are at work."""
+    ahead = Ahead({})
+    yield ahead
+    ahead.close()

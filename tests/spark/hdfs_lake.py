@@ -41,8 +41,11 @@ tables:
     schema: "id BIGINT, part BIGINT"
     partition_by: [part]
 batch: {{interval: 200ms, max_records: 2000}}
-spark: {{master: "local[2]", conf: {conf}}}
+spark: {spark}
 """
+
+
+ON_SPARK = {"master": "local[2]", "conf": {**SHORT_LIVED, "spark.driver.memory": "512m"}}
 
 
 class Running:
@@ -98,16 +101,23 @@ class Running:
 
 
 class Lake:
-    """A topic with two partitions, and a job that lands it in HDFS."""
+    """A topic with two partitions, and a job that lands it in HDFS, by Spark or without."""
 
     def __init__(
-        self, kafka: Kafka, topic: str, directory: Path, *, parts: int = 1, deadline: str = "60s"
+        self,
+        kafka: Kafka,
+        topic: str,
+        directory: Path,
+        *,
+        parts: int = 1,
+        deadline: str = "60s",
+        uses_spark: bool = False,
     ) -> None:
-        self.kafka, self.topic, self.parts = kafka, topic, parts
+        self.kafka, self.topic, self.parts, self.uses_spark = kafka, topic, parts, uses_spark
         self.job_file = directory / f"{topic}.yaml"
         servers = kafka.bootstrap_servers
-        conf = json.dumps({**SHORT_LIVED, "spark.driver.memory": "512m"})
-        text = JOB.format(topic=topic, servers=servers, deadline=deadline, conf=conf)
+        spark = json.dumps(ON_SPARK if uses_spark else "none")
+        text = JOB.format(topic=topic, servers=servers, deadline=deadline, spark=spark)
         self.job_file.write_text(text, "utf-8")
         self.produced = 0
         create_topic(servers, topic, len(SHARDS))
@@ -125,7 +135,8 @@ class Lake:
     @contextmanager
     def running(self, *, available_now: bool = False) -> Iterator[Running]:
         """Run the job; whatever happens, nothing of its process is left."""
-        launch = JobLaunch("run", self.job_file, LaunchOptions(available_now=available_now))
+        options = LaunchOptions(self.uses_spark, available_now)
+        launch = JobLaunch("run", self.job_file, options)
         launch.start()
         try:
             yield Running(launch)

@@ -1,7 +1,8 @@
 """A whole job on a lake in HDFS, while files are written and while moves are in flight.
 
 NameNodes are frozen, cut off and killed, with and without another one to go on with; a DataNode
-stops. Each fault is made at the moment that it is for: `strike` sees to it.
+stops. Each fault is made at the moment that it is for: `strike` sees to it. The jobs run without
+Spark, whose tasks would write by the same code: test_hdfs_lake.py has jobs on Spark.
 """
 
 import time

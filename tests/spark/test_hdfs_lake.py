@@ -21,7 +21,7 @@ def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hdfs
 def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
 ) -> None:
-    lake = Lake(kafka, "hdfs_killed", tmp_path)
+    lake = Lake(kafka, "hdfs_killed", tmp_path, uses_spark=True)
     lake.produce(3_000)
     with JobLaunch("run", lake.job_file) as launch:
         for event in launch.events():
@@ -35,7 +35,7 @@ def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
 def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
     kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
 ) -> None:
-    lake = Lake(kafka, "hdfs_rides", tmp_path)
+    lake = Lake(kafka, "hdfs_rides", tmp_path, uses_spark=True)
     lake.produce(1_000)
     landed = 0
     killed: int | None = None
@@ -65,7 +65,7 @@ def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
 def test_a_steady_commit_asks_little_of_the_namenode(
     kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
 ) -> None:
-    lake = Lake(kafka, "hdfs_budget", tmp_path)
+    lake = Lake(kafka, "hdfs_budget", tmp_path, uses_spark=True)
     lake.produce(1_000)
     since_ms, until_ms = 0, 0
     landed = files = 0

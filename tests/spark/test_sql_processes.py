@@ -27,6 +27,7 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 
+from ashore.drills.sites.ahead import Ahead
 from ashore.jobs.launch import JobLaunch
 
 COUNT = 90
@@ -38,11 +39,10 @@ FIRSTS = """
 """
 
 
-def kill_at(job_file: Path, step: str) -> None:
-    with launched(job_file) as launch:
-        wait_for(launch, is_step(step))
-        launch.kill()
-        assert launch.wait() == -signal.SIGKILL
+def kill_at(launch: JobLaunch, step: str) -> None:
+    wait_for(launch, is_step(step))
+    launch.kill()
+    assert launch.wait() == -signal.SIGKILL
 
 
 def freeze(launch: JobLaunch) -> None:
@@ -75,17 +75,21 @@ def drain(job_file: Path) -> None:
         assert code == 0, (events[-3:], launch.log_path.read_text()[-3000:])
 
 
-def test_killed_at_each_step_of_a_batch_it_counts_once(site: Site) -> None:
+def test_killed_at_each_step_of_a_batch_it_counts_once(site: Site, ahead: Ahead) -> None:
     """The rows are those of one run over the whole input: state and table go on together."""
     topic = site.topic(2)
     job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=LOCAL)
     steps = ("plan", "prepare", "move", "landed")
+    ahead.expect(len(steps))
     for number, step in enumerate(steps):
         part = encode(clicks(number * COUNT, COUNT))
         site.produce(topic, part[::2], 0)
         site.produce(topic, part[1::2], 1)
-        kill_at(job_file, step)
-    drain(job_file)
+        launch = ahead.take(job_file)
+        ahead.start_next(job_file)
+        kill_at(launch, step)
+    launch = ahead.take(job_file)
+    assert ended(launch)[0] == 0, launch.log_path.read_text()[-3000:]
     total = COUNT * len(steps)
     watermark_ms = START_MS + (total - 1) * 1000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, total), watermark_ms=watermark_ms)

@@ -7,9 +7,11 @@ adaptive plans can be had: a job may not ask for them.
 """
 
 import itertools
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -30,8 +32,9 @@ from tests.spark.sql_jobs import (
     run,
     sql_job,
 )
-from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
+from tests.spark.test_processes import LOCAL, is_step, wait_for
 
+from ashore.drills.sites.ahead import Ahead
 from ashore.services.kafka import Kafka
 from ashore.spark.sql.settings import STATE
 
@@ -82,15 +85,17 @@ SLOW = {
 class Job:
     """One example: a topic, a job file that changes, and all that was ever sent."""
 
-    def __init__(self, site: Site, provider: str) -> None:
+    def __init__(self, site: Site, provider: str, ahead: Ahead) -> None:
         self.sent: list[Click] = []
         self._site = site
+        self._ahead = ahead
         self._provider = provider
         self._partitions = 1
         self._topic = site.topic(1)
         self._next = 0
 
-    def play(self, step: Step) -> None:
+    def play(self, step: Step, following: Step | None) -> None:
+        """Run it; the process of the step that follows starts meanwhile."""
         self._produce(step)
         job_file = self._job_file(step)
         if step.killed_at is None:
@@ -98,10 +103,12 @@ class Job:
                 patch.setitem(STATE, "spark.sql.adaptive.enabled", str(step.is_adaptive).lower())
                 run(self._site, job_file)
             return
-        with launched(job_file) as launch:
-            wait_for(launch, is_step(step.killed_at))
-            launch.kill()
-            assert launch.wait() == -signal.SIGKILL
+        launch = self._ahead.take(job_file)
+        if following is not None and following.killed_at is not None:
+            self._ahead.start(self._job_file(following))
+        wait_for(launch, is_step(step.killed_at))
+        launch.kill()
+        assert launch.wait() == -signal.SIGKILL
 
     def check(self) -> None:
         """Compare both tables with what all records give."""
@@ -135,7 +142,8 @@ class Job:
         }
         tables = [read_only(self._topic), PER_MINUTE_TABLE, {"table": "ods.firsts"}]
         spark = {"master": f"local[{step.cores}]", "conf": conf}
-        return sql_job(self._site, SQL, *tables, spark=spark)
+        job_file = sql_job(self._site, SQL, *tables, spark=spark)
+        return Path(shutil.copy(job_file, job_file.with_stem(f"cores-{step.cores}")))
 
 
 @pytest.fixture
@@ -154,23 +162,28 @@ def sites(
     return build()
 
 
-def restart(sites: Iterator[Site], provider: str, steps: list[Step]) -> None:
+def restart(sites: Iterator[Site], provider: str, steps: list[Step], ahead: Ahead) -> None:
     with next(sites) as site:
-        job = Job(site, PROVIDERS[provider])
-        for step in [*steps[:-1], replace(steps[-1], killed_at=None)]:
-            job.play(step)
+        job = Job(site, PROVIDERS[provider], ahead)
+        steps = [*steps[:-1], replace(steps[-1], killed_at=None)]
+        for step, following in zip_longest(steps, steps[1:]):
+            job.play(step, following)
         job.check()
 
 
 @pytest.mark.timeout(900)
 @settings(max_examples=3, **SLOW)
 @given(steps=EXAMPLES)
-def test_state_in_rocksdb_over_restarts(sites: Iterator[Site], steps: list[Step]) -> None:
-    restart(sites, "rocksdb", steps)
+def test_state_in_rocksdb_over_restarts(
+    sites: Iterator[Site], ahead: Ahead, steps: list[Step]
+) -> None:
+    restart(sites, "rocksdb", steps, ahead)
 
 
 @pytest.mark.timeout(900)
 @settings(max_examples=2, **SLOW)
 @given(steps=EXAMPLES)
-def test_state_in_memory_over_restarts(sites: Iterator[Site], steps: list[Step]) -> None:
-    restart(sites, "in memory", steps)
+def test_state_in_memory_over_restarts(
+    sites: Iterator[Site], ahead: Ahead, steps: list[Step]
+) -> None:
+    restart(sites, "in memory", steps, ahead)
