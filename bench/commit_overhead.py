@@ -77,7 +77,8 @@ class TasksHere:
         results = []
         for number, share in enumerate(shares):
             ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
-            results.append(write_task(order, self._storage, number, self._kafka.read(ranges)))
+            result = write_task(order, self._storage, number, self._kafka.read(ranges))
+            results.append(result.having_read(share))
         return results
 
     def probe(self, path: str, content: bytes) -> None:

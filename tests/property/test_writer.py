@@ -209,7 +209,7 @@ def test_every_record_is_in_exactly_one_place(data, records):
 
 def check_ledger(order, result, records):
     """Each shard's counts are what became of its records."""
-    merge_results(order, [result])
+    merge_results(order, [result.having_read(order.ranges)])
     assert TaskResult.from_bytes(result.to_bytes()) == result
     expected: dict = {}
     for each in records:
@@ -293,7 +293,7 @@ def test_lost_files_are_landed_again_with_the_same_rows(data, records):
     again = replace(order, keep=keep)
     elsewhere = Counting()
     relanded = write_task(again, elsewhere, 0, cut(data.draw, records))
-    merge_results(again, [relanded])
+    merge_results(again, [relanded.having_read(again.ranges)])
     assert rows_by_place(read_back(elsewhere, again, relanded)) == rows_by_place(lost)
     assert sum(read.fetched for read in relanded.reads) == sum(each.file.rows for each in lost)
 

@@ -8,11 +8,11 @@ What it must not know: Spark, Kafka.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ashore.errors import CountsDisagree
+from ashore.errors import BatchFailed, CountsDisagree
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.protocol import codec
 from ashore.protocol.batch_time import BatchTime
@@ -20,7 +20,7 @@ from ashore.protocol.entries import Prepare, ShardRead
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan
-from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, find_seams
 from ashore.storage.open import LakeAddress
 
 
@@ -63,13 +63,21 @@ class RowsOrder(Order):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one task did. Indices in `files` refer to this result's `targets` and `reads`."""
+    """What one task did. Indices in `files` refer to this result's `targets` and `reads`.
+
+    `ranges` are those that the task was given and has read to their end, records in them or not.
+    """
 
     task: int
     reads: tuple[ShardRead, ...]
     targets: tuple[Target, ...]
     files: tuple[DataFile, ...]
     counters: tuple[tuple[str, int], ...]
+    ranges: tuple[ShardRange, ...] = ()
+
+    def having_read(self, ranges: Iterable[ShardRange]) -> "TaskResult":
+        """Return the result of a task that has read these ranges to their end."""
+        return replace(self, ranges=tuple(ranges))
 
     def to_bytes(self) -> bytes:
         """Return the bytes that travel from the executor to the driver."""
@@ -116,10 +124,12 @@ class BatchRunner(Protocol):
 
 
 def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
-    """Put the results of all tasks together. Raises CountsDisagree where they do not fit.
+    """Put the results of all tasks together: what they have read is what was ordered, once.
 
-    Ranges of the order that no task reported (they hold no records) count as read and empty.
+    Raises BatchFailed where a part of the order was read to its end by no task: its result has not
+    come, and another try may do. Raises CountsDisagree where the results do not fit.
     """
+    _check_tiles(order, results)
     index_of = {each.key: index for index, each in enumerate(order.ranges)}
     specs = dict(order.tables)
     reads = [
@@ -136,6 +146,30 @@ def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
     written = replace(files, reads=tuple(reads))
     _check(written)
     return written
+
+
+def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
+    """Check that the ranges that tasks have read to their ends tile the order."""
+    read: dict[ShardKey, list[OffsetRange]] = {each.key: [] for each in order.ranges}
+    for result in results:
+        for each in result.ranges:
+            if each.key not in read:
+                raise CountsDisagree(f"task {result.task} read {each}, which was not asked for")
+            read[each.key].append(each.offsets)
+    for each in order.ranges:
+        ranges = sorted(read[each.key])
+        after = OffsetRange(each.offsets.end, each.offsets.end)  # the last seam is with the end
+        seams = find_seams(each.key, each.offsets.start, [*ranges, after])
+        if any(seam.found < seam.expected for seam in seams):
+            raise CountsDisagree(
+                f"{each} was read twice in part, or beyond its end: {seams[0]}",
+                hint="nothing was prepared; please report this",
+            )
+        if seams:
+            raise BatchFailed(
+                f"no task has read {each} to its end: {seams[0]}",
+                hint="nothing was prepared; it is planned again",
+            )
 
 
 def _renumber(result: TaskResult, index_of: Mapping[ShardKey, int]) -> TaskResult:

@@ -56,6 +56,7 @@ def _land(split: LandSplit) -> TaskResult:
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
         records = split.kafka.read(ranges)
-        return write_task(split.order, split.order.lake.open(), split.task, records)
+        result = write_task(split.order, split.order.lake.open(), split.task, records)
+        return result.having_read(split.ranges)
     finally:
         gc.enable()

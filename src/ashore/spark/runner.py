@@ -8,6 +8,7 @@ What it must not know: the log.
 import contextlib
 import functools
 import re
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,6 +18,7 @@ from ashore.errors import BatchFailed, OffsetsGone, StorageError
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
@@ -25,10 +27,18 @@ from ashore.spark.task import (
     drop_rows,
     land,
     land_probe,
+    land_shares,
     read_row,
-    read_shares,
 )
 from ashore.storage.open import LakeAddress
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What Spark's own source reads in a batch: its tasks are the first, from 0."""
+
+    tasks: int
+    ranges: tuple[ShardRange, ...]
 
 
 class SparkRunner:
@@ -46,7 +56,7 @@ class SparkRunner:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
         self._join_group(f"batch {order.batch}")
         try:
-            results = self._plan_jobs(order, plan)
+            results, cut = self._plan_jobs(order, plan)
             rows = functools.reduce(lambda left, right: left.union(right), results).collect()
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(
@@ -55,24 +65,27 @@ class SparkRunner:
                 detail=str(error)[:20_000],
             ) from error
         try:
-            return [read_row(row.is_error, bytes(row.content)) for row in rows]
+            return _vouch([read_row(row.is_error, bytes(row.content)) for row in rows], cut)
         except OffsetsGone as error:
             # Retention overtook the reading. The next plan sees the gap, and knows what to do.
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
 
-    def _plan_jobs(self, order: BatchOrder, plan: BatchPlan) -> list[DataFrame]:
-        """Return lazy frames whose tasks together land the whole plan."""
+    def _plan_jobs(self, order: BatchOrder, plan: BatchPlan) -> tuple[list[DataFrame], "_Cut"]:
+        """Return lazy frames whose tasks together land the whole plan, and what Spark has cut."""
         tables = dict(order.tables)
         task, kafka = functools.partial(land, order), self._kafka
         frames = read_in_spark(self._spark, kafka, plan, tables)
+        cut = _Cut(
+            sum(frame.rdd.getNumPartitions() for frame in frames),
+            tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
+        )
         results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
         shares = plan_shares(plan, tables)
         if shares:
             numbers = self._spark.range(0, len(shares), 1, len(shares))
-            results.append(
-                numbers.mapInArrow(lambda each: task(read_shares(kafka, shares, each)), RESULT_DDL)
-            )
-        return results
+            read = functools.partial(land_shares, order, kafka, shares)
+            results.append(numbers.mapInArrow(read, RESULT_DDL))
+        return results, cut
 
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""
@@ -96,6 +109,16 @@ class SparkRunner:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, f"{self._group} {description}", interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", self._group)
+
+
+def _vouch(results: list[TaskResult], cut: _Cut) -> list[TaskResult]:
+    """Return the results, and that what Spark has cut was read, if all its tasks have told.
+
+    Such a task does not know which ranges it reads; Spark fails it where it cannot read them.
+    """
+    if {result.task for result in results} >= set(range(cut.tasks)):
+        return [*results, TaskResult(cut.tasks, (), (), (), ()).having_read(cut.ranges)]
+    return results
 
 
 def start_worker(spark: SparkSession) -> None:

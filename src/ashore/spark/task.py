@@ -8,7 +8,7 @@ What it must not know: how the driver goes on.
 
 import gc
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -34,11 +34,32 @@ _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
 
 
 def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the records of one task and yield its result. Runs on an executor.
+    """Write the records that Spark gives a task and yield its result. Runs on an executor.
 
+    Which ranges they are of only Spark knows, which has cut them.
     If interrupted: in-progress files remain; no entry names them.
     """
     yield _report(lambda task: write_task(order, order.lake.open(), task, batches))
+
+
+def land_shares(
+    order: BatchOrder,
+    kafka: KafkaAddress,
+    shares: Sequence[tuple[ShardRange, ...]],
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Land the shares whose numbers a task is given: it reads them itself. Runs on an executor.
+
+    If interrupted: in-progress files remain; no entry names them.
+    """
+    mine = [shares[number] for batch in numbers for number in batch.column(0).to_pylist()]
+    ranges = [each for share in mine for each in share]
+
+    def write(task: int) -> TaskResult:
+        records = read_shares(kafka, mine)
+        return write_task(order, order.lake.open(), task, records).having_read(ranges)
+
+    yield _report(write)
 
 
 def land_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,19 +93,15 @@ def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
 
 
 def read_shares(
-    kafka: KafkaAddress,
-    shares: Sequence[tuple[ShardRange, ...]],
-    numbers: Iterator[pa.RecordBatch],
+    kafka: KafkaAddress, shares: Iterable[tuple[ShardRange, ...]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of the shares whose numbers a task is given. Runs on an executor.
+    """Yield the records of shares, to their ends. Runs on an executor.
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    for batch in numbers:
-        for number in batch.column(0).to_pylist():
-            share = shares[number]
-            ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
-            yield from kafka.read(ranges)
+    for share in shares:
+        ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
+        yield from kafka.read(ranges)
 
 
 def read_row(is_error: bool, content: bytes) -> TaskResult:

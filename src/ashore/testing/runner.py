@@ -10,7 +10,7 @@ What it must not know: formats, lateness, the log.
 import hashlib
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -79,7 +79,7 @@ class RecordedRunner:
         """See BatchRunner."""
         self._is_cancelled.set()
 
-    def _run_task(self, task: "_Task", ranges: Iterable[ShardRange]) -> TaskResult:
+    def _run_task(self, task: "_Task", ranges: Sequence[ShardRange]) -> TaskResult:
         for asked in ranges:
             shard = StreamShard(asked.key.stream, asked.key.shard)
             task.read(asked, self._source.read_again(shard, asked.offsets))
@@ -90,7 +90,7 @@ class RecordedRunner:
         directories = {names.parent(file.path) for file in task.files.values()}
         if directories:
             self._storage.sync(sorted(directories))
-        return task.to_result()
+        return task.to_result().having_read(ranges)
 
     def _write_file(self, path: str, content: bytes) -> None:
         writer = self._storage.open_write(path)

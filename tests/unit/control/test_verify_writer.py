@@ -66,7 +66,7 @@ def land(lake: Lake) -> Prepare:
         tables=(("clicks", spec),),
     )
     result = write_task(order, lake.storage, 0, fetch(lake))
-    written = merge_results(order, [result])
+    written = merge_results(order, [result.having_read(order.ranges)])
     body = Prepare(
         batch=0,
         time=order.time,

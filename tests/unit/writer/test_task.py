@@ -46,7 +46,9 @@ class Landed:
         self.order = order
         self.result = write_task(order, self.storage, 7, batches, **settings)
         self.files = read_back(self.storage, order, self.result)
-        merge_results(order, [self.result])  # raises where something does not add up
+        merge_results(
+            order, [self.result.having_read(order.ranges)]
+        )  # raises where something does not add up
 
     @property
     def by_directory(self):

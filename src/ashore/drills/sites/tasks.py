@@ -34,7 +34,9 @@ class TaskRunner:
         """See BatchRunner. Task after task, so that calls have the same number in every run."""
         try:
             return [
-                write_task(order, self._storage, number, self._fetch(ranges), self._entropy)
+                write_task(
+                    order, self._storage, number, self._fetch(ranges), self._entropy
+                ).having_read(ranges)
                 for number, ranges in enumerate(plan_shares(plan, dict(order.tables)))
             ]
         except SyncFailed:

@@ -1,0 +1,106 @@
+"""Together tasks read the whole order, once: a result that does not come is no empty range."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import pytest
+from tests.crash.harness import NAME, World, check_end, history, memory_world, reference
+from tests.specs import LANDING
+
+from ashore.errors import BatchFailed, CountsDisagree
+from ashore.landing.batch import BatchOrder, TaskResult, merge_results
+from ashore.landing.slice_loop import SliceLoop
+from ashore.landing.worker import Tick
+from ashore.protocol.batch_time import BatchTime
+from ashore.protocol.entries import Prepare
+from ashore.protocol.plan_batch import BatchPlan
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.storage.open import LakeAddress
+from ashore.testing import RecordedRunner
+
+KEY, OTHER = ShardKey("kafka", "clicks", 1, "0"), ShardKey("kafka", "clicks", 1, "1")
+
+
+def an_order() -> BatchOrder:
+    asked = tuple(ShardRange(key, OffsetRange(10, 20)) for key in (KEY, OTHER))
+    address, time = LakeAddress("memory:"), BatchTime(1)
+    return BatchOrder(address, NAME, 1, 0, time, ranges=asked, tables=(("clicks", LANDING),))
+
+
+def results(*ranges: tuple[ShardKey, int, int]) -> list[TaskResult]:
+    """One result a range: all of them hold no record."""
+    return [
+        TaskResult(number, (), (), (), ()).having_read([ShardRange(key, OffsetRange(*offsets))])
+        for number, (key, *offsets) in enumerate(ranges)
+    ]
+
+
+WHOLE = [(OTHER, 10, 20), (KEY, 15, 20), (KEY, 10, 15)]
+
+
+def test_ranges_that_tile_the_order_may_hold_nothing() -> None:
+    written = merge_results(an_order(), results(*WHOLE))
+    assert [(each.key, each.offsets.size, each.fetched) for each in written.reads] == [
+        (KEY, 10, 0),
+        (OTHER, 10, 0),
+    ]
+
+
+@pytest.mark.parametrize("missing", range(len(WHOLE)))
+def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
+    come = [each for number, each in enumerate(WHOLE) if number != missing]
+    with pytest.raises(BatchFailed, match=r"no task has read clicks/. \[10, 20\) to its end"):
+        merge_results(an_order(), results(*come))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((KEY, 10, 15), "twice in part"),
+        ((KEY, 20, 21), "beyond its end"),
+        ((OTHER, 9, 10), "beyond its end"),
+        ((replace(KEY, stream="orders"), 10, 20), "not asked for"),
+    ],
+)
+def test_nothing_else_may_be_read(more: tuple[ShardKey, int, int], told: str) -> None:
+    with pytest.raises(CountsDisagree, match=told):
+        merge_results(an_order(), results(*WHOLE, more))
+
+
+def test_ranges_travel_with_a_result() -> None:
+    (result,) = results((KEY, 10, 20))
+    assert TaskResult.from_bytes(result.to_bytes()) == result
+
+
+class Forgetful(RecordedRunner):
+    """A runner whose n-th result, of the first batches, does not arrive."""
+
+    def __init__(self, inner: RecordedRunner, lost: Iterable[int]) -> None:
+        self.__dict__.update(inner.__dict__)
+        self._lost = list(lost)
+
+    def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
+        found: Sequence[TaskResult] = super().run(order, plan)
+        lost = self._lost.pop(0) if self._lost else len(found)
+        return [each for number, each in enumerate(found) if number != lost]
+
+
+def forgetful_job(world: World, lost: Iterable[int]) -> SliceLoop:
+    loop = world.start().loop
+    runner = loop.parts.runner
+    assert isinstance(runner, RecordedRunner)
+    loop.parts = replace(loop.parts, runner=Forgetful(runner, lost))
+    return loop
+
+
+def test_nothing_is_prepared_without_a_result_and_the_next_try_lands_it() -> None:
+    expected, world = reference(memory_world()), memory_world()
+    loop = forgetful_job(world, lost=[0])
+    with pytest.raises(BatchFailed):
+        loop.tick()
+    assert not [each for each in history(world.machine) if isinstance(each.body, Prepare)]
+    while loop.tick() is not Tick.IDLE:
+        pass
+    loop.close("drained")
+    expected.check(world.machine)
+    check_end(world.start().run())
