@@ -159,7 +159,9 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             _say(lines or ["nothing to do"], {"steps": lines}, as_json=as_json)
             return
         if reland:
-            jobs.require_relandable(opened, takes_over=take_over)
+            if not jobs.is_relandable(opened, takes_over=take_over):
+                _say(["no file is lost"], {"rows": 0, "files": 0}, as_json=as_json)
+                return
             options = LaunchOptions(opened.job.spark is not None, debug=debug)
             launch = JobLaunch("reland", job_file, options)
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))

@@ -36,6 +36,7 @@ from ashore.landing.mover import Moved
 from ashore.landing.recovery import (
     accept_loss,
     find_gone,
+    find_rejoin,
     help_dead,
     open_and_find_lost,
     plan_help,
@@ -155,17 +156,26 @@ def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
     require_quiet(opened.storage, opened.slices, opened.clock, watch_s)
 
 
-def require_relandable(opened: OpenJob, *, takes_over: bool) -> None:
-    """Return where a job process may take the job over and read lost files again.
+def find_losses(opened: OpenJob) -> dict[SliceName, int]:
+    """Return how many files of which slices are lost. Looks only, beside whatever runs."""
+    gone = {
+        name: find_gone(opened.storage, plan_help(opened.storage, name)) for name in opened.slices
+    }
+    return {name: count for name, count in gone.items() if count}
 
-    Raises LogGrows; QueryRefused where files of a query are lost: their rows were read from no
-    topic.
+
+def is_relandable(opened: OpenJob, *, takes_over: bool) -> bool:
+    """Tell whether a job process is to take the job over and read lost files again.
+
+    False where no file is lost: nothing is to be done, and a job that runs is left alone. Raises
+    LogGrows; QueryRefused where files of a query are lost: their rows were read from no topic.
     """
+    losses = find_losses(opened)
+    if not losses:
+        return False
     require_stopped(opened, takes_over=takes_over)
-    for name in opened.slices:
-        if name == opened.name:
-            continue
-        if gone := find_gone(opened.storage, plan_help(opened.storage, name)):
+    for name, gone in losses.items():
+        if name != opened.name:
             raise QueryRefused(
                 f"{gone} files of {name} are lost, and rows of a query cannot be read again: they "
                 "come from its state",
@@ -176,6 +186,7 @@ def require_relandable(opened: OpenJob, *, takes_over: bool) -> None:
             f"{opened.job.path} lands no topic: there is nothing to read again",
             hint="ashore recover without --reland finishes the moves of its queries",
         )
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +198,16 @@ class GivenUp:
 
 
 def accept_losses(opened: OpenJob, why: str, *, takes_over: bool) -> GivenUp:
-    """Take the slices over and give their lost files up, with a `skip` that says who and why.
+    """Take slices over that have lost files and give these up: a `skip` says who and why.
 
-    Raises LogGrows where the job runs, unless it `takes_over`.
+    A slice that has lost none is left alone. Raises LogGrows where the job runs, unless it
+    `takes_over`.
     """
-    require_stopped(opened, takes_over=takes_over)
+    losses = find_losses(opened)
+    if losses:
+        require_stopped(opened, takes_over=takes_over)
     files = rows = 0
-    for name in opened.slices:
+    for name in losses:
         committer = opened.committer(name)
         lost = open_and_find_lost(committer)
         if lost is not None:
@@ -213,7 +227,8 @@ def operator() -> str:
 def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
     """Go on with a topic that was created again; return the number of partitions that joined.
 
-    Raises LogGrows where the job runs, unless it `takes_over`.
+    None where the log knows the topic as it is: a job that runs is left alone then. Raises
+    StreamMissing; LogGrows where the job runs, unless it `takes_over`.
     """
     if not any(item.matches(topic) for item in opened.job.tables):
         raise JobFileInvalid(
@@ -226,6 +241,8 @@ def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
             "that was there before",
             hint="fill another table from the new topic: another table, another state",
         )
+    if find_rejoin(opened.storage, opened.name, opened.source, topic) is None:
+        return 0
     require_stopped(opened, takes_over=takes_over)
     return rejoin(opened.committer(opened.name), opened.source, topic)
 

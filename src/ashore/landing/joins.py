@@ -181,10 +181,13 @@ def plan_join(
 def plan_rejoin(source: Source, fold: Fold, info: StreamInfo) -> Join | None:
     """Return the join of the next generation of a stream that was created again.
 
-    It begins at the beginning of the new stream. None where the log knows this identity already.
+    It begins at the beginning of the new stream. None where the log knows this identity already:
+    it is the current one, or a former one that a broker tells whose metadata lag.
     """
     current = fold.generation(source.name, info.stream)
     if current is None or current[1] == info.stream_id:
+        return None
+    if info.stream_id in _former_ids(source.name, fold, info.stream):
         return None
     joined = tuple(
         Joined(

@@ -28,16 +28,18 @@ from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.slice_loop import SliceParts, SlicePlan
 from ashore.protocol import names
-from ashore.protocol.entries import Closing, Commit, Prepare, Reland, Skip
+from ashore.protocol.entries import Closing, Commit, Join, Prepare, Reland, Skip
 from ashore.protocol.files import DataFile
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
 from ashore.protocol.plan_commit import (
     MoveFiles,
+    MoveOutcome,
     MoveStep,
     SyncDirectories,
     find_moves,
+    judge_move,
     plan_moves,
 )
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -89,12 +91,18 @@ def require_quiet(
 
 
 def find_gone(storage: Storage, steps: Sequence[MoveStep]) -> int:
-    """Return how many files of `steps` are neither at their source nor at their target."""
+    """Return how many files of `steps` are lost, as a writer that moves them would find."""
     return sum(
-        storage.stat(place.pending) is None and storage.stat(place.final) is None
+        judge_move(place, _size(storage, place.pending), _size(storage, place.final))
+        is MoveOutcome.LOST
         for place in find_moves(steps)
         if not place.leaves
     )
+
+
+def _size(storage: Storage, path: str) -> int | None:
+    found = storage.stat(path)
+    return found.size if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +181,26 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
     return found
 
 
+def find_rejoin(storage: Storage, name: SliceName, source: Source, stream: str) -> Join | None:
+    """Return the join that `rejoin` would append, or None. Looks only, beside whatever runs.
+
+    Raises StreamMissing where the topic does not exist.
+    """
+    streams = source.describe_streams([stream])
+    if stream not in streams:
+        raise StreamMissing(f"topic {stream} does not exist", hint="create it first")
+    return plan_rejoin(source, read_log(storage, name), streams[stream])
+
+
 def rejoin(committer: Committer, source: Source, stream: str) -> int:
     """Go on with a topic that was created again. Returns the number of shards that joined.
 
-    Takes the slice over. Raises StreamMissing where the topic does not exist.
+    Takes the slice over, unless there is nothing to rejoin. Raises StreamMissing where the topic
+    does not exist.
     """
     log = committer.log
+    if find_rejoin(committer.storage, log.name, source, stream) is None:
+        return 0
     log.open()
     closing = committer.finish()
     streams = source.describe_streams([stream])

@@ -1,23 +1,32 @@
-"""What takes a job over looks first whether it runs: every use case does, whoever calls it."""
+"""What takes a job over looks first: whether there is something to do, and whether the job runs."""
 
 from collections.abc import Callable
 
 import pytest
 from tests.unit.config.test_sql import SQL_JOB
 from tests.unit.config.texts import job
+from tests.unit.control.lakes import Lake, fill, make_lake
 
 from ashore.control import roll_back
-from ashore.control.jobs import OpenJob, accept_losses, rejoin_topic, require_relandable
+from ashore.control.jobs import (
+    GivenUp,
+    OpenJob,
+    accept_losses,
+    find_losses,
+    is_relandable,
+    rejoin_topic,
+)
 from ashore.errors import LogGrows
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Commit
 from ashore.protocol.names import SliceName
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 
 TakingOver = Callable[[OpenJob, bool], object]
 USE_CASES: dict[str, TakingOver] = {
-    "reland": lambda opened, takes_over: require_relandable(opened, takes_over=takes_over),
+    "reland": lambda opened, takes_over: is_relandable(opened, takes_over=takes_over),
     "accept losses": lambda opened, takes_over: accept_losses(opened, "why", takes_over=takes_over),
     "rejoin": lambda opened, takes_over: rejoin_topic(opened, "clicks", takes_over=takes_over),
 }
@@ -36,30 +45,64 @@ class OtherProcess(FakeClock):
             self.log.open()
 
 
-@pytest.fixture
-def opened() -> OpenJob:
-    clock = OtherProcess()
-    storage = MemoryStorage(clock)
-    found = OpenJob(job(), storage, RecordedSource("kafka", clock), clock)
-    found.source.create("clicks")
-    log = LandingLog(LogContext(storage, clock, lambda: "0" * 16), found.name)
-    log.open()
-    clock.log = log
+def lose_a_file(lake: Lake) -> None:
+    """Let somebody delete a file that the last entry lists."""
+    fill(lake.source, "clicks", 1, 10)
+    entry = lake.land({lake.key(1): (40, 50)}, is_moved=False)
+    lake.storage.delete(lake.files(entry)[0][1])
+
+
+def create_again(lake: Lake) -> None:
+    lake.append(Commit("idle"))
+    lake.source.delete_and_recreate("clicks", 3)
+
+
+SPOIL = {"reland": lose_a_file, "accept losses": lose_a_file, "rejoin": create_again}
+
+
+def open_lake(spoil: Callable[[Lake], None] | None = None) -> OpenJob:
+    """Return a job whose process appends an entry as soon as somebody waits."""
+    lake, clock = make_lake(), OtherProcess()
+    if spoil is not None:
+        spoil(lake)
+    found = OpenJob(lake.job, lake.storage, lake.source, clock)
+    clock.log = LandingLog(LogContext(lake.storage, clock, lambda: "0" * 16), found.name)
     return found
 
 
 @pytest.mark.parametrize("name", USE_CASES)
-def test_a_job_that_runs_is_left_alone(opened: OpenJob, name: str) -> None:
+def test_a_job_that_runs_is_left_alone(name: str) -> None:
+    opened = open_lake(SPOIL[name])
     with pytest.raises(LogGrows) as refused:
         USE_CASES[name](opened, False)
     assert "--take-over" in refused.value.hint
 
 
 @pytest.mark.parametrize("name", USE_CASES)
-def test_it_can_be_told_to_take_over_and_then_nobody_waits(opened: OpenJob, name: str) -> None:
+def test_it_can_be_told_to_take_over_and_then_nobody_waits(name: str) -> None:
+    opened = open_lake(SPOIL[name])
     began_s = opened.clock.monotonic_s()
-    USE_CASES[name](opened, True)
+    assert USE_CASES[name](opened, True) in (True, GivenUp(1, 5), 3)
     assert opened.clock.monotonic_s() == began_s
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+@pytest.mark.parametrize("name", USE_CASES)
+def test_what_has_nothing_to_do_takes_nothing_over(name: str, takes_over: bool) -> None:
+    """A job that runs and is idle would be fenced for good."""
+    opened = open_lake()
+    before, began_s = read_log(opened.storage, opened.name), opened.clock.monotonic_s()
+    assert USE_CASES[name](opened, takes_over) in (False, GivenUp(0, 0), 0)
+    assert read_log(opened.storage, opened.name) == before
+    assert opened.clock.monotonic_s() == began_s, "nor does anybody wait"
+
+
+def test_a_file_of_another_size_at_its_source_is_lost_as_well() -> None:
+    lake = make_lake()
+    fill(lake.source, "clicks", 1, 10)
+    entry = lake.land({lake.key(1): (40, 50)}, is_moved=False)
+    lake.overwrite(lake.files(entry)[0][1], b"cut short")
+    assert find_losses(lake.opened()) == {lake.name: 1}
 
 
 def test_a_query_that_runs_does_not_go_back() -> None:
