@@ -3,7 +3,8 @@
 What it is: `plan_batch`, from the fold, the source's offsets and the job's limits.
 What it promises: pure. Ranges begin at the log's next offsets and end at or below the source's
 stable end. A topic partition with most of the backlog becomes many pieces, small ranges share
-tasks, so that tasks are even. The batch's time never goes back, nor does a watermark.
+tasks, so that tasks are even. A small backlog never waits for a large one. The batch's time never
+goes back, nor does a watermark.
 What it must not know: how a range is read.
 """
 
@@ -129,7 +130,7 @@ def plan_batch(
     if not backlog:
         return Nothing()
     allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))
-    ranges = _divide(backlog, allowed)
+    ranges = _divide(fold, backlog, allowed)
     total = sum(each.size for each in backlog.values())
     left = total - sum(each.offsets.size for each in ranges)
     return _split(
@@ -196,18 +197,28 @@ def _records_within(size_bytes: int, fold: Fold, keys: Sequence[ShardKey]) -> in
     return max(1, int(size_bytes / max(average, 1)))
 
 
-def _divide(backlog: Mapping[ShardKey, OffsetRange], allowed: int) -> tuple[ShardRange, ...]:
-    """Cut the backlog to `allowed` offsets, each shard by its share, so that all end together."""
-    total = sum(each.size for each in backlog.values())
-    if total <= allowed:
-        return tuple(ShardRange(key, offsets) for key, offsets in backlog.items())
-    ranges, left, rest = [], allowed, total
-    for key, offsets in backlog.items():
-        share = math.ceil(left * offsets.size / rest)
-        left, rest = left - share, rest - offsets.size
-        if share:
-            ranges.append(ShardRange(key, OffsetRange(offsets.start, offsets.start + share)))
-    return tuple(ranges)
+def _divide(
+    fold: Fold, backlog: Mapping[ShardKey, OffsetRange], allowed: int
+) -> tuple[ShardRange, ...]:
+    """Cut the backlog to `allowed` offsets, max-min fair.
+
+    Each shard gets an equal part; what it does not need goes to the others, so that a small backlog
+    never waits for a large one. What does not divide evenly goes to those that have waited longest.
+    """
+    cut: dict[ShardKey, int] = {}
+    large = sorted(backlog, key=lambda key: backlog[key].size, reverse=True)
+    while large and backlog[large[-1]].size <= allowed // len(large):
+        smallest = large.pop()
+        cut[smallest] = backlog[smallest].size
+        allowed -= cut[smallest]
+    large.sort(key=lambda key: (fold.shards[key].active_ms, key))
+    for place, key in enumerate(large):
+        cut[key] = allowed // len(large) + (place < allowed % len(large))
+    return tuple(
+        ShardRange(key, OffsetRange(offsets.start, offsets.start + cut[key]))
+        for key, offsets in backlog.items()
+        if cut[key]
+    )
 
 
 def _split(plan: BatchPlan, parallelism: int) -> BatchPlan:

@@ -100,7 +100,7 @@ def test_a_batch_is_cut_to_its_limits(limits: Limits, size: int):
     assert plan.size == size
     assert plan.is_behind
     if size > 1:
-        assert [each.offsets.size for each in plan.ranges] == [size * 9 // 10, size // 10]
+        assert [each.offsets.size for each in plan.ranges] == [size // 2, size // 2]
 
 
 def test_the_size_of_a_record_is_learnt():
@@ -287,6 +287,61 @@ def test_any_plan_is_contiguous_within_its_limits_and_even(backlog, records, par
         assert tasks[-1] > plan.piece_records / 2
     if plan.size > parallelism * TASK_RECORDS_MIN:
         assert len(tasks) >= parallelism
+
+
+SKEWED = [
+    # backlogs, at most so many offsets, what each gets
+    ([10, 990_000], 1_000, [10, 990]),
+    ([10, 990_000, 20, 5_000], 1_000, [10, 485, 20, 485]),
+    ([100, 100, 100], 100, [34, 33, 33]),
+    ([1, 1, 1_000], 3, [1, 1, 1]),
+    ([7, 5, 9], 21, [7, 5, 9]),
+    ([7, 5, 9], 20, [7, 5, 8]),
+]
+
+
+@pytest.mark.parametrize(("backlogs", "records", "expected"), SKEWED)
+def test_a_small_backlog_does_not_wait_for_a_large_one(
+    backlogs: list[int], records: int, expected: list[int]
+) -> None:
+    keys = [key_of(shard) for shard in range(len(backlogs))]
+    lags = dict(zip(keys, backlogs, strict=True))
+    plan = plan_of(Chain.started(*keys), lags, replace(LIMITS, records=records))
+    cut = {each.key: each.offsets.size for each in plan.ranges}
+    assert [cut[key] for key in keys] == expected
+    assert plan.left == sum(backlogs) - sum(expected)
+
+
+def test_where_not_all_get_one_those_that_waited_longest_come_first() -> None:
+    keys = [key_of(shard) for shard in range(3)]
+    chain, read = Chain.started(*keys), []
+    for second in range(1, 7):
+        (part,) = plan_of(chain, dict.fromkeys(keys, 100), replace(LIMITS, records=1)).ranges
+        batch = chain.batch(Part(part.key, 1, {8: 1}))
+        chain.add(replace(batch, time=BatchTime(START_MS + second * 1_000)))
+        read.append(part.key.shard)
+    assert sorted(read[:3]) == sorted(read[3:]) == ["0", "1", "2"]
+
+
+@given(
+    lags=st.lists(st.integers(1, 10**6), min_size=1, max_size=30),
+    records=st.integers(1, 10**6),
+)
+def test_no_backlog_could_be_cut_less_without_cutting_a_smaller_part(
+    lags: list[int], records: int
+) -> None:
+    """Max-min: of two, the one that is cut has no less than the other, but for a remainder."""
+    keys = [key_of(shard) for shard in range(len(lags))]
+    plan = plan_of(
+        Chain.started(*keys),
+        dict(zip(keys, lags, strict=True)),
+        replace(LIMITS, records=records, size_bytes=10**12),
+    )
+    sizes = {each.key: each.offsets.size for each in plan.ranges}
+    cut = [sizes.get(key, 0) for key in keys]
+    assert sum(cut) == min(records, sum(lags))
+    for own, lag in zip(cut, lags, strict=True):
+        assert own == lag or own >= max(cut) - 1
 
 
 def test_a_plan_for_another_fold_is_refused():
