@@ -7,7 +7,8 @@ What it must not know: files, tasks, Spark.
 Two processes run one query, and a third takes its table back to an earlier batch. Each takes a root
 of its own for its checkpoint: a copy of the newest whole one, or that one itself where its owner
 has left it in order and nobody came between. They crash, stop, stand still and wake at any step,
-while somebody may bring an older copy of the checkpoint back, or an empty one. What appends to the
+while somebody may bring an older copy of the checkpoint back, or an empty one, and may once write
+another query: what it computes is another meaning of the same state. What appends to the
 log and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails
 for a process that does not know the log's end.
 
@@ -48,12 +49,13 @@ class Root(NamedTuple):
 
 
 class Entry(NamedTuple):
-    kind: str  # open | prepare | rewind
+    kind: str  # open | plan | prepare | rewind
     epoch: int
     query: int = 0
     batch: int = -1  # of a rewind: the one that stays the last
     lineage: Lineage = ()
     rows: Range = (0, 0)
+    sql: int = 0  # of a plan: what is computed from here on
 
 
 class Process(NamedTuple):
@@ -68,6 +70,7 @@ class Process(NamedTuple):
     root: int = -1  # the epoch of its root; -1: it has none yet
     source: int = -1  # the root that it copies
     part: Checkpoint = NOTHING  # what it has copied so far
+    sql: int = 0  # what it computes
 
 
 class State(NamedTuple):
@@ -75,6 +78,7 @@ class State(NamedTuple):
     copies: tuple[Checkpoint, ...]  # what may be brought back
     log: tuple[Entry, ...]
     processes: tuple[Process, ...]
+    sql: int = 1  # what the job file says
 
 
 def start() -> State:
@@ -145,7 +149,10 @@ def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
         for told, changed, others in chosen(state, process, mutation):
             yield f"{process.name} {told}", with_process(changed, **others)
     writers = [each for each in state.processes if each.name != BACK]
-    if state.copies and all(each.step == "off" for each in writers):
+    are_off = all(each.step == "off" for each in writers)
+    if are_off and state.sql == 1:
+        yield "the SQL is changed", state._replace(sql=2, copies=())
+    if state.copies and are_off:
         newest = state.roots[-1].epoch
         for copy in state.copies:
             restored = with_root(state, newest, checkpoint=copy)
@@ -157,8 +164,20 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
     match process.step:
         case "off" if process.lives:
             epoch = max((entry.epoch for entry in log), default=0) + 1
-            opened = process._replace(step="look", epoch=epoch, known=len(log) + 1)
+            known = len(log) + 1
+            step = "look" if state.sql == planned_in(log) else "compare"
+            opened = process._replace(step=step, epoch=epoch, known=known, sql=state.sql)
             yield "opens", opened, {"log": (*log, Entry("open", epoch))}
+            return
+        case "compare":
+            if planned_in(log) and prepares(log) and mutation != "take any SQL":
+                yield "refuses", process._replace(step="dead"), {}
+            elif process.known != len(log):
+                yield "is fenced", process._replace(step="dead"), {}
+            else:
+                entry = Entry("plan", process.epoch, sql=process.sql)
+                planned = process._replace(step="look", known=len(log) + 1)
+                yield "writes the plan down", planned, {"log": (*log, entry)}
             return
         case "look":
             newest = state.roots[-1]
@@ -221,7 +240,7 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
         case "run" if batch < len(checkpoint.ends) and batch <= len(checkpoint.states):
             begun = checkpoint.states[batch - 1] if batch else ()
             first = checkpoint.ends[batch - 1] if batch else 0
-            seen = (*begun, *range(first, checkpoint.ends[batch]))
+            seen = (*begun, *(mark(n, process) for n in range(first, checkpoint.ends[batch])))
             kept = checkpoint.states[batch + 1 :]
             ran = checkpoint._replace(states=(*checkpoint.states[:batch], seen, *kept))
             early = mutation == "tell Spark first"
@@ -289,6 +308,16 @@ def steps_back(
         yield "takes the table back", appends._replace(known=len(log) + 1), {"log": (*log, entry)}
 
 
+def planned_in(log: tuple[Entry, ...]) -> int:
+    """What the log says is computed; 0: nothing yet."""
+    return next((entry.sql for entry in reversed(log) if entry.kind == "plan"), 0)
+
+
+def mark(record: int, process: Process) -> int:
+    """What a state keeps of a record: the record, and what was computed of it."""
+    return record + 10 * process.sql
+
+
 def at(process: Process, step: str, batch: int) -> Process:
     return process._replace(step=step, batch=batch)
 
@@ -306,8 +335,10 @@ def wrong_with(state: State) -> Optional[str]:
     for root in state.roots:
         checkpoint = root.checkpoint
         for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
-            if seen != tuple(range(checkpoint.ends[batch])):
+            if tuple(each % 10 for each in seen) != tuple(range(checkpoint.ends[batch])):
                 return f"the state after batch {batch} has seen {seen}"
+            if len({each // 10 for each in seen}) > 1:
+                return f"the state after batch {batch} means two things: {seen}"
         if checkpoint.done > len(checkpoint.states):
             return f"batch {checkpoint.done - 1} is done and has no state"
         owns = not landed or landed[0].query == checkpoint.query
@@ -355,6 +386,7 @@ MUTATIONS = (
     "copy the state first",
     "take the log back first",
     "take back without opening",
+    "take any SQL",
 )
 
 

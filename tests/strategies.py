@@ -23,6 +23,7 @@ from ashore.protocol.entries import (
     Joined,
     Open,
     Owed,
+    Plan,
     Prepare,
     Query,
     Reland,
@@ -349,6 +350,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         by=texts,
         why=texts,
     ),
+    "plan": st.builds(Plan, texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
 }
 bodies = st.one_of(*KIND_STRATEGIES.values())

@@ -23,6 +23,7 @@ from ashore.protocol.entries import (
     Joined,
     Open,
     Owed,
+    Plan,
     Prepare,
     Query,
     Reland,
@@ -191,10 +192,18 @@ def _query_files() -> dict[str, bytes]:
         Closing(4, 1, 0, registered=False, owed=(), done=()),
     )
     return {
+        **_plan_files(log),
         "query-prepare.json": log.entries[2][1],
         "query-snapshot.json": snapshot,
         "entry-rewind.json": log.entries[5][1],
     }
+
+
+def _plan_files(log: _Log) -> dict[str, bytes]:
+    """Return the plan that a query goes on by, and a snapshot after it."""
+    log.add(Commit("recovery"), Closing(5, 1, 0, registered=False, owed=(), done=()))
+    log.add(Plan("0" * 64, '{"planner":"Spark 4.2.0, graphs 1"}'))
+    return {"entry-plan.json": log.entries[7][1], "plan-snapshot.json": write_snapshot(log.fold)}
 
 
 def _reland() -> Reland:

@@ -33,6 +33,7 @@ from ashore.protocol import names
 from ashore.protocol.files import DataFile, Role, Target
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.query import PlanState
 from ashore.sources.base import StreamShard
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
@@ -89,7 +90,8 @@ class Query:
         """Run one batch, as a query does that is started anew after each error."""
         try:
             if not self.is_open:
-                self.sink.open()
+                if self.sink.open().plan is None:
+                    self.sink.take_plan(PlanState("plan", "{}"))
                 self.is_open = True
             batch = self.next_batch()
             if batch is None:

@@ -23,7 +23,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Join, Joined, Prepare, Query, ShardRead
+from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query, ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import NO_CATALOG, Publishing
@@ -36,6 +36,7 @@ from ashore.protocol.plan_query import (
     plan_query_batch,
 )
 from ashore.protocol.positions import ShardKey
+from ashore.protocol.query import PlanState
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
@@ -120,6 +121,14 @@ class QuerySink:
         new = tuple(each for each in joined if each.key not in self.fold.shards)
         if new:
             self._entries.append(Join(new))
+
+    def take_plan(self, plan: PlanState) -> None:
+        """Write down what the query computes from here on. Requires: `open`.
+
+        Raises Fenced, StorageError. If interrupted: the next start compares with it, or with the
+        one before.
+        """
+        self._entries.append(Plan(plan.digest, plan.document))
 
     def begin(
         self,

@@ -26,6 +26,9 @@ from ashore.plans.terms import Term
 from ashore.protocol import codec
 from ashore.protocol.codec import added
 
+# How plans are read: another number where the same plan of Spark's would give another graph.
+GRAPH_FORM = 1
+
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")
 FUNCTIONS = "aggregateExpressions"

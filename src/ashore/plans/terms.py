@@ -9,8 +9,8 @@ is ever computed twice, however often views build upon each other.
 What it must not know: plans; how a term is told in words.
 
 Not in a term: what Spark does not write of an expression, as the body of a function in Python or
-Scala, the plan of a subquery, or the values of an `IN` with more than ten; and what a view of
-Ashore makes of a record, whose columns are those of its source.
+Scala, or the plan of a subquery; and what a view of Ashore makes of a record, whose columns are
+those of its source.
 """
 
 from dataclasses import dataclass, field

@@ -13,6 +13,7 @@ from ashore.plans.terms import Term, TermKind
 from ashore.plans.windows import describe_duration
 
 TEXT_LENGTH_MAX = 60
+EXACT_LENGTH_MAX = 500
 DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 UNSPOKEN = {"Cast"}  # an author would mostly not have written it
 
@@ -60,18 +61,20 @@ class Words:
         terms: of the plan.
         sources: of the plan.
         is_qualified: whether columns of sources are told with the name of the source.
+        is_exact: whether casts are told, and texts are as long as they are.
 
     """
 
     terms: Sequence[Term]
     sources: Sequence[PlanSource]
     is_qualified: bool = False
+    is_exact: bool = False
     _texts: dict[int, str] = field(default_factory=dict)
 
     def of(self, place: int) -> str:
         """Return the text of a term, cut where it would be too long to read."""
         text = self._text(place)
-        return text if len(text) <= TEXT_LENGTH_MAX else text[: TEXT_LENGTH_MAX - 3] + "..."
+        return text if len(text) <= self._length_max else text[: self._length_max - 3] + "..."
 
     def all(self, places: Iterable[int]) -> tuple[str, ...]:
         """Return the texts of terms."""
@@ -80,8 +83,12 @@ class Words:
     def _text(self, place: int) -> str:
         """Return as much of a text as can be seen: what is longer by a character is cut anyway."""
         if place not in self._texts:
-            self._texts[place] = self._write(self.terms[place])[: TEXT_LENGTH_MAX + 1]
+            self._texts[place] = self._write(self.terms[place])[: self._length_max + 1]
         return self._texts[place]
+
+    @property
+    def _length_max(self) -> int:
+        return EXACT_LENGTH_MAX if self.is_exact else TEXT_LENGTH_MAX
 
     def _write(self, term: Term) -> str:
         match term.kind:
@@ -104,6 +111,8 @@ class Words:
 
     def _write_call(self, term: Term) -> str:
         match term.name:
+            case "Cast" if self.is_exact:
+                return f"cast({self._text(term.arguments[0])} as {term.type})"
             case kind if kind in UNSPOKEN:
                 return self._text(term.arguments[0])
             case kind if kind in _STRUCTS:

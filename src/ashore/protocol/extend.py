@@ -17,6 +17,7 @@ from ashore.protocol.entries.commit import Commit, fold_commit
 from ashore.protocol.entries.frame import Entry
 from ashore.protocol.entries.join import Join, fold_join
 from ashore.protocol.entries.open import Open, fold_open
+from ashore.protocol.entries.plan import Plan, fold_plan
 from ashore.protocol.entries.prepare import Prepare, fold_prepare
 from ashore.protocol.entries.reland import Reland, fold_reland
 from ashore.protocol.entries.retire import Retire, fold_retire
@@ -93,8 +94,16 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_skip(fold, body, closed)
         case Retire():
             return fold_retire(fold, body)
+        case Rewind() | Plan():
+            return _change_of_query(fold, body, number)
+
+
+def _change_of_query(fold: Fold, body: Rewind | Plan, number: int) -> Changes:
+    match body:
         case Rewind():
             return fold_rewind(fold, body, number)
+        case Plan():
+            return fold_plan(fold, body)
 
 
 # ---- closing

@@ -31,7 +31,7 @@ And of the fold itself, each with the kind of entry that upholds it:
   current one is read (join, prepare).
 - Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare).
 - The slice of a query lands nothing else, and its batches come one after the other from 0; a
-  `rewind` goes back to an earlier one (prepare, rewind).
+  `rewind` goes back to an earlier one (prepare, rewind). Only such a slice has a plan (plan).
 - Lost files are files of the entry that is closed (reland, skip).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rewind).
 - Only what is owed is done, and only of what is owed can a try fail (closing).
@@ -46,7 +46,7 @@ from ashore.errors import check
 from ashore.protocol.effects import Action, HasEffects, Owed
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
-from ashore.protocol.query import QueryState
+from ashore.protocol.query import PlanState, QueryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,7 @@ class Fold:
     counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unclosed: Unclosed | None = None
     query: QueryState | None = None  # that the slice belongs to
+    plan: PlanState | None = None  # that the query runs by
     base: int = -1  # number of the snapshot that the fold began with
 
     def generations(self) -> dict[tuple[str, str], tuple[int, str]]:
@@ -171,6 +172,7 @@ class Changes(TypedDict, total=False):
     partitions: Mapping[PartitionKey, PartitionState]
     counters: Mapping[str, int]
     query: QueryState | None
+    plan: PlanState | None
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:

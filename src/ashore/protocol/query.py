@@ -34,6 +34,14 @@ class QueryState:
     before: str  # the lineage of the batch before; empty for batch 0
 
 
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """The plan that a slice's query runs by."""
+
+    digest: str  # of the statements and the views that they read
+    document: str  # the plan, as JSON
+
+
 def link(before: str, plan: str, ranges: Iterable[ShardRange]) -> str:
     """Return the lineage of a batch.
 

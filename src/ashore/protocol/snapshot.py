@@ -12,7 +12,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
-from ashore.protocol.query import QueryState
+from ashore.protocol.query import PlanState, QueryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class _Document:
     checksum: str
     failing: tuple[Failing, ...] = codec.added(())
     query: QueryState | None = codec.added(None)  # noqa: RUF009 - it makes a field
+    plan: PlanState | None = codec.added(None)  # noqa: RUF009
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -55,6 +56,7 @@ def write_snapshot(fold: Fold) -> bytes:
         checksum="",
         failing=tuple(fold.failing[key] for key in sorted(fold.failing)),
         query=fold.query,
+        plan=fold.plan,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -80,5 +82,6 @@ def read_snapshot(data: bytes) -> Fold:
         failing={each.action: each for each in document.failing},
         counters=dict(document.counters),
         query=document.query,
+        plan=document.plan,
         base=document.number,
     )

@@ -32,12 +32,13 @@ from ashore.protocol.entries import (
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Target
 from ashore.protocol.fold import Failing, PartitionState, ShardState
 from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
-from ashore.protocol.query import QueryState
+from ashore.protocol.query import PlanState, QueryState
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
-SHOWN = [*ENTRIES, "snapshot.json", "query-prepare.json", "query-snapshot.json"]
+QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -204,7 +205,7 @@ DESCRIBED = [
         Query,
         SealedPartition,
     ),
-    *(Target, DataFile, FileSpan, ShardState, PartitionState, QueryState),
+    *(Target, DataFile, FileSpan, ShardState, PartitionState, QueryState, PlanState),
 ]
 
 

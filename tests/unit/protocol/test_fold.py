@@ -15,6 +15,7 @@ from ashore.protocol.entries import (
     Joined,
     Open,
     Owed,
+    Plan,
     Prepare,
     Query,
     Retire,
@@ -26,7 +27,7 @@ from ashore.protocol.entries import (
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Failing
 from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.protocol.query import QueryState
+from ashore.protocol.query import PlanState, QueryState
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)
@@ -411,6 +412,17 @@ def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
     expected = QueryState("q", 2, "lineage-2", "lineage-1")
     assert query_chain.fold.query == expected
     assert read_snapshot(write_snapshot(query_chain.fold)).query == expected
+
+
+def test_a_slice_has_a_plan_where_it_is_a_query_s(chain: Chain):
+    refuse(chain, "a plan in a slice that landed topics", Plan("0" * 64, "{}"))
+    planned = Chain.started(KEY)
+    refuse(planned, "a plan that says nothing", Plan("", "{}"))
+    planned.add(Plan("0" * 64, "{}"))
+    assert planned.fold.plan == PlanState("0" * 64, "{}")
+    kept = read_snapshot(write_snapshot(planned.fold))
+    assert kept.plan == planned.fold.plan
+    refuse(planned, "a batch without its query", planned.batch())
 
 
 def test_batches_of_a_query_follow_each_other(query_chain: Chain):

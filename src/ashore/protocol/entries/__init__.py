@@ -23,6 +23,7 @@ from ashore.protocol.entries.frame import (
 )
 from ashore.protocol.entries.join import Join, Joined
 from ashore.protocol.entries.open import Open
+from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare, ShardRead
 from ashore.protocol.entries.reland import Reland
 from ashore.protocol.entries.retire import Retire, RetiredPartition
@@ -45,6 +46,7 @@ __all__ = [
     "Joined",
     "Open",
     "Owed",
+    "Plan",
     "Prepare",
     "Query",
     "Reland",

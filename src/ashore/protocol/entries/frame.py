@@ -18,6 +18,7 @@ from ashore.protocol.effects import Closing
 from ashore.protocol.entries.commit import Commit
 from ashore.protocol.entries.join import Join
 from ashore.protocol.entries.open import Open
+from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.entries.reland import Reland
 from ashore.protocol.entries.retire import Retire
@@ -37,9 +38,10 @@ class EntryInvalid(ValueError):
     """The bytes are not an entry that this release knows; the message says why."""
 
 
-Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind
+Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind | Plan
 KINDS: dict[str, type[Body]] = {
-    body.kind: body for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind)
+    body.kind: body
+    for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind, Plan)
 }
 
 

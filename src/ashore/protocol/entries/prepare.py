@@ -67,6 +67,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
         require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
     check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
+        require(fold.plan is None, "a batch without its query, in the slice of one")
         _check_counts(body)
     counters = dict(fold.counters)
     for name, count in body.counters:

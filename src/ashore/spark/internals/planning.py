@@ -20,7 +20,12 @@ NO_CHECKPOINT = "none"
 
 
 # Each branch is planned for itself: a plan that says "as over there" has no columns to follow.
-PLAIN_PLANS = {"spark.sql.exchange.reuse": "false", "spark.sql.adaptive.enabled": "false"}
+PLAIN_PLANS = {
+    "spark.sql.exchange.reuse": "false",
+    "spark.sql.adaptive.enabled": "false",
+    # Of a long list of values, made a set, Spark writes none.
+    "spark.sql.optimizer.inSetConversionThreshold": "2147483647",
+}
 
 
 class OutputMode(StrEnum):

@@ -17,6 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.checkpoints.roots import Roots
 from ashore.errors import QueryRefused
+from ashore.plans.graph import GRAPH_FORM, PlanGraph
+from ashore.plans.stored import StoredPlan
+from ashore.plans.text import find_read, name_of_view, normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
@@ -55,11 +58,34 @@ class QueryPlan:
 
     @property
     def digest(self) -> str:
-        """Digest of what the query computes: the SQL, but its spaces, and the views under it."""
-        texts = [" ".join(text.split()) for text in (*self.script.views, self.insert.text)]
-        views = sorted((view.describe() for view in self.views), key=json.dumps)
+        """Digest of what the query computes: its SQL, and the views that it reads."""
+        views = sorted((view.describe() for view in self.read_views), key=json.dumps)
         into = [self.topic.describe()] if self.topic else []
-        return hashlib.sha256(json.dumps([texts, views, *into]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.texts, views, *into]).encode()).hexdigest()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The statements of the views that are read, then the INSERT, without needless space."""
+        read = self._names_read
+        views = [text for text in self.script.views if name_of_view(text) in read]
+        return tuple(normalise_sql(text) for text in (*views, self.insert.text))
+
+    @property
+    def read_views(self) -> tuple[View, ...]:
+        """The topics' views that the statements name."""
+        read = self._names_read
+        return tuple(view for view in self.views if view.name.casefold() in read)
+
+    @property
+    def _names_read(self) -> frozenset[str]:
+        views = {name_of_view(text): text for text in self.script.views}
+        return find_read(self.insert.text, views)
+
+    def describe(self, graph: PlanGraph, spark_version: str) -> StoredPlan:
+        """Return the plan as the query's log keeps it."""
+        planner = f"Spark {spark_version}, graphs {GRAPH_FORM}"
+        rules = tuple(view.rule() for view in self.read_views)
+        return StoredPlan(planner, self.texts, rules, graph)
 
 
 def open_frame(

@@ -9,7 +9,7 @@ What it must not know: when an error is worth another try.
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
@@ -29,17 +29,17 @@ from ashore.landing.joins import (
     require_streams,
 )
 from ashore.landing.log import LandingLog
-from ashore.landing.log_reader import read_history
-from ashore.landing.query_sink import QuerySink, unfit
+from ashore.landing.query_sink import QuerySink
 from ashore.landing.worker import Tick
 from ashore.protocol.names import query_source
-from ashore.protocol.plan_query import CutAlike, QueryBatch, Refuse, plan_start
+from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardKey
-from ashore.protocol.query_history import read_batches
+from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
+from ashore.spark.sql.held import hold_checkpoint, hold_plan
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
@@ -119,8 +119,9 @@ class SqlQuery:
         check_sources(self.name, self._sources, self._checkpoint.read_ends(position.planned))
         self._join()
         frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
-        self._past = {}
-        if behind is not None:
+        self._take_plan(frame)
+        self._past = {number: each.query.lineage for number, each in behind.items()}
+        if behind:
             self._catch_up(frame, behind)
         interval = f"{self.plan.interval_ms} milliseconds"
         writer = self._writer(frame)
@@ -164,10 +165,11 @@ class SqlQuery:
 
     # ---- before the start
 
-    def _take_checkpoint(self) -> CutAlike | None:
+    def _take_checkpoint(self) -> dict[int, LandedBatch]:
         """Take the newest checkpoint, or a copy of it, and hold it against the log.
 
-        Returns the batches that it is behind its table. Raises CheckpointUnfit: nothing is copied.
+        Returns the batches that it is behind its table, with the one before; none where it is not.
+        Raises CheckpointUnfit: nothing is copied.
         """
         roots, epoch = self.plan.roots, self.parts.sink.fold.epoch
         self._hold_against_log(roots.newest() or roots.root(epoch))
@@ -175,21 +177,34 @@ class SqlQuery:
         self._left = epoch
         return self._hold_against_log(self._checkpoint)
 
-    def _hold_against_log(self, checkpoint: Checkpoint) -> CutAlike | None:
-        decision = plan_start(self.parts.sink.fold.query, checkpoint.read_position())
-        if isinstance(decision, Refuse):
-            raise unfit(self.name, decision)
-        return decision if isinstance(decision, CutAlike) else None
+    def _hold_against_log(self, checkpoint: Checkpoint) -> dict[int, LandedBatch]:
+        sink = self.parts.sink
+        return hold_checkpoint(self.plan, self.name, sink.fold, checkpoint, sink.parts.storage)
 
-    def _catch_up(self, frame: DataFrame, behind: CutAlike) -> None:
-        """Run batches again that the table holds, one by one, each cut as it was."""
-        checkpoint, sink = self._checkpoint, self.parts.sink
-        self._say(f"batches {behind.first} to {behind.last} run again, for the state alone")
-        past = read_batches(read_history(sink.parts.storage, self.name), behind.first - 1)
-        self._past = {number: each.query.lineage for number, each in past.items()}
-        for number in range(behind.first, behind.last + 1):
+    def _take_plan(self, frame: DataFrame) -> None:
+        """Hold the SQL against that of the state, and write it down. Raises QueryRefused."""
+        sink = self.parts.sink
+        new = hold_plan(self.plan, self.name, sink.fold, frame)
+        if new is None:
+            return
+        if sink.fold.plan is None and sink.fold.query is not None:
+            self._say(
+                "the log holds batches and no plan: whether their SQL was this one is not known; "
+                "later changes are compared with it"
+            )
+        sink.take_plan(new)
+
+    def _catch_up(self, frame: DataFrame, behind: Mapping[int, LandedBatch]) -> None:
+        """Run batches again that the table holds, one by one, each cut as it was.
+
+        `behind`: those batches, with the one before.
+        """
+        checkpoint = self._checkpoint
+        first, last = checkpoint.read_position().committed + 1, max(behind)
+        self._say(f"batches {first} to {last} run again, for the state alone")
+        for number in range(first, last + 1):
             if checkpoint.read_position().planned < number:
-                write_offsets(checkpoint, self.name, past[number])
+                write_offsets(checkpoint, self.name, behind[number])
             self._start(frame, self._writer(frame).trigger(once=True))
             if checkpoint.read_position().committed < number and not self._is_stopping.is_set():
                 raise BatchFailed(f"{self.name}: batch {number} did not run again")

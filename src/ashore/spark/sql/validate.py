@@ -1,18 +1,20 @@
 """What the queries of a job would be, without starting one.
 
-What it promises: the plans that a start would make, and what Spark would refuse. No topic is read,
-nothing is written.
+What it promises: the plans that a start would make, and what a start would refuse: by Spark, by
+the query's log, by its checkpoint. No topic is read, nothing is written.
 What it must not know: terminals.
 """
 
 from ashore.config.tables import Table
 from ashore.landing.fed import Fed, fed_output, fed_slice
+from ashore.landing.log_reader import read_log
 from ashore.plans.described import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import read_plan
 from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.spark.sql.held import hold_query
 
 ONCE = "each row once"
 APPEND = "each row at least once: those of a batch that was cut short come again"
@@ -23,7 +25,10 @@ UPSERT = (
 
 
 def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
-    """Return what each query of the job would be. Raises QueryRefused, JobFileInvalid."""
+    """Return what each query of the job would be, held against its log and its checkpoint.
+
+    Raises QueryRefused, CheckpointUnfit, JobFileInvalid, LogDamaged, StorageError.
+    """
     plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
     return tuple(_describe(parts, item, plan) for item, plan in plans)
 
@@ -33,6 +38,8 @@ def _describe(parts: SqlParts, item: Fed, plan: QueryPlan) -> DescribedQuery:
     frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     columns, graph = output_ddl(frame), read_plan(frame)
     operators = tuple(describe_operators(graph))
+    storage = parts.assembly.environment.storage
+    hold_query(plan, name, read_log(storage, name), frame, storage)
     common = (name.slice, columns, plan.roots.uri, graph.sources, operators)
     # What is promised of a table is not promised of a topic.
     if isinstance(item, Table):

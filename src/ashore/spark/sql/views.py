@@ -18,6 +18,8 @@ from pyspark.sql.types import TimestampType
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.landing.specs import LandingSpec
+from ashore.plans.stored import ViewRule
+from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
 from ashore.sources.columns import KafkaAddress
@@ -45,6 +47,12 @@ class View:
         decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
         times = [spec.output.event_column, spec.output.event_unit, watermark_ms]
         return [self.name, list(self.topics), decoding, times, spec.on_invalid]
+
+    def rule(self) -> ViewRule:
+        """Return how its rows are made, as far as no plan shows it."""
+        spec = self.spec
+        select = tuple(normalise_sql(each) for each in spec.select)
+        return ViewRule(self.topics, spec.decode, select, normalise_sql(spec.where or ""))
 
 
 FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading begins

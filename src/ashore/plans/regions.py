@@ -1,0 +1,169 @@
+"""What the state of a query is made of, in a form that can be compared.
+
+What it is: for each operator that keeps state its *region*: the operator, and all below it down to
+the sources or to the next such operator.
+What it promises: pure. Two regions are equal where the same input gives the same state, in the same
+bytes. How Spark joins or aggregates without state plays no part, nor into how many partitions state
+is cut, nor what stands above.
+What it must not know: what is done where regions differ.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ashore.plans.graph import PlanGraph, PlanNode, State
+from ashore.plans.terms import Term
+from ashore.plans.windows import Window
+from ashore.protocol import codec
+from ashore.protocol.codec import Json
+
+# Spark chooses one by how large it takes a table for; all compute the same.
+_ALIKE = {
+    **dict.fromkeys(
+        ("BroadcastHashJoinExec", "BroadcastNestedLoopJoinExec", "CartesianProductExec"), "join"
+    ),
+    **dict.fromkeys(("ShuffledHashJoinExec", "SortMergeJoinExec"), "join"),
+    **dict.fromkeys(
+        ("HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec"), "aggregate"
+    ),
+}
+_COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
+# Of these Spark does not write what they compute.
+_UNSEEN = {
+    *("ScalarSubquery", "InSubqueryExec", "Exists", "InSubquery", "DynamicPruningExpression"),
+    *("PythonUDF", "PythonUDAF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator"),
+    *("HiveSimpleUDF", "HiveGenericUDF", "HiveUDAFFunction", "HiveGenericUDTF", "InSet"),
+}
+_DATABASE = "relation"  # it is handed conditions that no plan shows
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """An operator with state, and what is below it.
+
+    Arguments:
+        operator_id: of the operator.
+        digest: of all that its state depends on, but for the operators below.
+        nodes: places in the graph, the operator's first.
+        below: the ids of the operators that it stands on.
+        is_seen: whether Spark writes all that is computed in it.
+
+    """
+
+    operator_id: int
+    digest: str
+    nodes: tuple[int, ...]
+    below: tuple[int, ...]
+    is_seen: bool
+
+
+def find_regions(graph: PlanGraph) -> dict[int, Region]:
+    """Return the regions of a query, by the ids of their operators."""
+    digests = _Digests(graph)
+    found: dict[int, Region] = {}
+    for place, node in enumerate(graph.nodes):
+        if node.state is not None:
+            region = _region(digests, place, node.state)
+            found[region.operator_id] = region
+    return found
+
+
+def _region(digests: "_Digests", place: int, state: State) -> Region:
+    nodes = tuple(_walk(digests.graph, place))
+    below = tuple(
+        inner.operator_id
+        for each in nodes
+        for at in digests.graph.nodes[each].inputs
+        if (inner := digests.graph.nodes[at].state) is not None
+    )
+    is_seen = all(digests.is_seen(digests.graph.nodes[each]) for each in nodes)
+    return Region(state.operator_id, _hash(digests.node(place)), nodes, below, is_seen)
+
+
+def _walk(graph: PlanGraph, place: int) -> Iterator[int]:
+    """Yield a node and those below it, down to the next that keep state."""
+    yield place
+    for each in graph.nodes[place].inputs:
+        if graph.nodes[each].state is None:
+            yield from _walk(graph, each)
+
+
+@dataclass(slots=True)
+class _Digests:
+    """The digests of a graph's terms, and the forms of its nodes, without places."""
+
+    graph: PlanGraph
+    _sources: list[Json] = field(default_factory=list)
+    _terms: list[str] = field(default_factory=list)
+    _unseen: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        counts = Counter[str]()
+        for source in self.graph.sources:
+            # Topics may come; which stream it is among those of Kafka says its place.
+            read = "kafka" if source.is_kafka else f"{source.format}:{source.reads}"
+            self._sources.append([read, counts[read]])
+            counts[read] += 1
+        for place, term in enumerate(self.graph.terms):
+            self._terms.append(_hash(self._term(term)))
+            if term.name in _UNSEEN or not self._unseen.isdisjoint(term.parts):
+                self._unseen.add(place)
+
+    def node(self, place: int) -> Json:
+        """Return the form of a node and all below it, down to the next that keep state."""
+        node = self.graph.nodes[place]
+        if node.kind in _COUNTS:
+            return self._input(node.inputs[0])
+        return [
+            _ALIKE.get(node.kind, node.kind),
+            [[name, self._all(terms)] for name, terms in node.expressions],
+            [[*each] for each in node.options],
+            None if node.source is None else self._sources[node.source],
+            None if node.state is None else self._state(node.state),
+            [self._input(each) for each in node.inputs],
+        ]
+
+    def is_seen(self, node: PlanNode) -> bool:
+        """Tell whether Spark writes all that a node computes."""
+        if node.source is not None and self.graph.sources[node.source].format == _DATABASE:
+            return False
+        terms = {term for _, terms in node.expressions for term in terms}
+        return self._unseen.isdisjoint(terms)
+
+    def _input(self, place: int) -> Json:
+        state = self.graph.nodes[place].state
+        return self.node(place) if state is None else ["state", state.operator_id]
+
+    def _state(self, state: State) -> Json:
+        return [
+            state.has_event_time,
+            [[each.type, self._terms[each.term], each.part, each.side] for each in state.columns],
+            [
+                [each.is_bounded, None if each.early is None else self._terms[each.early]]
+                for each in state.sides
+            ],
+        ]
+
+    def _term(self, term: Term) -> Json:
+        window: Window | None = term.window
+        return [
+            term.kind.value,
+            term.name,
+            term.type,
+            self._all(term.arguments),
+            None if term.source is None else self._sources[term.source],
+            [[*each] for each in term.options],
+            self._all(term.filters),
+            term.is_distinct,
+            None if window is None else codec.encode(window),
+        ]
+
+    def _all(self, terms: tuple[int, ...]) -> Json:
+        return [self._terms[each] for each in terms]
+
+
+def _hash(form: Json) -> str:
+    return hashlib.sha256(json.dumps(form, separators=(",", ":")).encode()).hexdigest()

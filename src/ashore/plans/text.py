@@ -1,0 +1,72 @@
+"""Statements of SQL as text: what of it plays no part, and which names stand in it.
+
+What it promises: pure. White space and comments outside of literals play no part; those inside do.
+What it must not know: grammar: text is cut into literals, comments and the rest.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+_PIECES = re.compile(
+    r"""(?P<literal>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`)"""
+    r"""|(?P<line>--[^\r\n]*)|(?P<comment>/\*(?!\+))|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)""",
+    re.DOTALL,
+)
+_VIEW = re.compile(r"\bVIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>`(?:[^`]|``)*`|\w+)", re.IGNORECASE)
+
+
+def normalise_sql(text: str) -> str:
+    """Return a statement with one space for white space and comments, but for those in literals."""
+    parts = [" " if kind in {"line", "space", "comment"} else part for kind, part in _cut(text)]
+    joined = "".join(
+        part for at, part in enumerate(parts) if part != " " or (at and parts[at - 1] != " ")
+    )
+    return joined.strip()
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return what may be names in a statement, in lower case: more rather than fewer."""
+    quoted = (part[1:-1].replace("``", "`") for kind, part in _cut(text) if kind == "literal")
+    words = (part for kind, part in _cut(text) if kind == "word")
+    return frozenset(each.casefold() for each in (*words, *quoted))
+
+
+def name_of_view(text: str) -> str:
+    """Return the name that a `CREATE TEMPORARY VIEW` makes, in lower case; empty for others."""
+    found = _VIEW.search(normalise_sql(text))
+    return found["name"].strip("`").replace("``", "`").casefold() if found else ""
+
+
+def find_read(text: str, views: Mapping[str, str]) -> frozenset[str]:
+    """Return the names that a statement may read, by itself and by the views that it reads.
+
+    Arguments:
+        text: of the statement.
+        views: texts of views, by their names in lower case.
+
+    """
+    found, waiting = frozenset[str](), [text]
+    while waiting:
+        new = names_in(waiting.pop()) - found
+        found |= new
+        waiting += [views[name] for name in sorted(new & views.keys())]
+    return found
+
+
+def _cut(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the pieces of a text, each with its kind."""
+    at = 0
+    while found := _PIECES.match(text, at):
+        kind = found.lastgroup or "other"
+        at = _end_of_comment(text, found.end()) if kind == "comment" else found.end()
+        yield kind, text[found.start() : at]
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    """Return where a comment ends that began before `at`: they may stand in each other."""
+    depth = 1
+    for found in re.finditer(r"/\*|\*/", text[at:]):
+        depth += 1 if found[0] == "/*" else -1
+        if not depth:
+            return at + found.end()
+    return len(text)

@@ -1,0 +1,151 @@
+"""A query held against its log and its checkpoint, before Spark sees either.
+
+What it is: `hold_plan`, whether the state that is there means what the SQL would make of it;
+`hold_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.
+What it promises: reads only. What a start would refuse is refused here, so that `validate` asks the
+same. Of a log without a plan nothing can be said: its state is that of an older release.
+What it must not know: who asks; how a query is run.
+"""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pyspark.sql import DataFrame
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.errors import QueryRefused
+from ashore.landing.log_reader import read_history
+from ashore.landing.query_sink import unfit
+from ashore.plans.changes import find_changes
+from ashore.plans.sources import list_topics
+from ashore.plans.stored import StoredPlan, read_stored, write_stored
+from ashore.protocol.codec import Malformed
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_query import (
+    CutAlike,
+    QueryBatch,
+    Refusal,
+    Refuse,
+    plan_query_batch,
+    plan_start,
+)
+from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import PlanState, link
+from ashore.protocol.query_history import LandedBatch, read_batches
+from ashore.spark.internals import read_plan, read_sources
+from ashore.spark.sql.frames import QueryPlan
+from ashore.spark.sql.ranges import plan_ranges
+from ashore.spark.sql.sources import check_sources
+from ashore.storage.base import Storage
+
+_HINT = (
+    "bring the SQL back that the log of the table has, or fill another table or topic, from the "
+    "start; a SELECT from the same aggregates and joins may change"
+)
+
+
+def hold_plan(plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame) -> PlanState | None:
+    """Return the plan that the log is to have before the query goes on; None: it has it.
+
+    Arguments:
+        plan: what the query is.
+        name: of its slice.
+        fold: of its log.
+        frame: what it selects.
+
+    Raises QueryRefused where the state that is there means something else.
+
+    """
+    known = fold.plan
+    if known is not None and known.digest == plan.digest:
+        return None
+    new = plan.describe(read_plan(frame), frame.sparkSession.version)
+    if known is not None and fold.query is not None:
+        changes = find_changes(_read(name, known), new)
+        if changes:
+            _refuse(name, changes)
+    return PlanState(plan.digest, write_stored(new))
+
+
+def _read(name: SliceName, known: PlanState) -> StoredPlan:
+    try:
+        return read_stored(known.document)
+    except Malformed as error:
+        raise QueryRefused(
+            f"{name}: the plan in the log cannot be read, so that other SQL cannot be compared "
+            f"with it: {error}",
+            hint="bring the SQL back that was there; did a later release write the log?",
+        ) from None
+
+
+def _refuse(name: SliceName, changes: Sequence[str]) -> NoReturn:
+    raise QueryRefused(
+        f"{name}: the state in the checkpoint is that of other SQL, and its rows would be wrong: "
+        f"{'; '.join(changes)}",
+        hint=_HINT,
+        changes=list(changes),
+    )
+
+
+def hold_checkpoint(
+    plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint, storage: Storage
+) -> dict[int, LandedBatch]:
+    """Return the batches that would run again since a checkpoint is behind, with the one before.
+
+    Arguments:
+        plan: what the query is.
+        name: of its slice.
+        fold: of its log.
+        checkpoint: that the query would go on with.
+        storage: of the log.
+
+    Raises CheckpointUnfit.
+
+    """
+    decision = plan_start(fold.query, checkpoint.read_position())
+    match decision:
+        case Refuse():
+            raise unfit(name, decision)
+        case CutAlike(first, last):
+            past = read_batches(read_history(storage, name), first - 1)
+            _hold_past(plan, name, past, range(first, last + 1))
+            return past
+        case _:
+            _hold_planned(plan, name, fold, checkpoint)
+            return {}
+
+
+def _hold_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Checkpoint) -> None:
+    """Hold a batch that is planned and not done against the log, which may have its rows."""
+    position, known = checkpoint.read_position(), fold.query
+    number = position.planned
+    if known is None or position.committed >= number or number > known.batch_id:
+        return
+    before, after = checkpoint.read_ends(number - 1), checkpoint.read_ends(number)
+    ranges = plan_ranges(name, fold, before, after)
+    decision = plan_query_batch(fold, QueryBatch(known.query_id, number, plan.digest, ranges))
+    if isinstance(decision, Refuse):
+        raise unfit(name, decision)
+
+
+def _hold_past(
+    plan: QueryPlan, name: SliceName, past: dict[int, LandedBatch], numbers: range
+) -> None:
+    for number in numbers:
+        ranges = [ShardRange(each.key, each.offsets) for each in past[number].body.shards]
+        before = past[number - 1].query.lineage if number else ""
+        if link(before, plan.digest, ranges) != past[number].query.lineage:
+            text = f"batch {number} would run again, and compute something else than it did"
+            raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
+
+
+def hold_query(
+    plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame, storage: Storage
+) -> None:
+    """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""
+    checkpoint = plan.roots.newest() or plan.roots.root(1)
+    hold_checkpoint(plan, name, fold, checkpoint, storage)
+    ends = checkpoint.read_ends(checkpoint.read_position().planned)
+    check_sources(name, list_topics(read_sources(frame)), ends)
+    hold_plan(plan, name, fold, frame)
