@@ -24,6 +24,7 @@ import pyarrow.json as pj
 from ashore.errors import check
 from ashore.formats.ddl import Schema, to_arrow
 from ashore.formats.decode import BadRow, Decoded, Values, rows_without
+from ashore.formats.json_decimals import ExponentJudge
 from ashore.formats.json_maps import has_map, has_text_keys, rewrite_maps
 from ashore.formats.wire import Refused, convert, find_missing, wire_schema
 
@@ -86,6 +87,7 @@ class JsonDecoder:
         self._ddl = schema
         self._schema = to_arrow(schema)
         self._names = frozenset(schema.names)
+        self._exponents = ExponentJudge(schema)
         self._slow = tuple(column for column in schema.fields if has_map(column.type))
         fast = tuple(column for column in schema.fields if not has_map(column.type))
         self._fast_wire = wire_schema(fast)
@@ -105,7 +107,7 @@ class JsonDecoder:
             rows = self._add_rewritten(batch, rows, outside)
         holes = [row.index for row in outside] if rows is None else []
         for start, count in _cut_between(batch.sources[0].texts, holes):
-            self._decode_block(batch, start, count)
+            self._decode_safely(batch, start, count)
         bad = outside + [
             BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
             for row in batch.bad
@@ -132,6 +134,15 @@ class JsonDecoder:
             batch.sources[0] = _Source(texts.take(kept), self._fast_wire)
         batch.sources.append(_Source(rewritten, self._slow_wire))
         return rows
+
+    def _decode_safely(self, batch: _Batch, start: int, count: int) -> None:
+        """Decode rows `start` and following but those that would end this process."""
+        refused = self._exponents.refuse(batch.sources[0].texts.slice(start, count))
+        batch.bad += [BadRow(start + row.index, row.reason) for row in refused]
+        edges = [-1, *(row.index for row in refused), count]
+        for before, after in pairwise(edges):
+            if after - before > 1:
+                self._decode_block(batch, start + before + 1, after - before - 1)
 
     def _decode_block(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows `start` and following, or take them apart."""

@@ -55,6 +55,15 @@ def has_text_keys(data_type: DataType) -> bool:
             return True
 
 
+def read_pairs(text: bytes) -> tuple[tuple[str, object], ...]:
+    """Return an object, and those in it, as pairs; numbers as the text of their digits.
+
+    Requires: the text begins with `{`. Raises ValueError, RecursionError.
+    """
+    found: tuple[tuple[str, object], ...] = _decoder.decode(text.decode())
+    return found
+
+
 def rewrite_maps(texts: Values, columns: Sequence[Field]) -> tuple[Values, list[BadRow]]:
     """Return texts with these columns only, their maps rewritten, and the records refused.
 
@@ -65,7 +74,7 @@ def rewrite_maps(texts: Values, columns: Sequence[Field]) -> tuple[Values, list[
     refused: list[BadRow] = []
     for row, text in enumerate(texts.to_pylist()):
         try:
-            record = _decoder.decode(text.decode())
+            record = read_pairs(text)
             pairs = (pair for pair in record if pair[0] in types)
             rewritten.append("".join(_object(pairs, types)).encode())
         except UnicodeDecodeError:

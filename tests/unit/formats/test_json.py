@@ -1,12 +1,16 @@
 import json
+import pickle
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from ashore.formats import JsonDecoder, json_slow_columns, json_supports, parse_ddl
+from ashore.formats import JsonDecoder, json_decimals, json_slow_columns, json_supports, parse_ddl
 from ashore.formats import json as subject
+from ashore.formats.json_decimals import TOO_SMALL
 
 
 def decode(ddl, *values, arrow_type=None):
@@ -306,3 +310,68 @@ def test_fields_may_come_in_any_order():
     records = [{"a": 1, "b": "x"}, {"b": "y", "a": 2}, {"b": "z"}]
     decoded = decode("a INT, b STRING", *[json.dumps(record).encode() for record in records])
     assert decoded.table["b"].to_pylist() == ["x", "y", "z"]
+
+
+def decode_in_a_child(ddl, *records):
+    """Decode where a crash of the parser is found as one: exit code and what came out."""
+    code = (
+        "import sys, pickle, pyarrow as pa\n"
+        "from ashore.formats import JsonDecoder, parse_ddl\n"
+        "ddl, records = pickle.load(sys.stdin.buffer)\n"
+        "found = JsonDecoder(parse_ddl(ddl)).decode(pa.array(records, pa.binary()))\n"
+        "rows = found.table.to_pylist(), [(row.index, row.reason) for row in found.bad]\n"
+        "pickle.dump(rows, sys.stdout.buffer)\n"
+    )
+    asked = pickle.dumps((ddl, records))
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, input=asked, capture_output=True, check=False)
+    assert ended.returncode == 0, ended
+    return pickle.loads(ended.stdout)
+
+
+MANY = b"1" + b"0" * 70
+BEYOND_THE_TABLE = [
+    *[b"1e-100000000", b'"1e-100000000"', b"1E-230", b'"-1.5e-230"', b"0e-115", b'"1.e-230"'],
+    *[MANY + b"e-134", b"0." + b"0" * 75 + b"1e-39", b"1e-2147483648", b"1e-99999999999999999999"],
+    *[b"1e-" + b"0" * 40 + b"230", b'"1\\u0065-230"', b'"1\\u0045-230"', b'"1e\\u002D230"'],
+    *[b'"1e-\\u0032\\u00330"', b'"0\\u002e0e-230"', b'"1e-230 "'],
+]
+
+
+def test_exponents_beyond_arrows_table_are_bad_and_never_reach_it():
+    records = [b'{"a":' + text + b" }" for text in BEYOND_THE_TABLE]
+    deep = [b'{"s":[{"m":{"k":' + text + b"}}]}" for text in BEYOND_THE_TABLE]
+    among = [each for record in records + deep for each in (b'{"a":1}', record)]
+    ddl = "a DECIMAL(38,10), s ARRAY<STRUCT<m: MAP<STRING, DECIMAL(5,2)>>>"
+    rows, bad = decode_in_a_child(ddl, *among)
+    assert [row["a"] for row in rows] == [Decimal(1)] * len(records + deep)
+    assert bad == [(1 + 2 * each, TOO_SMALL) for each in range(len(records + deep))]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"0e-114", Decimal(0)),
+        (b'"0e-00000000000000000000000000000001"', Decimal(0)),
+        (MANY + b"e-70", Decimal(1)),
+        (b"1e-10", Decimal("1e-10")),
+        (b"1e-39", "Failed to convert JSON to decimal256(76, 38): 1e-39 requires scale 39"),
+        (b"1e76", "Failed to convert JSON to decimal256(76, 38): 1e76 requires precision 77"),
+    ],
+)
+def test_exponents_within_arrows_table_are_as_they_were(text, expected):
+    found = value("DECIMAL(38,10)", text)
+    assert found == expected or expected in str(found)
+
+
+def test_such_texts_elsewhere_in_a_record_are_no_decimals():
+    record = b'{"d":1e-230,"t":"1e-230","u":"3fa85f6e-1234-4e-562e-9999","x":{"a":"1e-230"},"a":1}'
+    decoded = decode("a DECIMAL(5,2), d DOUBLE, t STRING", record)
+    assert decoded.table.to_pylist() == [{"a": Decimal(1), "d": 1e-230, "t": "1e-230"}]
+
+
+def test_suspects_are_found_across_the_edges_of_what_is_scanned(monkeypatch):
+    monkeypatch.setattr(json_decimals, "_CHUNK_BYTES", 4)
+    for pad in range(8):
+        for text in (b"1e-230", b'"1\\u0065-230"'):
+            assert decode("a DECIMAL(5,2)", b'{"x":"' + b"-" * pad + b'","a":' + text + b"}").bad
