@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import ComposerError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
@@ -22,6 +23,7 @@ from ashore.config.section import Key
 
 _NODES_MAX = 100_000
 _DEPTH_MAX = 50
+_LEVELS_MAX = 2 * _DEPTH_MAX  # of text that is composed at all: that takes the square of the depth
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -62,8 +64,21 @@ def read_document(text: str, text_at: Collection[Key] = ()) -> Document:
 def _compose(text: str) -> Node | None:
     yaml = YAML(typ="rt", pure=True)
     yaml.composer.warn_double_anchors = False
+    _check_depth(yaml, text)
     node: Node | None = yaml.compose(text)
     return node
+
+
+def _check_depth(yaml: YAML, text: str) -> None:
+    """Raise RecursionError at the first level too many, before more of the text is looked at."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+            if depth > _LEVELS_MAX:
+                raise RecursionError
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
 
 
 def _broken(line: int, message: str) -> Document:

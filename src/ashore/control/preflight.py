@@ -58,7 +58,7 @@ def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
 
 def check_lake(job: Job, storage: Storage) -> None:
     """Write a file to the lake and remove it again. Raises StorageError with a hint."""
-    path = names.join(names.job_directory(job.job), f"_probe-{unique()}")
+    path = names.join(names.job_directory(job.job), names.probe_name(unique()))
     try:
         storage.create(path, b"probe")
     except StorageError as error:

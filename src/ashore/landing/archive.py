@@ -30,13 +30,26 @@ def archive_log(storage: Storage, name: SliceName) -> int:
     """
     listing = list_log(storage, name)
     removed = 0
-    for index in range(max(listing.snapshots, default=-1) // names.ARCHIVE_ENTRIES):
+    for index in _unsettled(listing):
         if index not in listing.archives:
             _pack(storage, name, index)
         removed += _remove_packed(storage, name, index, listing)
     for number in listing.snapshots[:-SNAPSHOTS_KEPT]:
         removed += _remove(storage, names.snapshot_path(name, number))
     return removed
+
+
+def _unsettled(listing: LogListing) -> range:
+    """Return the thousands that may have something left to do.
+
+    Whoever packs a thousand has settled all before it: so of those that are packed only the newest
+    is looked at again, however many `open`s a log has kept.
+    """
+    whole = max(listing.snapshots, default=-1) // names.ARCHIVE_ENTRIES
+    packed, archives = 0, set(listing.archives)
+    while packed in archives:
+        packed += 1
+    return range(max(0, min(packed - 1, whole)), whole)
 
 
 def stays(entry: Entry) -> bool:

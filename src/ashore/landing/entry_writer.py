@@ -7,6 +7,8 @@ What it promises: after an unclear append, or moves that failed, nothing is appe
 What it must not know: what the entries are for.
 """
 
+from collections.abc import Collection
+
 from ashore.errors import StorageError, SyncFailed
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
@@ -85,14 +87,17 @@ class EntryWriter:
         if self._closing is not None:
             self.append(Commit(reason))
 
-    def write_snapshot(self, remember_ms: int) -> None:
-        """Write a snapshot of the log if one is due, closing the last entry before."""
+    def write_snapshot(self, remember_ms: int, sealing: Collection[str] = ()) -> None:
+        """Write a snapshot of the log if one is due, closing the last entry before.
+
+        What it forgets: see `LandingLog.write_snapshot`.
+        """
         if not self.log.is_snapshot_due:
             return
         if self.log.fold.unclosed is not None:
             self.append(Commit("snapshot"))
         try:
-            self.log.write_snapshot(remember_ms)
+            self.log.write_snapshot(remember_ms, sealing)
         except SyncFailed:
             raise
         except StorageError as error:

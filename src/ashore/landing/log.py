@@ -9,7 +9,7 @@ What it must not know: what the entries are for.
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -32,7 +32,7 @@ from ashore.landing.traces import require_whole
 from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_entry
 from ashore.protocol.extend import extend
-from ashore.protocol.fold import Fold, forget_sealed
+from ashore.protocol.fold import Fold, forget_sealed, forget_untouched
 from ashore.protocol.names import SliceName
 from ashore.protocol.snapshot import write_snapshot
 from ashore.protocol.traces import LogEnd, Trace
@@ -124,13 +124,15 @@ class LandingLog:
         """Whether the tail is long enough for a snapshot."""
         return self.fold.end - self.fold.base >= SNAPSHOT_EVERY
 
-    def write_snapshot(self, remember_ms: int) -> None:
+    def write_snapshot(self, remember_ms: int, sealing: Collection[str] = ()) -> None:
         """Write a snapshot of the fold. Requires: nothing is unclosed.
 
-        Partitions sealed more than `remember_ms` ago are forgotten.
+        Partitions sealed more than `remember_ms` ago are forgotten, and of tables that are not
+        `sealing` all but those that were filled last.
         If interrupted: there is a whole snapshot more, or none.
         """
         kept = forget_sealed(self.fold, self.fold.now_ms - remember_ms)
+        kept = forget_untouched(kept, sealing)
         path = names.snapshot_path(self.name, kept.end)
         with contextlib.suppress(PathExists):  # the same fold gives the same snapshot
             self._context.storage.create(path, write_snapshot(kept))

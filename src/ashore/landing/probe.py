@@ -26,8 +26,8 @@ def probe_lake(
     """
     for table in tables:
         token = unique()
-        source = names.join(names.staging_root(table, name), f"_probe-{token}")
-        target = names.join(names.table_path(table), f"_probe-{token}")
+        source = names.join(names.staging_root(table, name), names.probe_name(token))
+        target = names.join(names.table_path(table), names.probe_name(token))
         _probe(storage, runner, source, target)
 
 

@@ -8,10 +8,11 @@ What it must not know: Spark, Kafka, other slices.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
 from ashore.errors import (
+    BatchFailed,
     OffsetsGone,
     OffsetsWentBack,
     SourceError,
@@ -51,6 +52,8 @@ from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
+
+FILES_MAX = 20_000  # in one entry: 5 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,7 @@ class SliceLoop:
         self._step(Step.WRITE)
         order = self._order(plan)
         written = merge_results(order, self.parts.runner.run(order, plan))
+        self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
         self._step(Step.PREPARE)
         self._check_identities(streams)
@@ -143,7 +147,7 @@ class SliceLoop:
         )
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
-        self._entries.write_snapshot(self.plan.remember_ms)
+        self._write_snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
     def close(self, reason: str = "stop") -> None:
@@ -224,6 +228,21 @@ class SliceLoop:
             tables=tuple(specs),
         )
 
+    def _limit_files(self, files: int, plan: BatchPlan) -> None:
+        """Raise BatchFailed for more files than an entry may list; the next plan is smaller.
+
+        An entry is read into memory by every start, reader and archiver.
+        """
+        if files <= FILES_MAX:
+            return
+        records = max(1, plan.size * FILES_MAX // (2 * files))
+        self.plan = replace(self.plan, limits=replace(self.plan.limits, records=records))
+        raise BatchFailed(
+            f"batch {plan.batch} would be of {files:,} files, and an entry lists {FILES_MAX:,} at "
+            f"most: from here on a batch has {records:,} records",
+            hint="partition the table by less, or lower batch.max_records",
+        )
+
     # ---- step 3 and after
 
     def _check_identities(self, streams: Mapping[str, StreamInfo]) -> None:
@@ -274,7 +293,12 @@ class SliceLoop:
         while self._entries.has_closing:
             self._entries.close("idle")
             self._entries.pay()  # what may be done only once it is owed
-        self._entries.write_snapshot(self.plan.remember_ms)
+        self._write_snapshot()
+
+    def _write_snapshot(self) -> None:
+        sealer = self.parts.sealer
+        sealing = {rule.table for rule in sealer.rules()} if sealer else set[str]()
+        self._entries.write_snapshot(self.plan.remember_ms, sealing)
 
     def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)

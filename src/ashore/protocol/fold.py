@@ -37,7 +37,7 @@ And of the fold itself, each with the kind of entry that upholds it:
 - Only what is owed is done, and only of what is owed can a try fail (closing).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypedDict
@@ -47,6 +47,8 @@ from ashore.protocol.effects import Action, HasEffects, Owed
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query import PlanState, QueryState
+
+REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +192,32 @@ def forget_sealed(fold: Fold, before_ms: int) -> Fold:
         or state.rows > state.sealed_rows
         or not (state.sealed_version and state.sealed_ms < before_ms)
     }
+    return replace(fold, partitions=kept)
+
+
+def forget_untouched(fold: Fold, sealing: Collection[str], count: int = REMEMBERED) -> Fold:
+    """Return the fold with `count` of the partitions that no seal will ever ask for.
+
+    For snapshots, as `forget_sealed`: a table whose partitions are not of time fills new ones for
+    ever, and each batch copies what the fold holds. Those that were filled last are kept. One that
+    is forgotten and filled again is new: a catalog hears of it once more, which is harmless.
+
+    Arguments:
+        fold: of a log.
+        sealing: tables whose partitions are sealed once they are complete.
+        count: how many partitions of all other tables are kept.
+
+    """
+    check(fold.unclosed is None, "a snapshot ends at a closed entry")
+    owed = {(each.table, each.partition) for each in fold.owed.values()}
+    idle = [
+        key
+        for key, state in fold.partitions.items()
+        if key[0] not in sealing and key not in owed and not state.sealed_version
+    ]
+    if len(idle) <= count:
+        return fold
+    idle.sort(key=lambda key: fold.partitions[key].entry)
+    gone = set(idle[: len(idle) - count])
+    kept = {key: state for key, state in fold.partitions.items() if key not in gone}
     return replace(fold, partitions=kept)

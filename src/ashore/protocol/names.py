@@ -30,6 +30,7 @@ from ashore.errors import check
 
 PRIVATE = ".ashore"
 _ASIDE = "_aside-"
+_PROBE = "_probe-"
 ARCHIVE_ENTRIES = 1000  # entries in one archive: archive k holds [1000 k, 1000 (k + 1))
 
 # A job called `owner-1.json` would stand where a table's owner file does.
@@ -223,6 +224,16 @@ def staging_root(table: str, name: SliceName) -> str:
 def staging_directory(table: str, name: SliceName, epoch: int) -> str:
     """Return the directory of a writer's in-progress and pending files in a table."""
     return join(staging_root(table, name), str(epoch))
+
+
+def probe_name(token: str) -> str:
+    """Return the name of a file that tries out a directory, and that no reader sees."""
+    return f"{_PROBE}{token}"
+
+
+def is_probe(file_name: str) -> bool:
+    """Tell whether a file was made to try out its directory."""
+    return file_name.startswith(_PROBE)
 
 
 def pending_name(batch: int, unique: str) -> str:

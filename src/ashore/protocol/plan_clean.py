@@ -26,10 +26,19 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that was to be gone at once: half of a new file, or a probe."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteFile:
     """Delete one file that nothing can want any more."""
 
-    file: StagedFile
+    file: StagedFile | Leftover
     why: str
 
 
@@ -59,3 +68,15 @@ def plan_clean(
         elif file.epoch == fold.epoch and file.batch < closed_below:
             steps.append(DeleteFile(file, f"batch {file.batch} is closed"))
     return tuple(steps)
+
+
+def plan_leftovers(found: Iterable[Leftover], now_ms: int, ttl_ms: int) -> tuple[DeleteFile, ...]:
+    """Return what a process has left that died while it made a file, or tried out a directory.
+
+    To delete one of a process that lives is harmless: its call fails, and is made again.
+    """
+    return tuple(
+        DeleteFile(each, "a process died while it made it")
+        for each in found
+        if now_ms - each.modified_ms >= ttl_ms
+    )

@@ -61,8 +61,7 @@ def test_doing_it_again_does_nothing_and_reads_no_archive():
     archive_log(lake.storage, NAME)
     storage = lake.faulty()
     assert archive_log(storage, NAME) == 0
-    assert {call.kind for call in storage.calls} == {"list", "read"}
-    assert not any(call.path.endswith(".gz") for call in storage.calls)
+    assert {call.kind for call in storage.calls} == {"list"}  # opens 0, 5 and 6 are settled
 
 
 @pytest.mark.parametrize(("end", "archives"), [(2, 0), (3, 0), (4, 1), (7, 1), (8, 2)], ids=str)

@@ -1,0 +1,148 @@
+"""What must not grow without a bound: files left behind, partitions remembered, entries."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.landing.log_lake import NAME, Lake, fill
+from tests.unit.landing.test_job_loop import Job
+
+from ashore.landing import slice_loop
+from ashore.landing.archive import archive_log
+from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.protocol import names
+from ashore.protocol.fold import PartitionState, forget_untouched
+from ashore.storage.paths import build_temporary_path
+from ashore.testing import WrappedStorage
+
+TABLE = "ods.clicks"
+TTL_MS = 60_000
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return Lake()
+
+
+# ---- files that were left behind
+
+
+def test_what_dying_processes_leave_is_deleted_once_it_is_old(lake: Lake):
+    log = lake.opened()
+    fill(log, 2)
+    before = set(lake.listed())
+    left = [
+        build_temporary_path(f"{names.log_directory(NAME)}/x"),
+        build_temporary_path(f"{names.owner_directory(TABLE)}/x"),
+        f"{names.job_directory(NAME.job)}/{names.probe_name('a')}",
+        f"{names.table_path(TABLE)}/{names.probe_name('b')}",
+        f"{names.staging_root(TABLE, NAME)}/{names.probe_name('c')}",
+    ]
+    for path in left:
+        lake.storage.create(path, b"half")
+    made_ms = lake.clock.now_ms()
+
+    def planned(now_ms: int) -> list[str]:
+        steps = plan_cleaning(lake.storage, NAME, log.fold, [TABLE], (now_ms, TTL_MS))
+        return sorted(step.file.path for step in steps)
+
+    stamps = {lake.storage.stat(path).modified_ms for path in left}  # type: ignore[union-attr]
+    assert planned(min(stamps)) == [], "a process may be at it"
+    assert planned(max(stamps) + TTL_MS) == sorted(left), made_ms
+    steps = plan_cleaning(lake.storage, NAME, log.fold, [TABLE], (max(stamps) + TTL_MS, TTL_MS))
+    assert apply_cleaning(lake.storage, steps) == 4 * len(left)
+    assert set(lake.listed()) == before
+    assert lake.wrong() is None
+
+
+# ---- the archiver
+
+
+class Counting(WrappedStorage):
+    """Counts what is read."""
+
+    reads = 0
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        self.reads += 1
+        return super().read(path, start, length)
+
+
+def test_the_archiver_does_not_read_the_opens_of_old_archives_again(lake: Lake, monkeypatch):
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 4)
+    for _ in range(10):  # a crash loop: four opens a thousand
+        log = lake.opened()
+    for _ in range(10):
+        log = lake.opened()
+        fill(log, log.fold.end + 3, snapshot=True)
+    archive_log(lake.storage, NAME)
+    opens = sum(entry.kind == "open" for entry in lake.history())
+    assert opens == 20
+    counting = Counting(lake.storage)
+    assert archive_log(counting, NAME) == 0
+    assert counting.reads <= names.ARCHIVE_ENTRIES
+    assert lake.wrong() is None
+
+
+def test_what_an_interrupted_archiver_has_left_is_removed_by_the_next(lake: Lake, monkeypatch):
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 4)
+    fill(lake.opened(), 30, snapshot=True)
+    whole = lake.storage.first.copy()
+    archive_log(lake.storage, NAME)
+    newest = max(int(path.split("-")[-1][:-3]) for path in lake.listed() if path.endswith(".gz"))
+    back = names.entry_path(NAME, newest * 4 + 2)
+    lake.storage.replace(back, whole[back])
+    assert archive_log(lake.storage, NAME) == 1
+    assert lake.storage.stat(back) is None
+    assert lake.wrong() is None
+
+
+# ---- partitions that are never sealed
+
+
+def partition(number: int, table: str = TABLE, sealed_version: int = 0) -> PartitionState:
+    return PartitionState(
+        table, f"id={number}", 1, 1, number, True, sealed_version, sealed_version, 0
+    )
+
+
+def test_only_the_last_partitions_of_tables_that_are_not_sealed_are_remembered(lake: Lake):
+    fold = lake.opened().fold
+    states = [partition(number) for number in range(50)]
+    states += [partition(number, "ods.days") for number in range(50)]
+    states += [partition(50, sealed_version=1)]
+    states = {(each.table, each.partition): each for each in states}
+    kept = forget_untouched(replace(fold, partitions=states), {"ods.days"}, 10).partitions
+    assert {key for key in kept if key[0] == "ods.days"} == {
+        k for k in states if k[0] == "ods.days"
+    }
+    assert {key[1] for key in kept if key[0] == TABLE} == {f"id={n}" for n in range(40, 51)}
+    assert forget_untouched(replace(fold, partitions=states), {"ods.days"}, 50).partitions == states
+
+
+def test_a_snapshot_forgets_them(lake: Lake, monkeypatch):
+    log = lake.opened()
+    fill(log, 3)
+    many = {(TABLE, f"id={n}"): partition(n) for n in range(12_000)}
+    log._fold = replace(log.fold, partitions=many, unclosed=None)
+    log.write_snapshot(0, {TABLE})
+    assert len(log.fold.partitions) == 12_000
+    log.write_snapshot(0)
+    assert len(log.fold.partitions) == 10_000
+
+
+# ---- an entry
+
+
+def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypatch):
+    monkeypatch.setattr(slice_loop, "FILES_MAX", 0)
+    job = Job("clicks", records=10)
+    with pytest.raises(slice_loop.BatchFailed, match="of 1 files, and an entry lists 0 at most"):
+        job.loop.run()
+    assert job.slices[0].plan.limits.records == 1
+    assert job.fold("clicks").next_batch == 0, "nothing was prepared"
+    monkeypatch.setattr(slice_loop, "FILES_MAX", 1)
+    job.slices[0].open()
+    for _ in range(10):
+        job.slices[0].tick()
+    assert job.fold("clicks").next_batch == 10
+    assert job.told.landed_rows == 10
