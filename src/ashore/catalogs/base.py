@@ -119,6 +119,15 @@ class Catalog(Protocol):
         """
         ...
 
+    def drop_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> int:
+        """Forget `partitions` and return how many were there. Files stay where they are.
+
+        Of `table` only names and partition columns are looked at. One that is not there is nothing
+        to forget: neither is a failure.
+        If interrupted: some are forgotten. Repeating it forgets the rest.
+        """
+        ...
+
     def describe(self) -> str:
         """Return where the catalog is, for messages: `thrift://metastore:9083`."""
         ...

@@ -117,6 +117,19 @@ class HiveCatalog:
                 arguments = (*_names(table), changed, thrift.EnvironmentContext({}))
                 self._client.call("alter_partitions_with_environment_context", *arguments)
 
+    def drop_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> int:
+        """See Catalog. Each is a call of its own: the one for many wants a filter expression."""
+        dropped = 0
+        for each in partitions:
+            each.check_columns(table)
+            deletes_data = False
+            arguments = (*_names(table), _partition_name(each), deletes_data)
+            answer = self._client.call(
+                "drop_partition_by_name", *arguments, accept=["NoSuchObjectException"]
+            )
+            dropped += not isinstance(answer, Refusal)
+        return dropped
+
     def describe(self) -> str:
         """See Catalog."""
         return ",".join(f"thrift://{address}" for address in self._settings.addresses)

@@ -154,6 +154,9 @@ service ThriftHiveMetastore {
   list<Partition> get_partitions_by_names(1: string db_name, 2: string tbl_name,
                                           3: list<string> names)
     throws (1: MetaException o1, 2: NoSuchObjectException o2)
+  bool drop_partition_by_name(1: string db_name, 2: string tbl_name, 3: string part_name,
+                              4: bool deleteData)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2)
   void alter_partitions_with_environment_context(1: string db_name, 2: string tbl_name,
                                                  3: list<Partition> new_parts,
                                                  4: EnvironmentContext environment_context)

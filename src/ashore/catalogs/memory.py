@@ -80,6 +80,19 @@ class MemoryCatalog:
                 if last is None or last.version < seal.version:
                     known.partitions[seal.partition.path] = seal
 
+    def drop_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> int:
+        """See Catalog."""
+        with self._lock:
+            self._answer()
+            for partition in partitions:
+                partition.check_columns(table)
+            known = self.tables.get(table.full_name.lower())
+            there = known.partitions if known else {}
+            gone = [each.path for each in partitions if each.path in there]
+            for path in gone:
+                del there[path]
+            return len(gone)
+
     def describe(self) -> str:
         """See Catalog."""
         return "memory"

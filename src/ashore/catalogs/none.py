@@ -30,6 +30,14 @@ class NoCatalog:
     def mark_sealed(self, table: CatalogTable, seals: Sequence[PartitionSeal]) -> None:
         """Do nothing."""
 
+    def drop_partitions(
+        self,
+        table: CatalogTable,  # noqa: ARG002 - see Catalog
+        partitions: Sequence[CatalogPartition],  # noqa: ARG002 - see Catalog
+    ) -> int:
+        """Do nothing."""
+        return 0
+
     def describe(self) -> str:
         """See Catalog."""
         return "none"

@@ -20,6 +20,7 @@ from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
 from ashore.cli.options import AsJson, AsJsonLines, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
+from ashore.cli.retire_command import retire
 from ashore.cli.roll_back_command import roll_back
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
@@ -48,6 +49,7 @@ app.add_typer(drill, name="drill")
 app.command()(audit)
 app.command()(doctor)
 app.command()(roll_back)
+app.command()(retire)
 
 
 def _show_version(is_asked: bool) -> None:

@@ -49,6 +49,12 @@ class FaultyCatalog:
         """See Catalog."""
         self._call("mark_sealed", table, lambda: self._inner.mark_sealed(table, seals))
 
+    def drop_partitions(self, table: CatalogTable, partitions: Sequence[CatalogPartition]) -> int:
+        """See Catalog."""
+        return self._call(
+            "drop_partitions", table, lambda: self._inner.drop_partitions(table, partitions)
+        )
+
     def describe(self) -> str:
         """See Catalog."""
         return self._inner.describe()

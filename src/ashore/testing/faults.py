@@ -22,7 +22,9 @@ When = Literal["before", "after"]
 STORAGE_CALLS = frozenset(
     {"create", "open_write", "write", "close", "move", "stat", "list", "read", "delete", "sync"}
 )
-CATALOG_CALLS = frozenset({"check_table", "ensure_table", "add_partitions", "mark_sealed"})
+CATALOG_CALLS = frozenset(
+    {"check_table", "ensure_table", "add_partitions", "mark_sealed", "drop_partitions"}
+)
 
 
 class ProcessStopped(BaseException):

@@ -135,6 +135,24 @@ class CatalogContract:
         catalog.mark_sealed(table, [])
         assert self.seals_of(catalog, table) == {near.path: (3, 13), new.path: (2, 20)}
 
+    def test_partitions_are_dropped_once_and_may_come_again(
+        self, catalog: Catalog, table: CatalogTable
+    ):
+        catalog.ensure_table(table)
+        old, new = partition("2026-11-20"), partition("2026-11-21")
+        catalog.add_partitions(table, [old, new])
+        catalog.mark_sealed(table, [PartitionSeal(old, 1, 10)])
+        assert catalog.drop_partitions(table, [old]) == 1
+        assert catalog.drop_partitions(table, [old]) == 0
+        assert catalog.drop_partitions(table, []) == 0
+        assert catalog.add_partitions(table, [old, new]) == 1
+        assert self.seals_of(catalog, table).get(old.path) is None, "nor is it sealed"
+
+    def test_partitions_of_a_table_that_is_not_there_are_not_there(
+        self, catalog: Catalog, table: CatalogTable
+    ):
+        assert catalog.drop_partitions(table, [partition("2026-11-20")]) == 0
+
     def test_a_closed_catalog_answers_again(self, catalog: Catalog, table: CatalogTable):
         catalog.close()
         assert catalog.ensure_table(table).is_created

@@ -80,7 +80,7 @@ def prove(
     else:
         answers = read_again(source, asked, ledger.generations, progress)
     findings = Findings()
-    tally = total(Judge(ledger, None, findings).judge(evidence, answers, ()))
+    tally = total(Judge(ledger, None, findings, {}).judge(evidence, answers, ()))
     is_waiting = any(each.key.shard in answers.failed for each in asked)
     unaccounted = tally.lost + tally.duplicated + (tally.unprovable if is_waiting else 0)
     unprovable = 0 if is_waiting else tally.unprovable

@@ -49,6 +49,7 @@ class Evidence:
     """What all files hold. Used by one thread."""
 
     def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
         self.parts: dict[PartKey, Found] = {}
         self.loose_lost: Counter[str] = Counter()  # by table: rows of files without offset spans
         self.files_read = 0

@@ -8,7 +8,7 @@ What it must not know: terminals, Spark.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from ashore.base.units import parse_duration_ms
@@ -18,11 +18,14 @@ from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting
 from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
-from ashore.control.verify.files import list_visible, look_at_files
+from ashore.control.verify.files import FileLook, list_visible, look_at_files
+from ashore.control.verify.gone import Gone, find_gone
+from ashore.control.verify.ledger import LoggedFile
 from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
     CheckedBy,
     Findings,
+    Problem,
     Progress,
     SliceRead,
     TableVerdict,
@@ -92,12 +95,12 @@ def verify_job(
     strangers = list(find_strangers(ledger, strange, table_of))
     findings.add_all((*ledger.problems, *strangers))
     evidence = Evidence(ledger)
-    for file, look in look_at_files(storage, ledger, visible, since_ms, progress):
-        findings.add_all(evidence.take(file, look))
+    looks = look_at_files(storage, ledger, visible, since_ms, progress)
+    gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
     asked = plan_again(ledger, evidence, since_ms)
     answers = read_again(source, asked, ledger.generations, progress)
     waiting = _count_waiting(opened, reading.slices(ledger))
-    judge = Judge(ledger, since_ms, findings)
+    judge = Judge(ledger, since_ms, findings, gone.rows)
     unlisted = {each.place: strange[each.place] for each in strangers}
     uncounted = judge.take_strange(count_strange(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
@@ -133,6 +136,28 @@ def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
     place = f"{opened.job.job} in {opened.storage.describe()}"
     text = f"there is no log of job {place}, and Kafka {held} of its topics: "
     return [text + "is `lake` the right one, or was the log lost?"]
+
+
+def _take_looks(
+    looks: Iterable[tuple[LoggedFile, FileLook]],
+    evidence: Evidence,
+    findings: Findings,
+    job_file: str,
+) -> Gone:
+    """Enter what was found of each file; of a partition that is gone, one finding."""
+    missing: dict[LoggedFile, list[Problem]] = {}
+    for file, look in looks:
+        found = evidence.take(file, look)
+        if look.path is None:
+            missing[file] = list(found)
+        else:
+            findings.add_all(found)
+    gone = find_gone(evidence.ledger, missing, job_file)
+    findings.add_all(gone.problems)
+    for file, problems in missing.items():
+        if file not in gone.files:
+            findings.add_all(problems)
+    return gone
 
 
 def _resolve(job: Job, source: Source, notes: list[str]) -> dict[str, ResolvedTable]:

@@ -24,6 +24,7 @@ class ProblemKind(StrEnum):
     COUNTS = "counts"  # an entry's counts do not add up
     SPANS = "spans"  # offset spans of files contradict each other or their entry
     FILE_MISSING = "file_missing"
+    PARTITION_GONE = "partition_gone"  # each file of a partition is missing
     FILE_SIZE = "file_size"
     FILE_CHECKSUM = "file_checksum"
     FILE_ROWS = "file_rows"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from ashore.control.verify.again import Answer, Answers, Unaccounted
 from ashore.control.verify.evidence import Evidence, Found
-from ashore.control.verify.ledger import Ledger, LoggedFile, Part
+from ashore.control.verify.ledger import Ledger, LoggedFile, Part, PartKey
 from ashore.control.verify.result import (
     NAMED_MAX,
     CheckedBy,
@@ -141,8 +141,15 @@ def table_of_path(path: str, table_of: Mapping[str, str]) -> str:
 class Judge:
     """Puts everything together, table by table."""
 
-    def __init__(self, ledger: Ledger, since_ms: int | None, findings: Findings) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        since_ms: int | None,
+        findings: Findings,
+        gone_rows: Mapping[PartKey, int],
+    ) -> None:
         self._ledger = ledger
+        self._gone_rows = gone_rows  # of partitions that are gone: told already, and counted here
         self._since_ms = since_ms
         self._findings = findings
         self._tallies: dict[str, Tally] = defaultdict(Tally)
@@ -211,7 +218,7 @@ class Judge:
             duplicated=verdict.duplicated,
             unprovable=verdict.unprovable,
         )
-        if verdict.lost:
+        if verdict.lost > self._gone_rows.get(part.key, 0):
             offsets = answer.offsets or tuple(_missing(part, found).first(NAMED_MAX))
             text = f"entry {part.key.entry}, {read.offsets}: {verdict.lost} records are in no file"
             known = offsets if verdict.checked_by is CheckedBy.PROVENANCE else ()

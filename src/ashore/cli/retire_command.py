@@ -1,0 +1,55 @@
+"""The command `ashore retire`.
+
+What it promises: with `--explain` nothing is changed.
+What it must not know: how a partition is dropped.
+"""
+
+from typing import Annotated
+
+import typer
+
+from ashore.cli import output
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
+from ashore.cli.output import escape, print_json, told
+from ashore.control.jobs import open_job
+from ashore.control.retire import apply_retire, parse_age, plan_retire
+
+
+def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    table: Annotated[str, typer.Argument(help="A table of the job.")],
+    partitions: Annotated[
+        list[str] | None, typer.Argument(metavar="PARTITION", help="As `date=2026-11-21`.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Also partitions of time that ended so long ago: `90d`.")
+    ] = None,
+    why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore retire",
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Drop old partitions: entry, catalog, files. The log says for ever who did it, and why."""
+    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        if not partitions and older_than is None:
+            raise typer.BadParameter("name partitions, or say --older-than 90d")
+        age_ms = None if older_than is None else parse_age(older_than)
+        plan = plan_retire(opened, table, partitions or [], age_ms)
+        lines = [each.explain() for each in plan]
+        deleted = 0 if explain else apply_retire(opened, plan, why, takes_over=take_over)
+        if as_json:
+            steps = [
+                {
+                    "partition": each.partition,
+                    "rows": each.rows,
+                    "files": len(each.files),
+                    "kept": each.kept,
+                }
+                for each in plan
+            ]
+            done = {"table": table, "partitions": steps, "deleted": deleted, "done": not explain}
+            print_json(done)
+            return
+        for line in lines or ["nothing to retire"]:
+            output.out.print(escape(line))

@@ -1,0 +1,224 @@
+"""Retiring table partitions: dropping old data on purpose, so that nobody takes it for lost.
+
+What it is: the use case behind `retire`.
+What it promises: the entry comes first: from then on nobody asks for the files. Then the catalog
+forgets the partitions, then the files go. Only files that a log lists are deleted, and success
+files; what else lies there stays and is counted. Doing it again does what is left to do.
+What it must not know: terminals.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ashore.base.units import parse_duration_ms
+from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, open_catalog
+from ashore.config.values import nearest
+from ashore.control.jobs import OpenJob, operator, require_stopped
+from ashore.control.verify.ledger import LedgerBuilder
+from ashore.errors import JobFileInvalid, PathMissing
+from ashore.formats.ddl import Atom, Field, Schema
+from ashore.landing.job import lake_of
+from ashore.landing.log_reader import read_history
+from ashore.protocol import names
+from ashore.protocol.entries import Closing, Commit, Retire
+from ashore.protocol.entries.retire import RetiredPartition
+from ashore.protocol.files import PartitionKey
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_seal import partition_end_ms
+
+CATALOG_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetirePartition:
+    """One partition that is dropped."""
+
+    table: str
+    partition: str
+    files: tuple[str, ...]  # paths that are there now
+    rows: int  # that the log lists and that were not retired before
+    kept: int  # files that no log lists: they stay
+    slices: tuple[SliceName, ...]  # whose logs are to say that it is retired; empty: they do
+
+    def explain(self) -> str:
+        """Return what is done, for people."""
+        text = f"retire {self.table} {self.partition}: {self.rows:,} rows"
+        text += f", {len(self.files):,} files are deleted"
+        return text + (f"; {self.kept:,} files that no log lists stay" if self.kept else "")
+
+
+def parse_age(text: str) -> int:
+    """Return the milliseconds of `90d`. Raises JobFileInvalid."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError:
+        raise JobFileInvalid(f"--older-than {text!r} is no duration", hint="write 90d") from None
+
+
+def plan_retire(
+    opened: OpenJob, table: str, partitions: Sequence[str], older_than_ms: int | None = None
+) -> tuple[RetirePartition, ...]:
+    """Return what `apply_retire` would do.
+
+    Arguments:
+        opened: the job.
+        table: of the job; its late and dead tables go by their own names.
+        partitions: to be dropped, as `date=2026-11-21`.
+        older_than_ms: drop also those of time that ended so long ago, by the job's clock.
+
+    Raises JobFileInvalid for a table or partition that no log of the job knows, LogDamaged,
+    StorageError.
+
+    """
+    listed = _read_listed(opened, table)
+    if not listed:
+        raise JobFileInvalid(
+            f"no log of {opened.job.job} tells of a file of table {table}",
+            hint="name a table of the job as database.table",
+        )
+    for each in partitions:
+        if each not in listed:
+            near = nearest(each, list(listed))
+            hint = f"write {near}" if near else "name it as its directory below the table"
+            raise JobFileInvalid(f"{table} has never had a partition {each!r}", hint=hint)
+    wanted = set(partitions)
+    if older_than_ms is not None:
+        zone = _zone_of(opened, table)
+        before_ms = opened.clock.now_ms() - older_than_ms
+        wanted |= {each for each in listed if _has_ended(each, zone, before_ms)}
+    planned = [_plan(opened, (table, each), listed[each]) for each in sorted(wanted)]
+    # What was retired long ago and is gone needs nothing.
+    return tuple(each for each in planned if each.slices or each.files)
+
+
+def apply_retire(
+    opened: OpenJob, plan: Sequence[RetirePartition], why: str, *, takes_over: bool
+) -> int:
+    """Retire planned partitions and return how many files were deleted.
+
+    Raises LogGrows where the job runs, unless it `takes_over`; FilesLost where files of the
+    unclosed entry are gone; CatalogError, StorageError.
+    If interrupted: the log may say that they are retired while files are still there, which
+    nobody asks for; the same command goes on.
+    """
+    if not plan:
+        return 0
+    require_stopped(opened, takes_over=takes_over)
+    by_slice: dict[SliceName, list[RetirePartition]] = defaultdict(list)
+    for each in plan:
+        for name in each.slices:
+            by_slice[name].append(each)
+    for name, mine in by_slice.items():
+        _append(opened, name, mine, why)
+    hive = opened.job.catalog.hive
+    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
+    try:
+        _forget(catalog, opened, plan)
+    finally:
+        catalog.close()
+    return sum(_delete(opened, path) for each in plan for path in each.files)
+
+
+# ---- what the logs know
+
+
+@dataclass(slots=True)
+class _Listed:
+    """What logs list of one partition."""
+
+    finals: set[str] = field(default_factory=set)
+    rows: dict[SliceName, int] = field(default_factory=lambda: defaultdict(int))  # not retired
+
+
+def _read_listed(opened: OpenJob, table: str) -> dict[str, _Listed]:
+    """Return what the job's logs list of the partitions of a table. Raises LogDamaged."""
+    builder = LedgerBuilder()
+    for name in opened.slices:
+        for entry in read_history(opened.storage, name):
+            builder.take(name, entry)
+    ledger = builder.finish()
+    listed: dict[str, _Listed] = defaultdict(_Listed)
+    for file in (*ledger.files, *ledger.excused_files):
+        if file.target.table == table and file.target.partition:
+            listed[file.target.partition].finals.add(file.final)
+    for file in ledger.files:
+        if file.target.table == table and file.target.partition:
+            name = SliceName(opened.job.job, file.slice)
+            listed[file.target.partition].rows[name] += file.file.rows
+    return listed
+
+
+def _plan(opened: OpenJob, key: PartitionKey, listed: _Listed) -> RetirePartition:
+    directory = names.join(names.table_path(key[0]), key[1])
+    there = [each.path for each in opened.storage.list(directory) if not each.is_directory]
+    own = [path for path in there if path in listed.finals or _is_success(names.leaf(path))]
+    return RetirePartition(
+        *key,
+        files=tuple(own),
+        rows=sum(listed.rows.values()),
+        kept=len(there) - len(own),
+        slices=tuple(sorted(listed.rows)),
+    )
+
+
+def _is_success(file_name: str) -> bool:
+    return file_name == names.success_name(1) or file_name.startswith(f"{names.success_name(1)}.")
+
+
+def _has_ended(partition: str, zone: str, before_ms: int) -> bool:
+    end_ms = partition_end_ms(partition, zone)
+    return end_ms is not None and end_ms <= before_ms
+
+
+def _zone_of(opened: OpenJob, table: str) -> str:
+    """Return the zone of a table's partitions; of a late or dead table that of its main one."""
+    for each in opened.known_topics().values():
+        sides = [side.table for side in (each.dead, each.late) if side]
+        if table in {str(each.table), *map(str, sides)}:
+            return str(each.spec.timezone)
+    return next((str(item.timezone) for item in opened.job.tables if item.table == table), "UTC")
+
+
+# ---- doing it
+
+
+def _append(opened: OpenJob, name: SliceName, mine: Iterable[RetirePartition], why: str) -> None:
+    """Take the slice over, finish what is unclosed, and say what is retired."""
+    committer = opened.committer(name)
+    committer.log.open()
+    closing = committer.finish()
+    if closing is not None:
+        committer.log.append(Commit("retire"), closing)
+    gone = tuple(RetiredPartition(each.table, each.partition) for each in mine)
+    keys = {(each.table, each.partition) for each in gone}
+    owed = committer.log.fold.owed.values()
+    # What was owed to a partition that is gone is owed no more.
+    done = tuple(sorted(each.id for each in owed if (each.table, each.partition) in keys))
+    settled = Closing(None, 0, 0, registered=False, owed=(), done=done)
+    committer.log.append(Retire(gone, operator(), why), settled)
+
+
+def _forget(catalog: Catalog, opened: OpenJob, plan: Sequence[RetirePartition]) -> None:
+    """Let the catalog forget the partitions."""
+    by_table: dict[str, list[CatalogPartition]] = defaultdict(list)
+    for each in plan:
+        by_table[each.table].append(CatalogPartition(each.partition))
+    for table, partitions in by_table.items():
+        catalog.drop_partitions(_catalog_table(opened, table, partitions[0]), partitions)
+
+
+def _catalog_table(opened: OpenJob, table: str, partition: CatalogPartition) -> CatalogTable:
+    """Return as much of a table as it takes to name its partitions."""
+    database, _, name = table.partition(".")
+    columns = tuple(Field(column, Atom.STRING, nullable=True) for column in partition.columns)
+    location = f"{lake_of(opened.job).uri}/{names.table_path(table)}"
+    return CatalogTable(database, name, Schema(()), Schema(columns), location, "", opened.job.job)
+
+
+def _delete(opened: OpenJob, path: str) -> int:
+    with suppress(PathMissing):  # somebody was faster
+        opened.storage.delete(path)
+        return 1
+    return 0
