@@ -45,9 +45,9 @@ from ashore.testing import (
     read_rows,
 )
 
-FILES = 3  # of the second batch
+FILES = 4  # of the second batch
 SUBSETS = [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]
-KILLED = StopProcess(5, kind="move", when="before")
+KILLED = StopProcess(4, kind="move", when="before")
 
 
 def killed_before_moves() -> tuple[World, list[FilePlace]]:
