@@ -25,6 +25,11 @@ _CONNECT_HELP = (
     "that holds its files, topic+partition+first+last.extension."
 )
 
+_FILES_HELP = (
+    "Go on where the job's own log was lost, or its end: files that are whole are listed in new "
+    "entries; those that would make records stand twice are moved aside."
+)
+
 
 def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     job_file: JobFile,
@@ -38,6 +43,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     from_connect: Annotated[
         str | None, typer.Option("--from-connect", metavar="TABLE", help=_CONNECT_HELP)
     ] = None,
+    from_files: Annotated[bool, typer.Option("--from-files", help=_FILES_HELP)] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --apply: do it although somebody writes.")
     ] = False,
@@ -47,9 +53,9 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     """Repair what can be repaired without guessing; say what cannot, and exit with 4 for it."""
     if explain and apply:
         raise typer.BadParameter("--explain and --apply exclude each other")
-    if from_spark is not None and from_connect is not None:
-        raise typer.BadParameter("--from-spark and --from-connect exclude each other")
-    at = FormerAt(from_spark, from_connect)
+    if (from_spark is not None) + (from_connect is not None) + from_files > 1:
+        raise typer.BadParameter("--from-spark, --from-connect and --from-files exclude each other")
+    at = FormerAt(from_spark, from_connect, from_files)
     with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
         found, done = Diagnosis((), (), ()), list[Done]()
         try:

@@ -77,10 +77,13 @@ class OpenJob:
         """The slices of the job that have ever been opened: of its topics, and of its queries."""
         return find_slices(self.storage, self.job.job)
 
-    def log(self, name: SliceName) -> LandingLog:
-        """Return a writer of a slice's log, not opened yet."""
+    def log(self, name: SliceName, *, is_rebuilt: bool = False) -> LandingLog:
+        """Return a writer of a slice's log, not opened yet. `is_rebuilt`: its end is lost."""
         context = LogContext(
-            self.storage, self.clock, unique, look_around=lambda: self.find_traces(name)
+            self.storage,
+            self.clock,
+            unique,
+            look_around=lambda: [] if is_rebuilt else self.find_traces(name),
         )
         return LandingLog(context, name)
 
@@ -102,15 +105,18 @@ class OpenJob:
             streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
 
-    def committer(self, name: SliceName) -> Committer:
-        """Return what finishes the unclosed entry of a slice's log, as the job itself would."""
+    def committer(self, name: SliceName, *, is_rebuilt: bool = False) -> Committer:
+        """Return what finishes the unclosed entry of a slice's log, as the job itself would.
+
+        `is_rebuilt`: the log has lost its end, and gets it back.
+        """
         hive = self.job.catalog.hive
         # Only then is there a reason to ask Kafka, which may be away. A query's table has no seals.
         has_seals = hive is not None and hive.strategy == "seal" and name == self.name
         topics = self.known_topics() if has_seals else {}
         waiting = waiting_tables(self.job, seal_rules(self.job, topics))
         return Committer(
-            self.log(name),
+            self.log(name, is_rebuilt=is_rebuilt),
             self.storage,
             self.clock,
             publishing=Publishing(hive is not None, waiting.__contains__),

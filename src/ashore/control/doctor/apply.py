@@ -15,8 +15,10 @@ from ashore.catalogs import Catalog
 from ashore.catalogs.open import open_catalog
 from ashore.checkpoints.layout import BatchLog
 from ashore.control.adopted import write_adopted
+from ashore.control.doctor.adopt import adopt_files
 from ashore.control.doctor.observe import FormerAt, look_at_log, open_beside
 from ashore.control.doctor.steps import (
+    AdoptFiles,
     JoinAdopted,
     ListAdopted,
     MoveAside,
@@ -85,6 +87,8 @@ def _apply(opened: OpenJob, step: Step) -> str:
     """Do one step and return how it is undone."""
     storage = opened.storage
     match step:
+        case AdoptFiles():
+            adopt_files(opened, step)
         case MoveAside():
             return _move_aside(opened, step)
         case ListAdopted():

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ashore.base.unique import unique
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.config import ResolvedTable, match_topics, select_topics
+from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
 from ashore.control.doctor.connect_sink import parse_connect
+from ashore.control.doctor.observe_own import see_own
 from ashore.control.doctor.seen import (
     ConnectSeen,
     LoggedSize,
@@ -32,7 +33,7 @@ from ashore.control.slices import find_slices
 from ashore.control.verify.ledger import Ledger, LedgerBuilder, LoggedFile
 from ashore.control.verify.offsets import Unreadable, read_file
 from ashore.errors import LogDamaged, PathMissing, SourceError
-from ashore.landing.job import seal_rules, tables_of, waiting_tables
+from ashore.landing.job import first_offset_of, seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.owner import read_owner
 from ashore.protocol import names
@@ -57,6 +58,7 @@ class FormerAt:
 
     spark_checkpoint: str | None = None  # an address, or an absolute path of this machine
     connect_table: str | None = None
+    own_files: bool = False  # the job's own log was lost
 
 
 def observe(opened: OpenJob, at: FormerAt) -> Observations:
@@ -79,18 +81,21 @@ def observe(opened: OpenJob, at: FormerAt) -> Observations:
     )
     former = _see_former(opened, at, tables)
     table = former.table if former else None
-    wanted = [topic for topic, each in resolved.items() if str(each.table) == table]
+    wanted = [topic for topic, each in resolved.items() if at.own_files or str(each.table) == table]
+    topics = {topic: _see_topic(job, topic, each) for topic, each in resolved.items()}
+    source = _ask(opened.source, wanted) if wanted else SourceSeen(opened.source.name)
     return Observations(
         job=job.job,
         name=opened.name,
         token=unique(),
         log=log,
         tables=tables,
-        topics={topic: _see_topic(each) for topic, each in resolved.items()},
-        source=_ask(opened.source, wanted) if wanted else SourceSeen(opened.source.name),
+        topics=topics,
+        source=source,
         skips_gaps=job.source.gap == "skip",
         has_catalog=job.catalog.hive is not None,
         former=former,
+        own=see_own(opened, log.fold, tables, topics, source) if at.own_files else None,
     )
 
 
@@ -208,12 +213,15 @@ def _see_file(storage: Storage, file: LoggedFile, *, is_unclosed: bool) -> Logge
     return LoggedSize(file.final, size, partition, is_unclosed, is_there)
 
 
-def _see_topic(resolved: ResolvedTable) -> TopicSeen:
+def _see_topic(job: Job, topic: str, resolved: ResolvedTable) -> TopicSeen:
     return TopicSeen(
         table=str(resolved.table),
         side_tables=tuple(str(side.table) for side in (resolved.dead, resolved.late) if side),
         format=resolved.spec.format,
         partition_by=tuple(resolved.spec.partition_by),
+        ddl=resolved.spec.ddl,
+        is_made_by_spark=bool(resolved.spec.select),
+        begins_at_first=first_offset_of(job)(topic, True).policy == "earliest",
     )
 
 

@@ -13,8 +13,10 @@ from typing import assert_never
 from ashore.control.adopted import adopted_path
 from ashore.control.doctor.adoption import Adoption, plan_adoption
 from ashore.control.doctor.connect_sink import looks_like_connect
+from ashore.control.doctor.own_files import OwnPlan, plan_own_files
 from ashore.control.doctor.seen import Observations, TableSeen, path_below
 from ashore.control.doctor.steps import (
+    AdoptFiles,
     JoinAdopted,
     ListAdopted,
     MoveAside,
@@ -41,9 +43,13 @@ class Diagnosis:
 
 def plan_doctor(seen: Observations) -> Diagnosis:
     """Return what can be repaired without guessing, and what cannot."""
-    adoption = plan_adoption(seen)
-    steps: list[Step] = [*_log_steps(seen), *_adoption_steps(seen, adoption)]
-    refusals = [*_log_refusals(seen), *adoption.refusals]
+    adoption, own = plan_adoption(seen), plan_own_files(seen)
+    steps: list[Step] = [
+        *_log_steps(seen),
+        *_adoption_steps(seen, adoption),
+        *_own_steps(seen, own),
+    ]
+    refusals = [*_log_refusals(seen), *adoption.refusals, *own.refusals]
     for table in seen.tables:
         if seen.log.fold is None:
             break  # which files are the job's own only its log can tell
@@ -55,7 +61,7 @@ def plan_doctor(seen: Observations) -> Diagnosis:
             refusals += refused
     if seen.has_catalog and seen.log.fold is not None:
         steps += _registrations(seen, adoption)
-    notes = (*adoption.notes, *_log_notes(seen), *_catalog_notes(seen, adoption))
+    notes = (*adoption.notes, *own.notes, *_log_notes(seen), *_catalog_notes(seen, adoption))
     return Diagnosis(tuple(steps), tuple(refusals), notes)
 
 
@@ -122,6 +128,19 @@ def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
         yield MoveAside(former.hides, target, "with it, Spark sees no file that Ashore lands")
 
 
+def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
+    """Yield the steps of going on with the job's own files. What is aside first: see `adopt`."""
+    path_of = (
+        {file.path: names.table_path(file.table) for file in seen.own.files} if seen.own else {}
+    )
+    for path, why in own.aside:
+        table = path_of[path]
+        aside = names.aside_directory(table, seen.token)
+        yield MoveAside(path, names.join(aside, path_below(path, table)), why)
+    if own.step is not None:
+        yield own.step
+
+
 # ---- files
 
 
@@ -156,6 +175,7 @@ def _file_refusals(table: TableSeen) -> Iterator[Refusal]:
 def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], list[Refusal]]:
     """Judge the files that readers see and that neither the log nor an adoption knows."""
     strangers = table.strangers
+    judged = {file.path for file in seen.own.files} if seen.own else set()
     if not strangers:
         return [], []
     if table.has_spark_metadata:
@@ -172,7 +192,8 @@ def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], l
     aside = names.aside_directory(table.path, seen.token)
     for each in strangers:
         if names.parse_final(names.leaf(each.path)) is not None:
-            ours.append(each)
+            if each.path not in judged:
+                ours.append(each)
         elif table.owner != seen.job or each.modified_ms < table.claimed_ms:
             old.append(each)
         else:
@@ -185,7 +206,10 @@ def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], l
 def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
     if files:
         text = f"{len(files)} files bear names of Ashore, and no entry lists them: "
-        hint = "was the log restored from an older backup, or is the job running? ashore verify"
+        hint = (
+            "was the log lost, or restored from an older backup? restore the newer one, or adopt "
+        )
+        hint += "what is there: ashore doctor JOB.yaml --from-files"
         yield Refusal(table.table, text + _some(each.path for each in files), hint)
 
 
@@ -238,6 +262,8 @@ def _some(paths: Iterator[str]) -> str:
 def explain(step: Step) -> str:
     """Return what a step does, in words."""
     match step:
+        case AdoptFiles():
+            return _explain_adoption(step)
         case MoveAside():
             return f"move {step.source} aside to {step.target}: {step.why}"
         case ListAdopted():
@@ -252,3 +278,16 @@ def explain(step: Step) -> str:
             return f"write a snapshot of the log up to entry {step.end}"
         case _:
             assert_never(step)
+
+
+def _explain_adoption(step: AdoptFiles) -> str:
+    rows, ends = sum(file.rows for file in step.files), dict[str, int]()
+    for file in step.files:
+        for each in file.shards or ():
+            place = f"{each.stream}/{each.shard}"
+            ends[place] = max(ends.get(place, 0), int(each.offsets.ends[-1]))
+    shown = ", ".join(f"{place} at {end}" for place, end in sorted(ends.items())) or "as before"
+    return (
+        f"list {len(step.files)} files with {rows} rows in entries of their batches, and end the "
+        f"log of {step.name} with epoch {step.epoch}; landing goes on: {shown}"
+    )

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from ashore.control.verify.offsets import ShardOffsets
+from ashore.control.verify.runs import intersect
+from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import ShardOffsets
+from ashore.protocol.names import FinalName, SliceName
+from ashore.protocol.plan_batch import ShardOffsets as SourceOffsets
+from ashore.protocol.traces import LogEnd
 from ashore.sources.base import StreamInfo, StreamShard
 from ashore.storage.base import FileStat
 
@@ -70,6 +74,9 @@ class TopicSeen:
     side_tables: tuple[str, ...]
     format: str
     partition_by: tuple[str, ...]
+    ddl: str = ""
+    is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
+    begins_at_first: bool = True  # where it is read first, it is read from its beginning
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +101,54 @@ class ConnectSeen:
     rows: Mapping[str, int | None]  # by path; None: a format that cannot be counted
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnFile:
+    """A visible file that bears a name of Ashore, that no entry lists, and what it holds."""
+
+    path: str
+    name: FinalName
+    table: str
+    role: Role
+    schema: str  # DDL of its table by the job file
+    size_bytes: int
+    checksum: str
+    rows: int
+    shards: tuple[ShardOffsets, ...] | None  # None: it cannot be read, or holds no offsets
+
+    def holds(self, shard: StreamShard) -> bool:
+        """Tell whether it has rows of a topic partition."""
+        return bool(self.of(shard))
+
+    def of(self, shard: StreamShard) -> list[ShardOffsets]:
+        """Return its rows of a topic partition."""
+        return [each for each in self.shards or () if (each.stream, each.shard) == shard]
+
+    def overlaps(self, other: ShardOffsets) -> bool:
+        """Tell whether it has some of these offsets too."""
+        return any(
+            intersect(each.offsets, other.offsets).size
+            for each in self.shards or ()
+            if (each.stream, each.shard) == (other.stream, other.shard)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnSeen:
+    """What the job itself has left in its tables beyond its log."""
+
+    files: tuple[OwnFile, ...]
+    end: LogEnd  # how far the log must have been, by all traces; no number of an entry
+    missing: Mapping[StreamShard, int]  # the first record that the source has and no file
+    earliest: Mapping[StreamShard, int]  # what the source still has
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSeen:
     """What the source says of the topics that are to be adopted."""
 
     name: str
     streams: Mapping[str, StreamInfo] = field(default_factory=dict)
-    offsets: Mapping[StreamShard, ShardOffsets] = field(default_factory=dict)
+    offsets: Mapping[StreamShard, SourceOffsets] = field(default_factory=dict)
     trouble: str = ""
 
 
@@ -118,6 +166,7 @@ class Observations:
     skips_gaps: bool
     has_catalog: bool
     former: SparkSeen | ConnectSeen | None = None
+    own: OwnSeen | None = None  # looked at only where it was asked for
 
 
 def path_below(path: str, directory: str) -> str:

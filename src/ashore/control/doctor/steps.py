@@ -6,7 +6,9 @@ What it must not know: how a step came to be, or how it is done.
 
 from dataclasses import dataclass
 
-from ashore.protocol.entries import Join
+from ashore.control.doctor.seen import OwnFile
+from ashore.protocol.entries import Join, Joined
+from ashore.protocol.names import SliceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,19 @@ class WriteSnapshot:
     end: int
 
 
-Step = MoveAside | ListAdopted | JoinAdopted | RegisterTable | WriteSnapshot
+@dataclass(frozen=True, slots=True)
+class AdoptFiles:
+    """Write entries that list the job's own files, whose entries are lost."""
+
+    name: SliceName
+    tables: tuple[str, ...]  # to claim
+    joined: tuple[Joined, ...]
+    files: tuple[OwnFile, ...]  # batch after batch
+    epoch: int  # that the log ends with: above all that have left something
+    next_batch: int  # at least
+
+
+Step = AdoptFiles | MoveAside | ListAdopted | JoinAdopted | RegisterTable | WriteSnapshot
 
 
 @dataclass(frozen=True, slots=True)

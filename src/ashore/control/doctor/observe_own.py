@@ -1,0 +1,142 @@
+"""The doctor's look at files of the job itself that no entry lists.
+
+What it is: `see_own`: the files are read whole, and the source is asked what is missing among them.
+What it promises: reads only. Of records that are in no file only the first of each topic partition
+is looked for: landing goes on there.
+What it must not know: what is done about it.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from ashore.control.doctor.seen import OwnFile, OwnSeen, SourceSeen, TableSeen, TopicSeen
+from ashore.control.jobs import OpenJob
+from ashore.control.verify.offsets import FileOffsets, Unreadable, read_file, read_pieces
+from ashore.control.verify.runs import Runs, subtract, unite
+from ashore.errors import OffsetsGone, SourceError
+from ashore.protocol import names
+from ashore.protocol.files import Role
+from ashore.protocol.fold import EMPTY, Fold
+from ashore.protocol.positions import OffsetRange
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_SUFFIX, LATE_SUFFIX
+from ashore.protocol.traces import LogEnd
+from ashore.sources.base import StreamShard
+
+
+def see_own(
+    opened: OpenJob,
+    fold: Fold | None,
+    tables: Sequence[TableSeen],
+    topics: Mapping[str, TopicSeen],
+    source: SourceSeen,
+) -> OwnSeen:
+    """Return what the job has left in its tables beyond its log. Raises StorageError, SourceError.
+
+    Requires: the tables were listed before the log was read.
+    """
+    ddls = {each.table: each.ddl for each in topics.values()}
+    files = tuple(
+        file for table in tables for file in _read_files(opened, table, ddls, opened.name.slice)
+    )
+    earliest = {shard: there.earliest for shard, there in source.offsets.items()}
+    return OwnSeen(
+        files=files,
+        end=_find_end(opened, files),
+        missing=_find_missing(opened, fold or EMPTY, files, topics, source),
+        earliest=earliest,
+    )
+
+
+def _find_end(opened: OpenJob, files: Sequence[OwnFile]) -> LogEnd:
+    traces = opened.find_traces(opened.name)
+    epochs = [each.epoch for each in traces] + [each.name.epoch for each in files]
+    batches = [each.batch for each in traces] + [each.name.batch for each in files]
+    return LogEnd(-1, max(epochs, default=0), max(batches, default=-1) + 1)
+
+
+def _read_files(
+    opened: OpenJob, table: TableSeen, ddls: Mapping[str, str], slice_name: str
+) -> Iterator[OwnFile]:
+    for each in table.strangers:
+        name = names.parse_final(names.leaf(each.path))
+        if name is None or name.slice != slice_name:
+            continue
+        role = Role.MAIN
+        if table.table.endswith(DEAD_SUFFIX):
+            role = Role.DEAD
+        elif table.table.endswith(LATE_SUFFIX):
+            role = Role.LATE
+        digest, size_bytes = hashlib.blake2b(digest_size=8), 0
+        for piece in read_pieces(opened.storage, each.path):
+            digest.update(piece)
+            size_bytes += len(piece)
+        found = _read_offsets(opened, each.path, size_bytes, (name.extension, role))
+        yield OwnFile(
+            path=each.path,
+            name=name,
+            table=table.table,
+            role=role,
+            schema=DEAD_DDL if role is Role.DEAD else ddls.get(_main(table.table), ""),
+            size_bytes=size_bytes,
+            checksum=digest.hexdigest(),
+            rows=found.rows if found else 0,
+            shards=found.shards if found else None,
+        )
+
+
+def _main(table: str) -> str:
+    return table.removesuffix(LATE_SUFFIX)
+
+
+def _read_offsets(
+    opened: OpenJob, path: str, size_bytes: int, kind: tuple[str, Role]
+) -> FileOffsets | None:
+    try:
+        return read_file(opened.storage, path, size_bytes, kind)
+    except Unreadable:
+        return None
+
+
+def _find_missing(
+    opened: OpenJob,
+    fold: Fold,
+    files: Sequence[OwnFile],
+    topics: Mapping[str, TopicSeen],
+    source: SourceSeen,
+) -> dict[StreamShard, int]:
+    """Return the first record of each topic partition that the source has and no file."""
+    held: dict[StreamShard, list[Runs]] = defaultdict(list)
+    for file in files:
+        for each in file.shards or ():
+            held[StreamShard(each.stream, each.shard)].append(each.offsets)
+    logged = {
+        StreamShard(key.stream, key.shard): state.next
+        for key, state in fold.current().items()
+        if key.source == source.name
+    }
+    missing: dict[StreamShard, int] = {}
+    for shard, runs in sorted(held.items()):
+        there, topic = source.offsets.get(shard), topics.get(shard.stream)
+        if there is None or topic is None:
+            continue
+        offsets = unite(runs)[0]
+        first = there.earliest if topic.begins_at_first else int(offsets.starts[0])
+        start = max(logged.get(shard, first), there.earliest)
+        end = min(int(offsets.ends[-1]), there.end)
+        if start < end:
+            holes = subtract(OffsetRange(start, end), offsets)
+            found = _first_record(opened, shard, holes)
+            if found is not None:
+                missing[shard] = found
+    return missing
+
+
+def _first_record(opened: OpenJob, shard: StreamShard, holes: Runs) -> int | None:
+    for hole in holes.ranges():
+        try:
+            for record in opened.source.read_again(shard, hole):
+                return record.offset
+        except OffsetsGone as error:
+            raise SourceError(f"{shard.stream}/{shard.shard}: {error.message}") from error
+    return None

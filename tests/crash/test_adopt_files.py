@@ -1,0 +1,83 @@
+"""Giving a log its entries back, stopped before and after each storage call, and begun again.
+
+What it promises: after every stop a start of the job stops with `log-lost`, or goes on without
+landing anything twice; after the doctor was run again the table is proven.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tests.crash.harness import find_failures, report, require
+from tests.crash.storage_calls import Case
+from tests.unit.control.lakes import Lake
+from tests.unit.control.test_doctor_own_files import AT, lose, nexts, plain_lake
+
+from ashore.control.doctor import treat
+from ashore.errors import AshoreError, LogLost
+from ashore.landing.log_reader import read_log
+from ashore.testing import FailAfterEffect, FailBefore, Fault, FaultyStorage, ProcessStopped
+from ashore.testing import StopProcess as Stop
+
+
+def lost_lake(keep: int, *, has_aside: bool) -> Lake:
+    lake = plain_lake()
+    if has_aside:  # a file is gone: what comes after it goes aside, and is landed again
+        lake.storage.delete(lake.final(lake.entries[3]))
+    lose(lake, keep)
+    return lake
+
+
+def adopt(lake: Lake, faults: tuple[Fault, ...] = ()) -> FaultyStorage:
+    """Run the doctor once, on a storage with faults."""
+    storage = FaultyStorage(lake.storage, faults)
+    opened = replace(lake.opened(), storage=storage)
+    try:
+        treat(opened, AT, lambda _: None, takes_over=True)
+    except (AshoreError, ProcessStopped):
+        require(bool(faults), "it failed without a fault")
+    return storage
+
+
+def check_start(lake: Lake) -> None:
+    """A start goes on only where the log has every file that readers see."""
+    try:
+        fold = lake.opened().log(lake.name).open()
+    except LogLost:
+        return
+    result = lake.verify()
+    unlisted = {kind.value for kind in result.problem_counts} & {"file_unlisted", "duplicated"}
+    require(not unlisted, f"a start goes on in epoch {fold.epoch} beside {unlisted}")
+
+
+def stops(keep: int, *, has_aside: bool) -> Iterator[Case]:
+    whole = lost_lake(keep, has_aside=has_aside)
+    calls = adopt(whole).calls
+    expected = nexts(whole)
+    strikes = (
+        ("stops before", lambda n: Stop(n, when="before")),
+        ("stops after", lambda n: Stop(n, when="after")),
+        ("fails before", FailBefore),
+        ("fails after", FailAfterEffect),
+    )
+    for what, strike in strikes:
+        for call in calls:
+
+            def run(number: int = call.number, strike=strike) -> None:
+                lake = lost_lake(keep, has_aside=has_aside)
+                adopt(lake, (strike(number),))
+                check_start(lake)
+                adopt(lake)
+                require(nexts(lake) == expected, f"landing would go on at {nexts(lake)}")
+                check_start(lake)
+                result = lake.verify()
+                require(result.exit_code == 0, f"{result.summary} {result.problems}")
+                require(read_log(lake.storage, lake.name).end >= 0, "there is no log")
+                lake.opened().log(lake.name).open()
+
+            yield f"{what} call {call.number}: {call.kind} {call.path}", run
+
+
+@pytest.mark.parametrize(("keep", "has_aside"), [(0, False), (3, False), (5, False), (0, True)])
+def test_every_storage_call(keep: int, has_aside: bool) -> None:
+    report(find_failures(stops(keep, has_aside=has_aside)))

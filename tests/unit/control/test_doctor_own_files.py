@@ -1,0 +1,224 @@
+"""Going on where the job's own log was lost: its files come into a new one, each record once."""
+
+import pytest
+from tests.unit.control.lakes import DATE, Lake, fill, make_lake
+
+from ashore.control.doctor import Diagnosis, FormerAt, diagnose, treat
+from ashore.control.doctor.steps import AdoptFiles, MoveAside
+from ashore.errors import LogLost
+from ashore.landing.log_reader import read_log
+from ashore.landing.owner import claim_tables
+from ashore.protocol import names
+from ashore.protocol.entries import Commit
+from ashore.sources.base import StreamShard
+
+AT = FormerAt(own_files=True)
+
+
+def plain_lake() -> Lake:
+    """Two shards, three batches, one hole of a transaction, one dead record, a start in between."""
+    lake = Lake()
+    lake.source.create("clicks", 2)
+    fill(lake.source, "clicks", 0, 50)
+    lake.source.leave_hole(StreamShard("clicks", "0"))
+    fill(lake.source, "clicks", 0, 49)
+    fill(lake.source, "clicks", 1, 40)
+    claim_tables(lake.storage, ["ods.clicks", "ods.clicks__dead"], "clicks", 0)
+    lake.open()
+    lake.join(0, 1)
+    lake.land({lake.key(0): (0, 30), lake.key(1): (0, 10)}, dead={7})
+    lake.land({lake.key(0): (30, 60)})
+    lake.open()
+    lake.land({lake.key(0): (60, 100), lake.key(1): (10, 40)})
+    lake.append(Commit("stop"))
+    lake.clock.advance(1)
+    return lake
+
+
+def lose(lake: Lake, keep: int = 0) -> None:
+    for entry in lake.entries[keep:]:
+        lake.storage.delete(names.entry_path(lake.name, entry.number))
+
+
+def treated(lake: Lake) -> Diagnosis:
+    """Do what is shown; the result needs no more, and a start goes on from it."""
+    said = diagnose(lake.opened(), AT)
+    done = []
+    left = treat(lake.opened(), AT, done.append, takes_over=False)
+    assert [each.step for each in done] != [] or said.steps == ()
+    assert diagnose(lake.opened(), AT).steps == ()
+    if not left.refusals:
+        lake.opened().log(lake.name).open()
+    return left
+
+
+def nexts(lake: Lake) -> dict[str, int]:
+    fold = read_log(lake.storage, lake.name)
+    return {key.shard: state.next for key, state in fold.current().items()}
+
+
+def land_rest(lake: Lake) -> None:
+    """Land what Kafka has and the log has not, as a job would."""
+    opened = lake.opened()
+    log = opened.log(lake.name)
+    fold = log.open()
+    opened.committer(lake.name)
+    ends = {"0": 100, "1": 40}
+    lake.epoch, lake.batch = fold.epoch, fold.next_batch
+    lake.entries = list(history(lake))
+    missing = [key for key in (lake.key(0), lake.key(1)) if key not in fold.shards]
+    if missing:
+        lake.join(*[int(key.shard) for key in missing])
+    now = nexts(lake)
+    lake.land({lake.key(int(s)): (now[s], ends[s]) for s in now if now[s] < ends[s]})
+    lake.append(Commit("stop"))
+
+
+def history(lake: Lake):
+    from ashore.landing.log_reader import read_history  # noqa: PLC0415
+
+    return read_history(lake.storage, lake.name)
+
+
+@pytest.mark.parametrize("keep", range(8))
+def test_a_lost_log_or_a_lost_end_is_made_again_from_files(keep: int):
+    lake = plain_lake()
+    totals = lake.verify().totals
+    lose(lake, keep)
+    assert not treated(lake).refusals
+    result = lake.verify()
+    assert (result.exit_code, result.summary) == (0, "lost 0, duplicated 0"), result.problems
+    assert (result.totals.landed, result.totals.dead) == (totals.landed, totals.dead)
+    assert nexts(lake) == {"0": 100, "1": 40}
+    assert read_log(lake.storage, lake.name).next_batch == 3
+
+
+def test_without_it_a_start_stops():
+    lake = plain_lake()
+    lose(lake)
+    with pytest.raises(LogLost):
+        lake.opened().log(lake.name).open()
+
+
+def test_a_missing_file_is_landed_again_with_all_that_comes_after_it():
+    lake = plain_lake()
+    gone = lake.final(lake.entries[3])
+    lake.storage.delete(gone)
+    lose(lake)
+    found = diagnose(lake.opened(), AT)
+    aside = [each for each in found.steps if isinstance(each, MoveAside)]
+    (adopted,) = [each for each in found.steps if isinstance(each, AdoptFiles)]
+    assert aside
+    assert adopted.files
+    treated(lake)
+    assert nexts(lake)["0"] == 30
+    land_rest(lake)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.duplicated, result.totals.lost) == (0, 0, 0)
+    assert result.totals.landed + result.totals.dead == 99 + 40
+
+
+@pytest.mark.parametrize("spoil", ["cut", "other"])
+def test_a_file_that_is_not_whole_is_landed_again(spoil: str):
+    lake = plain_lake()
+    path = lake.final(lake.entries[2])
+    lake.overwrite(path, lake.storage.read(path)[:-7] if spoil == "cut" else b"x")
+    lose(lake)
+    treated(lake)
+    assert lake.storage.stat(path) is None
+    land_rest(lake)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.landed + result.totals.dead) == (0, 139)
+
+
+def test_what_was_filtered_cannot_be_told_from_what_is_lost_and_is_read_again():
+    lake = make_lake()
+    lose(lake)
+    lake.clock.advance(1)
+    treated(lake)
+    assert nexts(lake).get("0", 0) <= 10
+    land_rest(lake)
+    assert lake.verify().exit_code == 0
+
+
+def test_a_copy_of_a_file_is_moved_aside():
+    lake = plain_lake()
+    path = lake.final(lake.entries[2])
+    copy = path.replace("-0000-", "-0001-")
+    lake.storage.create(copy, lake.storage.read(path))
+    lose(lake)
+    found = diagnose(lake.opened(), AT)
+    (moved,) = [each for each in found.steps if isinstance(each, MoveAside)]
+    assert moved.source in {path, copy}
+    treated(lake)
+    assert lake.verify().exit_code == 0
+
+
+def test_what_the_log_has_is_moved_aside():
+    lake = plain_lake()
+    path = lake.final(lake.entries[2])
+    lake.storage.create(path.replace("a-main-1-0-", "a-main-1-9-"), lake.storage.read(path))
+    treated(lake)
+    assert lake.verify().exit_code == 0
+
+
+def refusal(lake: Lake) -> str:
+    found = diagnose(lake.opened(), AT)
+    assert found.steps == ()
+    return "; ".join(each.text for each in found.refusals)
+
+
+def test_records_that_cannot_be_landed_again_are_refused():
+    lake = plain_lake()
+    path = lake.final(lake.entries[5])
+    lake.storage.move(path, path.replace("a-main-2-2-", "a-main-1-7-"))  # no writer names it so
+    lose(lake)
+    lake.source.expire(StreamShard("clicks", "0"), 100)
+    lake.source.expire(StreamShard("clicks", "1"), 40)
+    assert "Kafka has no more" in refusal(lake)
+
+
+def test_without_the_source_nothing_is_adopted():
+    lake = plain_lake()
+    lose(lake)
+    lake.source.is_reachable = False
+    assert "Kafka does not say" in refusal(lake)
+
+
+def test_a_topic_that_ends_before_the_files_is_refused():
+    lake = plain_lake()
+    lose(lake)
+    lake.source.delete("clicks")
+    lake.source.create("clicks", 2)
+    assert "which Kafka does not have" in refusal(lake)
+
+
+def test_files_without_offsets_are_moved_aside_and_landed_again():
+    lake = Lake(provenance=False)
+    lake.source.create("clicks", 1)
+    fill(lake.source, "clicks", 0, 10)
+    lake.open()
+    lake.join(0)
+    lake.land({lake.key(0): (0, 10)})
+    lose(lake)
+    lake.clock.advance(1)
+    found = diagnose(lake.opened(), AT)
+    assert [type(each) for each in found.steps].count(MoveAside) == 2
+
+
+def test_a_job_that_is_in_order_needs_nothing():
+    found = diagnose(plain_lake().opened(), AT)
+    assert (found.steps, found.refusals) == ((), ())
+
+
+def test_partitions_and_roles_are_those_of_the_files():
+    lake = plain_lake()
+    lose(lake)
+    treated(lake)
+    entries = [each for each in history(lake) if each.kind == "prepare"]
+    targets = {(each.table, each.role.value, each.partition) for each in entries[0].body.targets}
+    assert targets == {
+        ("ods.clicks", "main", f"{DATE}/hour=00"),
+        ("ods.clicks", "main", f"{DATE}/hour=01"),
+        ("ods.clicks__dead", "dead", DATE),
+    }
