@@ -9,6 +9,10 @@ from dataclasses import asdict
 from ashore.cli.output import escape, out, print_json
 from ashore.control.doctor import Diagnosis, Done, explain
 
+NOTHING = (
+    "nothing to repair by log, names and sizes; what files hold was not read: "
+    "ashore verify JOB.yaml reads it"
+)
 REFUSED = 4  # as a job that stops for a decision
 
 
@@ -41,7 +45,7 @@ def show(found: Diagnosis, done: Sequence[Done], *, applies: bool, as_json: bool
     if found.steps and not applies:
         out.print("nothing was changed; to do it, repeat the command with --apply")
     elif not found.steps and not found.refusals and not done:
-        out.print("nothing to repair")
+        out.print(NOTHING)
 
 
 def show_done(done: Sequence[Done]) -> None:

@@ -7,6 +7,7 @@ after a look that the log is still ours.
 What it must not know: which entry the files belong to.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from ashore.storage.base import Storage
 
 PARALLEL_MOVES = 32
 ATTEMPTS = 6
+_PIECE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,23 @@ def _look_at(storage: Storage, place: FilePlace) -> MoveOutcome:
         # Nothing of it must stay; what is gone from its table, for whatever reason, has left it.
         return MoveOutcome.AGAIN if source else MoveOutcome.ALREADY_MOVED
     target = storage.stat(place.final)
-    return judge_move(place, source.size if source else None, target.size if target else None)
+    outcome = judge_move(place, source.size if source else None, target.size if target else None)
+    if outcome is MoveOutcome.ALREADY_MOVED and source and not _is_file(storage, place):
+        return MoveOutcome.CONFLICT
+    return outcome
+
+
+def _is_file(storage: Storage, place: FilePlace) -> bool:
+    """Tell whether the bytes at the target are the file's.
+
+    Asked only where the source is there as well: a move leaves one of the two, or one file under
+    both names, so that somebody else may have written the target.
+    """
+    digest, position = hashlib.blake2b(digest_size=8), 0
+    while piece := storage.read(place.final, position, _PIECE_BYTES):
+        digest.update(piece)
+        position += len(piece)
+    return digest.hexdigest() == place.file.checksum
 
 
 def _raise_wrong(

@@ -1,7 +1,11 @@
 """Moves side by side: many at once, and never more than so many."""
 
+import hashlib
 import threading
 
+import pytest
+
+from ashore.errors import FileConflict
 from ashore.landing.mover import PARALLEL_MOVES, Moved, move_files
 from ashore.protocol.files import DataFile, FilePlace
 from ashore.storage.memory import MemoryStorage
@@ -47,3 +51,22 @@ def test_moves_are_side_by_side_and_bounded() -> None:
     assert moved == Moved(FILES, 0)
     assert storage.most == PARALLEL_MOVES
     assert all(storage.stat(each.final) for each in wanted)
+
+
+@pytest.mark.parametrize(("is_same", "has_source"), [(True, True), (False, True), (False, False)])
+def test_where_both_ends_are_there_the_bytes_of_the_target_are_compared(
+    is_same: bool, has_source: bool
+) -> None:
+    storage = MemoryStorage()
+    checksum = hashlib.blake2b(b"x", digest_size=8).hexdigest()
+    file = DataFile(0, 0, "00000000c0ffee00", 1, 1, checksum, (), None, None)
+    place = FilePlace(file, "t/.ashore/1", "t/1")
+    if has_source:
+        storage.create(place.pending, b"x")
+    storage.create(place.final, b"x" if is_same else b"y")
+    if not is_same and has_source:
+        with pytest.raises(FileConflict):
+            move_files(storage, [place], FakeClock(), lambda: None)
+        assert storage.read(place.pending) == b"x"
+    else:  # one end alone: content under a name that is used once is the file
+        assert move_files(storage, [place], FakeClock(), lambda: None) == Moved(0, 1)
