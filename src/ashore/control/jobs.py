@@ -43,12 +43,12 @@ from ashore.landing.recovery import (
     rejoin,
     require_quiet,
 )
-from ashore.landing.traces import find_traces
+from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import DeleteFile
 from ashore.protocol.plan_commit import MoveStep
 from ashore.protocol.plan_publish import Publishing
-from ashore.protocol.traces import Trace
+from ashore.protocol.traces import LogEnd, Trace
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
@@ -234,7 +234,7 @@ def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
     """Go on with a topic that was created again; return the number of partitions that joined.
 
     None where the log knows the topic as it is: a job that runs is left alone then. Raises
-    StreamMissing; LogGrows where the job runs, unless it `takes_over`.
+    LogLost, StreamMissing; LogGrows where the job runs, unless it `takes_over`.
     """
     if not any(item.matches(topic) for item in opened.job.tables):
         raise JobFileInvalid(
@@ -247,10 +247,17 @@ def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
             "that was there before",
             hint="fill another table from the new topic: another table, another state",
         )
+    require_whole_log(opened)
     if find_rejoin(opened.storage, opened.name, opened.source, topic) is None:
         return 0
     require_stopped(opened, takes_over=takes_over)
     return rejoin(opened.committer(opened.name), opened.source, topic)
+
+
+def require_whole_log(opened: OpenJob) -> None:
+    """Raise LogLost where the tables tell of entries that the job's log does not have."""
+    traces = opened.find_traces(opened.name)
+    require_whole(opened.name, LogEnd.of(read_log(opened.storage, opened.name)), traces)
 
 
 def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:

@@ -1,5 +1,6 @@
 """Checkers, each seen to turn red on what it is for."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -137,8 +138,10 @@ def test_every_storage_call_of_both_lives_has_its_turn() -> None:
     planned = {(each.place, each.number) for each in drill.schedule(1, drill.short)}
     one = run_drill(Order(drill, 1, replace(drill.short, rounds=1)))
     assert one.exit_code == 0
-    for note in one.notes:  # "life 0: calls 1 to 1 of 42 were struck"
-        life, calls = note.partition(":")[0], int(note.split()[-3])
+    lives = [re.fullmatch(r"(life .*): calls 1 to .* of (\d+) were struck", note) for note in one.notes]
+    told = [(life[1], int(life[2])) for life in lives if life]
+    assert [life for life, _ in told] == ["life 0", "life 1"]
+    for life, calls in told:
         assert {(life, number + 1) for number in range(calls)} <= planned
 
 
