@@ -106,7 +106,7 @@ def test_a_job_goes_on_with_the_other_namenode(lake: Lake, cluster: Hdfs, outage
             strike(lake, job, cluster, moment, lambda hdfs: outage.begin(hdfs, gone))  # noqa: B023
             cluster.switch(1 - gone)
             landed = job.wait_for("landed")
-            assert landed["hanging"], "what was given up and still hangs is counted"
+            assert landed.hanging, "what was given up and still hangs is counted"
             outage.end(cluster, gone)  # what hung there arrives now, where nobody heeds it
             mend(cluster)
         lake.wait_until_read()

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from ashore.errors import SparkUnknown
 from ashore.plans.graph import FUNCTIONS, PlanGraph, PlanNode
 from ashore.plans.operators import describe_operators
-from ashore.plans.regions import Region, find_regions
+from ashore.plans.regions import Region, find_regions, options_of
 from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan, ViewRule
 from ashore.plans.terms import TermKind
@@ -136,7 +136,7 @@ def _facts_of(graph: PlanGraph, node: PlanNode, words: Words) -> Iterator[str]:
         for term in (part for each in terms for part in _split(graph, each)):
             text = words.of(term)
             yield text if name == FUNCTIONS else f"{_role(node, name)} {text}"
-    for name, value in node.options:
+    for name, value in options_of(node):
         yield f"{name} {value}"
     for column in node.state.columns if node.state else ():
         if column.term not in functions:

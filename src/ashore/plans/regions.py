@@ -120,7 +120,7 @@ class _Digests:
         return [
             _ALIKE.get(node.kind, node.kind),
             [[name, self._all(terms)] for name, terms in node.expressions],
-            [[*each] for each in node.options],
+            [[*each] for each in options_of(node)],
             None if node.source is None else self._sources[node.source],
             None if node.state is None else self._state(node.state),
             [self._input(each) for each in node.inputs],
@@ -163,6 +163,11 @@ class _Digests:
 
     def _all(self, terms: tuple[int, ...]) -> Json:
         return [self._terms[each] for each in terms]
+
+
+def options_of(node: PlanNode) -> list[tuple[str, str]]:
+    """Return the options that mean something: not every kind of a join has the one left out."""
+    return [each for each in node.options if each != ("isNullAwareAntiJoin", "false")]
 
 
 def _hash(form: Json) -> str:

@@ -56,7 +56,7 @@ def move_twice_under_two_names(patch: Patch) -> None:
 
 
 def drop_an_entry(patch: Patch) -> None:
-    """The second `prepare` is taken for appended, and is not."""
+    """From the second on, a `prepare` is taken for appended, and is not."""
     try_append, prepared = LandingLog._try_append, []
 
     def careless(
@@ -65,7 +65,7 @@ def drop_an_entry(patch: Patch) -> None:
         if isinstance(body, Prepare):
             prepared.append(body)
         extended = try_append(self, fold, epoch, closing, body)
-        if len(prepared) == 2 and extended is not None and isinstance(body, Prepare):
+        if len(prepared) >= 2 and extended is not None and isinstance(body, Prepare):
             storage = self._context.storage
             storage.delete(
                 max(found.path for found in storage.list(names.log_directory(self.name)))
@@ -131,13 +131,14 @@ def delete_before_write(patch: Patch) -> None:
 
 
 def forget_a_task_that_failed(patch: Patch) -> None:
+    """What failed tasks were to read counts as read, and empty."""
     run = TaskRunner.run
 
     def forgetful(self: TaskRunner, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         try:
             return run(self, order, plan)
         except BatchFailed:
-            return []
+            return [TaskResult(0, (), (), (), ()).having_read(order.ranges)]
 
     patch.setattr(TaskRunner, "run", forgetful)
 

@@ -138,10 +138,12 @@ def test_every_storage_call_of_both_lives_has_its_turn() -> None:
     planned = {(each.place, each.number) for each in drill.schedule(1, drill.short)}
     one = run_drill(Order(drill, 1, replace(drill.short, rounds=1)))
     assert one.exit_code == 0
-    lives = [re.fullmatch(r"(life .*): calls 1 to .* of (\d+) were struck", note) for note in one.notes]
-    told = [(life[1], int(life[2])) for life in lives if life]
-    assert [life for life, _ in told] == ["life 0", "life 1"]
-    for life, calls in told:
+    lives = [
+        re.fullmatch(r"(life .*): calls 1 to .* of (\d+) were struck", note) for note in one.notes
+    ]
+    known = [(life[1], int(life[2])) for life in lives if life]
+    assert [life for life, _ in known] == ["life 0", "life 1"]
+    for life, calls in known:
         assert {(life, number + 1) for number in range(calls)} <= planned
 
 
