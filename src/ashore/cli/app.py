@@ -23,6 +23,7 @@ from ashore.cli.output import print_json, print_table, shown_progress, talk, tol
 from ashore.cli.retire_command import retire
 from ashore.cli.roll_back_command import roll_back
 from ashore.cli.signals import end_in_order, sigterm_does
+from ashore.cli.skip_command import skip
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.control.preflight import check_job
@@ -50,6 +51,7 @@ app.command()(audit)
 app.command()(doctor)
 app.command()(roll_back)
 app.command()(retire)
+app.command()(skip)
 
 
 def _show_version(is_asked: bool) -> None:

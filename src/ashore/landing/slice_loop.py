@@ -204,9 +204,12 @@ class SliceLoop:
     def _skip(self, gaps: Gaps) -> None:
         shown = "; ".join(str(each) for each in gaps.ranges[:5])
         if not self.plan.skips_gaps:
+            first = gaps.ranges[0]
+            place, to = f"{first.key.stream}/{first.key.shard}", first.offsets.end
             raise OffsetsGone(
                 f"Kafka no longer has {shown}",
-                hint="to go on without them, write `gap: skip` under `source`: it is recorded",
+                hint=f'to go on without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
+                "to go on over every gap, write `gap: skip` under `source`: each is recorded",
                 ranges=[str(each) for each in gaps.ranges],
             )
         self._tell(f"skipped, Kafka has it no more: {shown}")

@@ -1,0 +1,49 @@
+"""The command `ashore skip`.
+
+What it promises: with `--explain` nothing is changed.
+What it must not know: what may be given up.
+"""
+
+from typing import Annotated
+
+import typer
+
+from ashore.cli import output
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
+from ashore.cli.output import print_json, told
+from ashore.control.jobs import open_job
+from ashore.control.skip import apply, plan, wish_of
+from ashore.protocol.positions import ShardRange
+
+
+def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    place: Annotated[
+        str, typer.Argument(metavar="TOPIC/PARTITION", help="Where the gap is, such as clicks/3.")
+    ],
+    to: Annotated[
+        int, typer.Option(min=0, help="The offset to go on with: the first that Kafka still has.")
+    ],
+    why: Annotated[str, typer.Option(help="The reason, kept in the log.")],
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Get over one gap: give up offsets that Kafka no longer has, with who and why in the log."""
+    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+        wish = wish_of(opened, place, to, why)
+        found = plan(opened, wish) if explain else apply(opened, wish, takes_over=take_over)
+        _show(place, found, is_done=not explain, as_json=as_json)
+
+
+def _show(place: str, found: ShardRange | None, *, is_done: bool, as_json: bool) -> None:
+    if as_json:
+        offsets = [found.offsets.start, found.offsets.end] if found else None
+        print_json({"place": place, "skipped": offsets, "done": is_done})
+    elif found is None:
+        output.out.print(f"{place} goes on there already: nothing to skip")
+    else:
+        verb = "skipped" if is_done else "would skip"
+        line = f"{verb} {found.offsets.size:,} offsets: {found}"
+        output.out.print(output.escape(line))

@@ -1,0 +1,104 @@
+"""Giving up offsets that the source no longer has, by a command.
+
+What it is: what may be skipped, looked up, and the `skip` entry that says who did it and why.
+What it promises: what the source still has is never given up. Where there is nothing to skip, the
+slice is not taken over.
+What it must not know: terminals.
+"""
+
+from dataclasses import dataclass
+
+from ashore.errors import OffsetsWentBack, Stopped, StreamMissing, StreamReplaced
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Skip
+from ashore.protocol.fold import Fold, ShardState
+from ashore.protocol.names import SliceName
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.sources.base import Source, StreamShard
+from ashore.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class SkipWish:
+    """What somebody wants to give up."""
+
+    shard: StreamShard
+    to: int  # the offset that reading goes on with
+    by: str
+    why: str
+
+
+def find_skip(
+    storage: Storage, name: SliceName, source: Source, wish: SkipWish
+) -> ShardRange | None:
+    """Return the range that `skip` would give up, or None: the log goes on there already.
+
+    Looks only, beside whatever runs. Raises StreamMissing, StreamReplaced, OffsetsWentBack, and
+    Stopped where the wish goes beyond the gap, or back.
+    """
+    return _plan(read_log(storage, name), source, wish)
+
+
+def skip(committer: Committer, source: Source, wish: SkipWish) -> ShardRange | None:
+    """Give up the offsets below `wish.to`: a `skip` entry says so for ever. Returns the range.
+
+    Takes the slice over, unless there is nothing to skip. Raises what `find_skip` raises, and what
+    finishing the unclosed entry raises: FilesLost, FileConflict, Fenced, StorageError.
+    If interrupted: nothing is skipped, or all of it; doing it again is harmless.
+    """
+    log = committer.log
+    if find_skip(committer.storage, log.name, source, wish) is None:
+        return None
+    log.open()
+    closing = committer.finish()
+    planned = _plan(log.fold, source, wish)
+    if planned is not None:
+        log.append(Skip((planned,), None, (), (), wish.by, wish.why), closing)
+    return planned
+
+
+def _plan(fold: Fold, source: Source, wish: SkipWish) -> ShardRange | None:
+    state = _find_shard(fold, source, wish.shard)
+    if wish.to == state.next:
+        return None
+    if wish.to < state.next:
+        raise Stopped(
+            f"{state.key} is landed or given up below {state.next}: nothing before it can be",
+            hint="look at the next offset with ashore status",
+        )
+    there = source.read_offsets([wish.shard])[wish.shard]
+    if there.end < state.next:
+        raise OffsetsWentBack(
+            f"{state.key} ends at {there.end}, but {state.next} is the next offset to read",
+            hint="this is no gap: was the topic truncated, or restored from a backup?",
+        )
+    if wish.to > there.earliest:
+        is_gap, first = there.earliest > state.next, max(there.earliest, state.next)
+        raise Stopped(
+            f"Kafka has {state.key} from {first} on: what can be read is never skipped",
+            hint=f"write --to {first}" if is_gap else "there is no gap: start the job",
+            earliest=there.earliest,
+        )
+    return ShardRange(state.key, OffsetRange(state.next, wish.to))
+
+
+def _find_shard(fold: Fold, source: Source, shard: StreamShard) -> ShardState:
+    """Return what the log knows of a shard, having checked that its stream is the same."""
+    found = source.describe_streams([shard.stream]).get(shard.stream)
+    if found is None:
+        raise StreamMissing(f"topic {shard.stream} does not exist", hint="create it first")
+    current = fold.generation(source.name, shard.stream)
+    for key, state in fold.current().items():
+        if (key.source, key.stream, key.shard) != (source.name, shard.stream, shard.shard):
+            continue
+        if current is not None and current[1] != found.stream_id:
+            raise StreamReplaced(
+                f"topic {shard.stream} is not the one that the log knows",
+                hint=f"ashore rejoin JOB.yaml {shard.stream}, which begins at its beginning",
+            )
+        return state
+    raise StreamMissing(
+        f"the log knows no {shard.stream}/{shard.shard}",
+        hint="a partition that the job has not joined yet has no gap",
+    )
