@@ -44,6 +44,12 @@ def plan_roll_back(storage: Storage, name: SliceName, roots: Roots, wish: Wish) 
     return _tell(fold, _plan(storage, name, fold, wish), wish)
 
 
+def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
+    """Tell whether a table is at a batch, and nothing of the way there is left to do."""
+    fold = read_log(storage, name)
+    return fold.unclosed is None and fold.query is not None and fold.query.batch_id == batch
+
+
 def roll_back(committer: Committer, roots: Roots, wish: Wish) -> RollBack:
     """Take a query back. Takes its slice over.
 

@@ -7,7 +7,7 @@ What it must not know: terminals.
 
 from dataclasses import dataclass
 
-from ashore.checkpoints.roll_back import RollBack, plan_roll_back, roll_back
+from ashore.checkpoints.roll_back import RollBack, is_there, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config import Table
 from ashore.config.values import nearest
@@ -71,8 +71,12 @@ def plan(opened: OpenJob, query: Query, batch: int) -> RollBack:
 def apply(opened: OpenJob, query: Query, batch: int, why: str, *, takes_over: bool) -> RollBack:
     """Take checkpoint and table back, with an entry that says who and why.
 
-    Raises LogGrows where the job runs, unless it `takes_over`; and as `plan`.
+    Where the table is at that batch nothing is done, and a job that runs is left alone. Raises
+    LogGrows where the job runs, unless it `takes_over`; and as `plan`.
     """
+    planned = plan(opened, query, batch)
+    if is_there(opened.storage, query.name, batch):
+        return planned
     require_stopped(opened, takes_over=takes_over)
     return roll_back(opened.committer(query.name), query.roots, _wish(batch, why))
 

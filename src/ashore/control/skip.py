@@ -25,7 +25,8 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str) -> SkipWish:
     topic, _, shard = place.rpartition("/")
     if not topic or not shard.isdecimal():
         raise JobFileInvalid(
-            f"{place!r} is no topic partition", hint="write TOPIC/PARTITION, such as clicks/3"
+            f"{place!r} is no topic partition",
+            hint="write topic and partition, such as clicks/3",
         )
     if not why.strip():
         raise JobFileInvalid("no reason is given", hint='write --why "what has happened"')

@@ -93,7 +93,9 @@ def test_it_shows_what_would_go_and_then_it_goes(job_file: Path, storage: LocalS
     assert newest is not None
     assert newest.read_position().planned == newest.read_position().committed == 1
 
+    end = read_log(storage, NAME).end
     code, out, _ = invoke("roll-back", job_file, "ods.big", "--to-batch", 1, "--json")
+    assert read_log(storage, NAME).end == end, "with nothing to do, no job is taken over"
     assert code == 0
     assert json.loads(out) == {
         "table": "ods.big",

@@ -49,7 +49,7 @@ def test_explain_shows_what_is_done_then() -> None:
     ("arguments", "code", "told"),
     [
         (("clicks/0", "--to", 131, *WHY), 4, "--to 130"),
-        (("clicks", "--to", 130, *WHY), 2, "TOPIC/PARTITION"),
+        (("clicks", "--to", 130, *WHY), 2, "such as clicks/3"),
         (("clicks/0", "--to", 130), 2, "--why"),
         (("clicks/0", "--to", -1, *WHY), 2, "--to"),
     ],
