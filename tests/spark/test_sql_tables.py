@@ -36,7 +36,7 @@ from ashore.control.roll_back import find_query
 from ashore.control.roll_back import plan as plan_roll_back
 from ashore.control.status import read_status
 from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused, StreamReplaced
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import read_history, read_log
 from ashore.plans.described import DescribedQuery
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName, entry_path
@@ -460,6 +460,29 @@ def test_a_stream_is_joined_with_a_file_and_its_sessions_are_counted(site: Site)
     assert sorted(((row[0] - START_MS) // 1000, row[1], row[2]) for row in rows) == [
         *((0, "CN", 1), (1, "DE", 2), (20, "DE", 1), (21, "CN", 1))
     ]
+    site.prove(job_file)
+
+
+def test_a_backlog_is_many_batches(site: Site) -> None:
+    topic, name = site.topic(2), SliceName("landing", "ods__big")
+    tables = [read_only(topic), {"table": "ods.big"}]
+    for partition in range(2):
+        site.produce(topic, encode(clicks(partition * 100, 100)), partition)
+    sql = "INSERT INTO ods.big SELECT id FROM clicks;"
+    record_bytes = len(encode(clicks(0, 1))[0])
+    limits = {"interval": "300ms", "max_bytes": f"{record_bytes * 60}B"}
+    job_file = sql_job(site, sql, *tables, batch=limits)
+    run(site, job_file)
+    bodies = (entry.body for entry in read_history(site.storage, name))
+    sizes = [
+        sum(read.offsets.size for read in body.shards)
+        for body in bodies
+        if isinstance(body, Prepare)
+    ]
+    assert sum(sizes) == 200
+    assert len(sizes) >= 4
+    assert max(sizes) <= 60
+    assert sorted(row.id for row in site.read("ods.big").collect()) == list(range(200))
     site.prove(job_file)
 
 

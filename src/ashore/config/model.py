@@ -168,7 +168,8 @@ class Batch(Section):
     max_records: Count = Field(default=5_000_000, description="At most so many offsets a batch.")
     max_bytes: PositiveBytes = Field(
         default=2_000_000_000,
-        description="At most about so much a batch, estimated from the batches before.",
+        description="At most about so much a batch, estimated from the batches before; for SQL, "
+        "from records that are read at its start.",
     )
 
 

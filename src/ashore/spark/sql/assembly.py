@@ -29,6 +29,7 @@ from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.topics import plan_topic
@@ -97,6 +98,7 @@ def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]
             refresh_ms=job.sql.refresh_ms,
             patience_s=rhythm.grace_s / 2,
             settings=query_settings(job, parts.cores, roots.newest()),
+            limits=BatchLimits(job.batch.max_records, job.batch.max_bytes),
             first_of=first_offset_of(job),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
         )

@@ -9,7 +9,7 @@ What it must not know: sinks.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -25,6 +25,7 @@ from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import check_streaming
+from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan
 from ashore.spark.sql.script import Insert, Script, select
 from ashore.spark.sql.settings import open_session
@@ -48,8 +49,10 @@ class QueryPlan:
     refresh_ms: int  # from one listing to the next of files that are read as a table
     patience_s: float  # how long a stop waits for the batch under way
     settings: Mapping[str, str]
+    limits: BatchLimits
     first_of: Callable[[str, bool], FirstOffset]
     topic: TopicPlan | None = None  # None: the rows go into a table
+    offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
 
     @property
     def mode(self) -> str:
@@ -99,7 +102,8 @@ def open_frame(
     session = open_session(spark, settings)
     try:
         for view in plan.views:
-            create_view(session, kafka, view, first_offsets(view, name, fold))
+            firsts = first_offsets(view, name, fold)
+            create_view(session, kafka, view, firsts, plan.offsets_max.get(view.name))
         for text in plan.script.views:
             session.sql(text)
         frame = select(session, plan.insert)

@@ -10,7 +10,7 @@ What it must not know: when an error is worth another try.
 import functools
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -35,11 +35,12 @@ from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import LandedBatch
-from ashore.sources.base import FirstOffset, Source, StreamInfo
+from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
+from ashore.spark.sql.limits import measure_records, plan_limits
 from ashore.spark.sql.progress import Reported, report
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
@@ -118,7 +119,8 @@ class SqlQuery:
         position = self._checkpoint.read_position()
         check_sources(self.name, self._sources, self._checkpoint.read_ends(position.planned))
         self._join()
-        frame = open_frame(parts.spark, parts.kafka, self.plan, self.name, sink.fold)
+        bounded = replace(self.plan, offsets_max=self._plan_limits())
+        frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
         self._take_plan(frame)
         self._past = {number: each.query.lineage for number, each in behind.items()}
         if behind:
@@ -230,6 +232,23 @@ class SqlQuery:
     def _first_of(self, topic: str, is_first_start: bool) -> FirstOffset:
         """A topic that a checkpoint does not know yet is read by Spark from its beginning."""
         return self.plan.first_of(topic, True) if is_first_start else EARLIEST
+
+    def _plan_limits(self) -> dict[str, int]:
+        """Return how many offsets of each view a batch reads, by what comes next there."""
+        nexts = {
+            StreamShard(key.stream, key.shard): state.next
+            for key, state in self.parts.sink.fold.current().items()
+            if key.source == query_source(self.name)
+        }
+        record_bytes = {
+            view.name: measure_records(
+                self.parts.source,
+                {shard: start for shard, start in nexts.items() if shard.stream in view.topics},
+            )
+            for view in self.plan.read_views
+            if set(view.topics) & set(self._topics)
+        }
+        return plan_limits(self.plan.limits, len(self._sources), record_bytes)
 
     # ---- batches
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import TimestampType
 
 from ashore.config.tables import PROVENANCE_COLUMNS
@@ -59,10 +60,20 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 
 def create_view(
-    session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
+    session: SparkSession,
+    kafka: KafkaAddress,
+    view: View,
+    firsts: FirstOffsets,
+    offsets_max: int | None = None,
 ) -> None:
-    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
-    records = _read(session, kafka, view, firsts).select(*RECORD)
+    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid.
+
+    `offsets_max`: how many of its topics a batch reads at most; None: all that are there.
+    """
+    stream = _stream(session, kafka, view, firsts)
+    if offsets_max is not None:
+        stream = stream.option("maxOffsetsPerTrigger", str(offsets_max))
+    records = stream.load().select(*RECORD)
     rows = decode_records(records, view.spec)
     is_bad = F.col("decoded").isNull()
     rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
@@ -105,9 +116,9 @@ def _to_time(spec: LandingSpec, column: Column) -> Column:
     )
 
 
-def _read(
+def _stream(
     session: SparkSession, kafka: KafkaAddress, view: View, firsts: FirstOffsets
-) -> DataFrame:
+) -> DataStreamReader:
     return (
         session.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in kafka.options.items()})
@@ -123,7 +134,6 @@ def _read(
             subscribe=",".join(view.topics),
             startingOffsets=json.dumps(firsts),
         )
-        .load()
     )
 
 

@@ -1,0 +1,75 @@
+"""How much a batch of a query reads at most.
+
+What it is: `plan_limits`, from the limits of the job file to offsets for each view, and
+`measure_records`, how large records are where reading goes on.
+What it promises: all that a query reads in a batch is, together, within the limits: exactly so for
+records, about so for bytes. Each stream that it reads has an equal part, one offset at least.
+What it must not know: Spark.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from ashore.protocol.plan_batch import BYTES_UNKNOWN
+from ashore.protocol.positions import OffsetRange
+from ashore.sources.base import Source, StreamShard
+
+SHARDS_MEASURED = 4
+RECORDS_MEASURED = 50  # of each shard
+BYTES_MEASURED = 4_000_000  # then it is enough
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """What a batch may read: offsets, and bytes of keys and values."""
+
+    records: int
+    size_bytes: int
+
+
+def plan_limits(
+    limits: BatchLimits, streams: int, record_bytes: Mapping[str, float]
+) -> dict[str, int]:
+    """Return how many offsets each view may hand to a batch.
+
+    Arguments:
+        limits: of the batch.
+        streams: how many streams the query reads; one that is read twice counts twice.
+        record_bytes: the average record of each view.
+
+    """
+    parts = max(streams, 1)
+    return {
+        name: max(1, int(min(limits.records, limits.size_bytes / max(average, 1)) / parts))
+        for name, average in record_bytes.items()
+    }
+
+
+def measure_records(source: Source, nexts: Mapping[StreamShard, int]) -> float:
+    """Return the bytes of an average record from where reading goes on.
+
+    Arguments:
+        source: of the streams.
+        nexts: the offset of each shard that is read next.
+
+    Where nothing is there to be read yet, a record counts BYTES_UNKNOWN. Raises SourceError.
+
+    """
+    there = source.read_offsets(list(nexts)) if nexts else {}
+    ahead = {
+        shard: OffsetRange(max(nexts[shard], offsets.earliest), offsets.end)
+        for shard, offsets in there.items()
+        if offsets.end > max(nexts[shard], offsets.earliest)
+    }
+    longest = sorted(ahead, key=lambda shard: (-ahead[shard].size, shard.stream, shard.shard))
+    count = size_bytes = 0
+    for shard in longest[:SHARDS_MEASURED]:
+        start, end = ahead[shard].start, ahead[shard].end
+        some = OffsetRange(start, min(end, start + RECORDS_MEASURED))
+        for record in islice(source.read_again(shard, some), RECORDS_MEASURED):
+            count += 1
+            size_bytes += len(record.key or b"") + len(record.value or b"")
+            if size_bytes >= BYTES_MEASURED:
+                return size_bytes / count
+    return size_bytes / count if count else BYTES_UNKNOWN
