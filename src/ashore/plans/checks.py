@@ -11,13 +11,16 @@ the comparison was about. And rows without a match are told when they are forgot
 never are.
 """
 
+from collections.abc import Iterator
+
 from ashore.errors import QueryRefused
-from ashore.plans.graph import PlanGraph, PlanNode
-from ashore.plans.operators import GROUPED, JOIN, describe_operators, join_type
+from ashore.plans.graph import KEYS, PlanGraph, PlanNode
+from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
 from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
 BOUND = "`AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
+RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 # Which sides are told without a match: left, right.
 OUTER = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
 
@@ -27,6 +30,8 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
 
     Raises QueryRefused, SparkUnknown.
     """
+    _refuse_limit(graph)
+    _refuse_random_keys(graph)
     if appends:
         _refuse_endless(graph)
     words = Words(graph.terms, graph.sources, is_qualified=True)
@@ -36,6 +41,37 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
         for side in join.state.sides if join.state else ():
             if side.early is not None:
                 _refuse_early(words.of(side.early))
+
+
+def _refuse_limit(graph: PlanGraph) -> None:
+    """Spark takes the first rows of all; after them the query runs on and writes nothing."""
+    if any(operator.kind is OperatorKind.LIMIT for operator in describe_operators(graph)):
+        raise QueryRefused(
+            "`LIMIT` takes the first rows of the whole stream, and none after them",
+            hint="leave it to those who read the table; for the best n of a window: "
+            "`max_by(struct(...), price, n)` with `GROUP BY window(ts, '1 minute')`",
+        )
+
+
+def _refuse_random_keys(graph: PlanGraph) -> None:
+    """A batch that runs again would file its rows under other keys, in state that is kept."""
+    random = set[int]()
+    for place, term in enumerate(graph.terms):
+        if term.name in RANDOM or not random.isdisjoint(term.parts):
+            random.add(place)
+    keys = (each for node in graph.nodes if node.state for each in _keys_of(node))
+    found = next((each for each in keys if each in random), None)
+    if found is not None:
+        key = Words(graph.terms, graph.sources).of(found)
+        raise QueryRefused(
+            f"state is kept by `{key}`, which is another one whenever a batch is run again",
+            hint="use columns of the record; to spread a key: `pmod(xxhash64(id), 16)`",
+        )
+
+
+def _keys_of(node: PlanNode) -> Iterator[int]:
+    for name in (*KEYS, "leftKeys", "rightKeys"):
+        yield from node.terms(name)
 
 
 def _refuse_endless(graph: PlanGraph) -> None:

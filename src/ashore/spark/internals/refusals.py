@@ -223,6 +223,10 @@ def _words(error: PySparkException) -> str:
     """Return Spark's sentence without its codes, and without the plan that may follow."""
     text = str(error).partition(";\n")[0].strip()
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    text = re.sub(
+        r"\s*(?:Verify the spelling|If you did not qualify|To tolerate the error)[^\n]*", "", text
+    )
+    text = re.sub(r"[;.]?\s*line \d+,? pos \d+\s*$", "", text)
     return " ".join(re.sub(r"\s*SQLSTATE: \w+", "", text).split())
 
 

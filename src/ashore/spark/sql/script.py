@@ -6,6 +6,7 @@ nor an INSERT is refused, with its line.
 What it must not know: the tables of the job.
 """
 
+import re
 from dataclasses import dataclass
 
 from py4j.java_gateway import JavaObject
@@ -13,9 +14,15 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import QueryRefused
+from ashore.plans.text import find_outside_literals, normalise_sql
 from ashore.spark.internals import ParsedInsert, Statement, parse_statements, plan_select
 
 _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
+_WINDOWS = {
+    "TUMBLE": "write `GROUP BY window(ts, '1 minute')`; its ends are `window.start` and `.end`",
+    "HOP": "write `GROUP BY window(ts, '10 minutes', '5 minutes')`: the length, then the slide",
+    "CUMULATE": "write `GROUP BY window(ts, '1 minute')`, and sum up where the table is read",
+}
 _ONLY = "write `CREATE TEMPORARY VIEW name AS SELECT ...;` or `INSERT INTO table SELECT ...;`"
 
 
@@ -38,6 +45,7 @@ class Script:
 
 def parse_script(spark: SparkSession, text: str) -> Script:
     """Return the statements in `text`. Raises QueryRefused."""
+    _refuse_foreign(text)
     body = text.rstrip()
     closed = body if not body or body.endswith(";") else f"{body}\n;"
     try:
@@ -48,9 +56,42 @@ def parse_script(spark: SparkSession, text: str) -> Script:
     inserts: list[Insert] = []
     for statement in statements:
         if not statement.is_single:
-            raise QueryRefused(f"{statement.kind} is no statement of a streaming job", hint=_ONLY)
+            raise QueryRefused(f"{_program(statement.kind)} is no part of a job's SQL", hint=_ONLY)
         _take(statement, views, inserts)
     return Script(tuple(views), tuple(inserts))
+
+
+def _refuse_foreign(text: str) -> None:
+    """Refuse what Spark's parser would tell of in words that lead nowhere."""
+    normal = normalise_sql(text)
+    if not normal.strip("; "):
+        raise QueryRefused("the SQL holds no statement, only comments or nothing", hint=_ONLY)
+    if re.match(r"BEGIN\b", normal, re.IGNORECASE):
+        raise QueryRefused("`BEGIN ... END` is no part of a job's SQL", hint=_ONLY)
+    found = find_outside_literals(
+        r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", text
+    )
+    if found is None:
+        return
+    line, column, what = found
+    place = f"SQL, line {line}, column {column}"
+    if what.upper().startswith("CREATE"):
+        raise QueryRefused(
+            f"{place}: `CREATE TABLE` makes no table here, as it does in Flink",
+            hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
+            "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
+            "jdbc`",
+        )
+    raise QueryRefused(
+        f"{place}: `{what.rstrip(' (').upper()}` is Flink's; Spark cuts time with `window`",
+        hint=_WINDOWS[what.rstrip(" (").upper()],
+    )
+
+
+def _program(kind: str) -> str:
+    """Return what the author has written, for a class of Spark's."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.removesuffix("Statement")).lower()
+    return {"compound body": "`BEGIN ... END`"}.get(words, f"a program ({words})")
 
 
 def _take(statement: Statement, views: list[str], inserts: list[Insert]) -> None:
