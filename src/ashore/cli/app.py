@@ -31,7 +31,6 @@ from ashore.control.status import read_status
 from ashore.control.verify import verify_job
 from ashore.errors import EXIT_CODES
 from ashore.jobs.launch import JobLaunch, LaunchOptions
-from ashore.protocol.plan_commit import explain as explain_step
 from ashore.services import registry
 
 EPILOG = "Exit codes: " + "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
@@ -82,7 +81,7 @@ def run(
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
     with told(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
-            preflight = check_job(opened.job, opened.storage, opened.source)
+            preflight = check_job(opened)
             job = opened.job
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
@@ -159,9 +158,9 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             raise typer.BadParameter("--reland and --accept-loss exclude each other")
         steps = jobs.plan_recover(opened)
         if explain:
-            lines = [line for step in steps for line in explain_step(step)]
-            _say(lines or ["nothing to do"], {"steps": lines}, as_json=as_json)
-            return
+            seen = jobs.explain_recover(opened, steps)
+            _say([*seen.lines] or ["nothing to do"], {"steps": seen.lines}, as_json=as_json)
+            raise typer.Exit(0 if seen.is_possible else 4)
         if reland:
             if not jobs.is_relandable(opened, takes_over=take_over):
                 _say(["no file is lost"], {"rows": 0, "files": 0}, as_json=as_json)

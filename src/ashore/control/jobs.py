@@ -9,7 +9,7 @@ What it must not know: terminals.
 import contextlib
 import getpass
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,15 +38,17 @@ from ashore.landing.recovery import (
     find_gone,
     find_rejoin,
     help_dead,
+    look_at_moves,
     open_and_find_lost,
     plan_help,
     rejoin,
     require_quiet,
 )
 from ashore.landing.traces import find_traces, require_whole
+from ashore.protocol.files import FilePlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import DeleteFile
-from ashore.protocol.plan_commit import MoveStep
+from ashore.protocol.plan_commit import MoveOutcome, MoveStep, SyncDirectories, explain
 from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.traces import LogEnd, Trace
 from ashore.sources.base import Source
@@ -139,6 +141,39 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
 def plan_recover(opened: OpenJob) -> tuple[MoveStep, ...]:
     """Return what `recover_dead` would do: for the slice of the topics, and for each query's."""
     return tuple(step for name in opened.slices for step in plan_help(opened.storage, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What `recover` would do, with what is there now: lines for people."""
+
+    lines: tuple[str, ...]
+    is_possible: bool  # every file is at one of its places, and no other in its way
+
+
+def explain_recover(opened: OpenJob, steps: Sequence[MoveStep]) -> Explained:
+    """Look at both places of each file that `plan_recover` would move. Moves nothing."""
+    seen = look_at_moves(opened.storage, steps)
+    told = [_explain_move(place, outcome) for place, outcome in seen]
+    is_left = any(outcome is MoveOutcome.AGAIN for _, outcome in seen)
+    syncs = [step for step in steps if isinstance(step, SyncDirectories)]
+    lines = [*told, *(line for step in syncs for line in explain(step))] if seen else []
+    if seen and not is_left:
+        lines.append("nothing is left to move: the next start closes the entry")
+    wrong = {MoveOutcome.LOST, MoveOutcome.CONFLICT}
+    return Explained(tuple(lines), not any(outcome in wrong for _, outcome in seen))
+
+
+def _explain_move(place: FilePlace, outcome: MoveOutcome) -> str:
+    match outcome:
+        case MoveOutcome.LOST:
+            return f"lost: neither {place.pending} nor {place.final} is there, or not whole"
+        case MoveOutcome.CONFLICT:
+            return f"conflict: {place.final} has another size than the log says"
+        case MoveOutcome.AGAIN:
+            return f"move {place.pending} to {place.final}"
+        case _:
+            return f"already moved to {place.final}"
 
 
 def recover_dead(opened: OpenJob, steps: tuple[MoveStep, ...]) -> Moved:

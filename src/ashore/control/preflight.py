@@ -1,7 +1,8 @@
 """What can be found wrong with a job before Spark starts.
 
 What it promises: an unreachable broker, a missing topic, a lake that cannot be written, a topic
-that two items claim: each is an error with a hint, in seconds.
+that two items claim, a damaged log, a table of another job, a gap, a topic that was created again:
+each is an error with a hint, in seconds. Nothing is claimed and nothing appended.
 What it must not know: Spark.
 """
 
@@ -14,10 +15,22 @@ from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
+from ashore.control.jobs import OpenJob
 from ashore.errors import PathMissing, StorageError, StreamMissing
-from ashore.landing.job import check_table, landing_spec, slow_reasons
+from ashore.landing.job import check_table, landing_spec, slow_reasons, tables_of
+from ashore.landing.joins import (
+    check_streams,
+    look_again,
+    offsets_gone,
+    shards_of,
+    went_back,
+)
+from ashore.landing.log_reader import read_log
+from ashore.landing.owner import require_free
 from ashore.protocol import names
-from ashore.sources.base import Source
+from ashore.protocol.fold import Fold
+from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
+from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 
 
@@ -36,17 +49,23 @@ class Preflight:
         }
 
 
-def check_job(job: Job, storage: Storage, source: Source) -> Preflight:
+def check_job(opened: OpenJob) -> Preflight:
     """Try everything that a start needs.
 
-    Raises JobFileInvalid, NotInstalled, SourceError, StorageError.
+    Raises JobFileInvalid, NotInstalled, SourceError, StorageError, LogDamaged, Stopped.
     """
+    job, storage, source = opened.job, opened.storage, opened.source
     hive = job.catalog.hive
     open_catalog(hive.uri.reveal() if hive else None).close()  # nobody is asked: is it installed?
     check_lake(job, storage)
+    folds = {name: read_log(storage, name) for name in opened.slices}
     existing = source.list_streams()
     check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
+    fed = [item.table for item in job.tables if item.topic is None]
+    require_free(storage, [*tables_of(resolved.values()), *fed], job.job)
+    if opened.name in folds:
+        check_positions(opened, folds[opened.name], sorted(resolved))
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell
@@ -72,6 +91,32 @@ def check_lake(job: Job, storage: Storage) -> None:
         ) from error
     with contextlib.suppress(PathMissing):
         storage.delete(path)
+
+
+def check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None:
+    """Raise Stopped where the topics are not what the log says, as the first batch would.
+
+    What a broker that lags behind may say by mistake is looked at again for seconds.
+    """
+
+    def look() -> None:
+        _check_positions(opened, fold, topics)
+
+    look_again(opened.clock, look, tell=lambda _message: None)  # the error says what it was
+
+
+def _check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None:
+    source = opened.source
+    streams = source.describe_streams(topics)
+    check_streams(source.name, fold, streams)
+    keys = [key for key in fold.current() if key.source == source.name and key.stream in streams]
+    found = source.read_offsets(shards_of(keys)) if keys else {}
+    offsets = {key: found[StreamShard(key.stream, key.shard)] for key in keys}
+    match find_unreadable(fold, offsets):
+        case WentBack() as outcome:
+            raise went_back(outcome)
+        case Gaps() as gaps if opened.job.source.gap == "fail":
+            raise offsets_gone(gaps)
 
 
 def check_topics(job: Job, existing: Sequence[str]) -> None:

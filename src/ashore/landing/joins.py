@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from ashore.base.clock import Clock
-from ashore.errors import OffsetsWentBack, StreamMissing, StreamReplaced
+from ashore.errors import OffsetsGone, OffsetsWentBack, StreamMissing, StreamReplaced
 from ashore.protocol.entries import Join, Joined
 from ashore.protocol.fold import Fold
+from ashore.protocol.plan_batch import Gaps, WentBack
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 
@@ -141,6 +142,34 @@ def require_streams(wanted: Iterable[str], streams: Mapping[str, StreamInfo]) ->
             hint="create it, or correct `topic` in the job file",
             streams=missing,
         )
+
+
+def shown_gaps(gaps: Gaps) -> str:
+    """Return what is gone, for people: the first of it."""
+    return "; ".join(str(each) for each in gaps.ranges[:5])
+
+
+def offsets_gone(gaps: Gaps) -> OffsetsGone:
+    """Return the error of a job that does not skip gaps."""
+    first = gaps.ranges[0]
+    place, to = f"{first.key.stream}/{first.key.shard}", first.offsets.end
+    return OffsetsGone(
+        f"Kafka no longer has {shown_gaps(gaps)}",
+        hint=f'to go on without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
+        "to go on over every gap, write `gap: skip` under `source`: each is recorded",
+        ranges=[str(each) for each in gaps.ranges],
+    )
+
+
+def went_back(outcome: WentBack) -> OffsetsWentBack:
+    """Return the error of a shard that ends below what was landed."""
+    return OffsetsWentBack(
+        f"{outcome.key} ends at {outcome.end}, but {outcome.next} is the next offset to read",
+        hint="was the topic truncated, or restored from a backup? Nothing was read",
+        shard=str(outcome.key),
+        next=outcome.next,
+        end=outcome.end,
+    )
 
 
 def plan_join(

@@ -68,7 +68,7 @@ def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:
         else:
             return MoveOutcome.MOVED
         try:
-            outcome = _look_at(storage, place)
+            outcome = look_at_move(storage, place)
         except StorageError as error:
             failure, outcome = error, MoveOutcome.AGAIN
         if outcome is not MoveOutcome.AGAIN:
@@ -77,7 +77,8 @@ def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:
     raise failure or StorageError(f"{place.pending} could not be moved")
 
 
-def _look_at(storage: Storage, place: FilePlace) -> MoveOutcome:
+def look_at_move(storage: Storage, place: FilePlace) -> MoveOutcome:
+    """Return how a move stands, from what lies at both ends. Moves nothing."""
     source = storage.stat(place.pending)
     if place.leaves:
         # Nothing of it must stay; what is gone from its table, for whatever reason, has left it.

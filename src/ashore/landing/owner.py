@@ -53,13 +53,25 @@ def claim_tables(storage: Storage, tables: Iterable[str], job: str, now_ms: int)
             owner = read_owner(storage, table)
         if owner is None:
             raise StorageError(f"the owner file of {table} was written and cannot be found")
-        if owner.job != job:
-            raise TableOwned(
-                f"table {table} belongs to job {owner.job}",
-                hint=f"give this job another table, or run {owner.job}",
-                table=table,
-                owner=owner.job,
-            )
+        _require_own(table, owner, job)
+
+
+def require_free(storage: Storage, tables: Iterable[str], job: str) -> None:
+    """Raise TableOwned or LogDamaged where `claim_tables` would. Claims nothing."""
+    for table in sorted(set(tables)):
+        owner = read_owner(storage, table)
+        if owner is not None:
+            _require_own(table, owner, job)
+
+
+def _require_own(table: str, owner: Owner, job: str) -> None:
+    if owner.job != job:
+        raise TableOwned(
+            f"table {table} belongs to job {owner.job}",
+            hint=f"give this job another table, or run {owner.job}",
+            table=table,
+            owner=owner.job,
+        )
 
 
 def _claim(storage: Storage, table: str, job: str, now_ms: int) -> None:

@@ -8,6 +8,7 @@ What it must not know: terminals.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
@@ -25,11 +26,11 @@ from ashore.landing.committer import Committer
 from ashore.landing.joins import plan_rejoin, shards_of
 from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_log
-from ashore.landing.mover import Moved, move_files
+from ashore.landing.mover import PARALLEL_MOVES, Moved, look_at_move, move_files
 from ashore.landing.slice_loop import SliceParts, SlicePlan
 from ashore.protocol import names
 from ashore.protocol.entries import Closing, Commit, Join, Prepare, Reland, Skip
-from ashore.protocol.files import DataFile
+from ashore.protocol.files import DataFile, FilePlace
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import BatchPlan, ShardOffsets
@@ -103,6 +104,18 @@ def find_gone(storage: Storage, steps: Sequence[MoveStep]) -> int:
 def _size(storage: Storage, path: str) -> int | None:
     found = storage.stat(path)
     return found.size if found else None
+
+
+def look_at_moves(
+    storage: Storage, steps: Sequence[MoveStep]
+) -> tuple[tuple[FilePlace, MoveOutcome], ...]:
+    """Return each file that steps move, with how its move stands. Moves nothing."""
+    places = find_moves(steps)
+    if not places:
+        return ()
+    with ThreadPoolExecutor(min(PARALLEL_MOVES, len(places)), "ashore-look") as pool:
+        outcomes = pool.map(lambda place: look_at_move(storage, place), places)
+        return tuple(zip(places, outcomes, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from ashore.base.clock import Clock
 from ashore.errors import (
     BatchFailed,
-    OffsetsGone,
-    OffsetsWentBack,
     SourceError,
     StreamReplaced,
 )
@@ -27,9 +25,12 @@ from ashore.landing.joins import (
     check_streams,
     find_replaced,
     look_again,
+    offsets_gone,
     plan_join,
     require_streams,
     shards_of,
+    shown_gaps,
+    went_back,
 )
 from ashore.landing.log import LandingLog
 from ashore.landing.sealer import Sealer
@@ -197,21 +198,14 @@ class SliceLoop:
                 case Nothing():
                     return None
                 case WentBack():
-                    raise _went_back(outcome)
+                    raise went_back(outcome)
                 case Gaps():
                     self._skip(outcome)
 
     def _skip(self, gaps: Gaps) -> None:
-        shown = "; ".join(str(each) for each in gaps.ranges[:5])
+        shown = shown_gaps(gaps)
         if not self.plan.skips_gaps:
-            first = gaps.ranges[0]
-            place, to = f"{first.key.stream}/{first.key.shard}", first.offsets.end
-            raise OffsetsGone(
-                f"Kafka no longer has {shown}",
-                hint=f'to go on without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
-                "to go on over every gap, write `gap: skip` under `source`: each is recorded",
-                ranges=[str(each) for each in gaps.ranges],
-            )
+            raise offsets_gone(gaps)
         self._tell(f"skipped, Kafka has it no more: {shown}")
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
 
@@ -305,13 +299,3 @@ class SliceLoop:
 
     def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)
-
-
-def _went_back(outcome: WentBack) -> OffsetsWentBack:
-    return OffsetsWentBack(
-        f"{outcome.key} ends at {outcome.end}, but {outcome.next} is the next offset to read",
-        hint="was the topic truncated, or restored from a backup? Nothing was read",
-        shard=str(outcome.key),
-        next=outcome.next,
-        end=outcome.end,
-    )

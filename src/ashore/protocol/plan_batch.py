@@ -98,6 +98,18 @@ class WentBack:
     end: int
 
 
+def find_unreadable(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> Gaps | WentBack | None:
+    """Return why no batch can be planned from where the log stands. Arguments as `plan_batch`."""
+    gaps: list[ShardRange] = []
+    for key, there in sorted(offsets.items()):
+        state = fold.shards[key]
+        if there.end < state.next:
+            return WentBack(key, state.next, there.end)
+        if there.earliest > state.next:
+            gaps.append(ShardRange(key, OffsetRange(state.next, there.earliest)))
+    return Gaps(tuple(gaps)) if gaps else None
+
+
 def plan_batch(
     fold: Fold,
     offsets: Mapping[ShardKey, ShardOffsets],
@@ -115,18 +127,15 @@ def plan_batch(
         now_ms: the driver's clock.
 
     """
-    backlog: dict[ShardKey, OffsetRange] = {}
-    gaps: list[ShardRange] = []
-    for key, there in sorted(offsets.items()):
-        state = fold.shards[key]
-        if there.end < state.next:
-            return WentBack(key, state.next, there.end)
-        if there.earliest > state.next:
-            gaps.append(ShardRange(key, OffsetRange(state.next, there.earliest)))
-        elif there.end > state.next:
-            backlog[key] = OffsetRange(state.next, there.end)
-    if gaps:
-        return Gaps(tuple(gaps))
+    unreadable = find_unreadable(fold, offsets)
+    if unreadable is not None:
+        return unreadable
+    starts = {key: fold.shards[key].next for key in sorted(offsets)}
+    backlog = {
+        key: OffsetRange(start, offsets[key].end)
+        for key, start in starts.items()
+        if offsets[key].end > start
+    }
     if not backlog:
         return Nothing()
     allowed = min(limits.records, _records_within(limits.size_bytes, fold, list(backlog)))

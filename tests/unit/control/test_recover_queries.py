@@ -7,7 +7,13 @@ from tests.crash.harness import checksum_of
 from tests.unit.config.test_sql import SQL_JOB
 from tests.unit.config.texts import job
 
-from ashore.control.jobs import OpenJob, operator, plan_recover, recover_dead
+from ashore.control.jobs import (
+    OpenJob,
+    explain_recover,
+    operator,
+    plan_recover,
+    recover_dead,
+)
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.protocol.batch_time import BatchTime
@@ -48,6 +54,36 @@ def test_what_a_killed_query_had_prepared_is_moved() -> None:
     assert storage.read(final) == CONTENT
     assert recover_dead(opened, steps).already_moved == 1
     assert read_log(storage, NAME).unclosed is not None  # the next writer closes it
+
+
+def test_what_would_be_done_is_told_from_what_is_there() -> None:
+    clock = FakeClock()
+    storage = MemoryStorage(clock)
+    final = prepare(storage, clock)
+    opened = OpenJob(job(SQL_JOB), storage, RecordedSource(clock=clock), clock)
+    steps = plan_recover(opened)
+    (place,) = find_moves(steps)
+
+    before = explain_recover(opened, steps)
+    assert before.is_possible
+    assert f"move {place.pending} to {final}" in before.lines
+    assert storage.stat(final) is None
+
+    recover_dead(opened, steps)
+    after = explain_recover(opened, steps)
+    assert after.is_possible
+    assert after.lines[0] == f"already moved to {final}"
+    assert "nothing is left to move" in after.lines[-1]
+
+    storage.delete(final)
+    lost = explain_recover(opened, steps)
+    assert not lost.is_possible
+    assert lost.lines[0].startswith(f"lost: neither {place.pending} nor {final}")
+
+    storage.create(final, b"other content")
+    conflict = explain_recover(opened, steps)
+    assert not conflict.is_possible
+    assert conflict.lines[0] == f"conflict: {final} has another size than the log says"
 
 
 def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
