@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from ruamel.yaml import YAML
 from tests.kafka_tools import Sender
@@ -142,18 +143,22 @@ def test_sigterm_in_mid_batch_ends_in_order(site: Site) -> None:
     assert 1_000 <= verdict.totals.landed < 5_000
 
 
-def test_the_end_of_the_parent_cancels_a_batch_that_takes_too_long(site: Site) -> None:
+def test_the_end_of_the_parent_is_the_end_a_second_later(site: Site) -> None:
     topic = site.topic(2)
     with Sender(site.servers, topic) as sender:
         sender.send(events(0, 400_000))
-    job_file = site.job_file(table_of(topic), spark=LOCAL, grace="500ms")
+    job_file = site.job_file(table_of(topic), spark=LOCAL, grace="60s")
     with launched(job_file) as launch:
         wait_for(launch, is_step("write"))
+        spark = psutil.Process(launch.pid).children(recursive=True)
+        assert any("java" in each.name() for each in spark)
+        began_s = time.monotonic()
         launch._process.stdin.close()  # what the kernel does when the parent dies
         code, left = ended(launch)
+        assert time.monotonic() - began_s < 10  # half of the grace is 30 s
+        assert psutil.wait_procs(spark, timeout=10)[1] == []
 
-    assert code == 0
-    assert left[-1] == Ended()
+    assert code == -signal.SIGKILL
     assert not any(isinstance(event, Landed) for event in left)
     assert not any(isinstance(entry.body, Prepare) for entry in site.history())
     assert site.files() == []

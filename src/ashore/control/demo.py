@@ -84,7 +84,10 @@ class Demo:
             raise ServiceError(
                 f"{directory} is not empty", hint="give the demo a directory of its own"
             )
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="ashore-demo-"))
+        # Absolute: a lake is a URI, and the job file is read by another process.
+        self.directory = (
+            directory.absolute() if directory else Path(tempfile.mkdtemp(prefix="ashore-demo-"))
+        )
         self.records = records
         self.produced = 0
         self._kafka = Kafka(self.directory / "kafka")

@@ -2,8 +2,9 @@
 
 What it is: `JobProcess`, the frame around whatever a job runs on: Spark, or processes of this
 machine. Started by the control plane, which loads neither.
-What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. SIGTERM,
-SIGINT and the end of the parent are an orderly stop; SIGKILL is always safe.
+What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. SIGTERM and
+SIGINT are an orderly stop; SIGKILL is always safe. It does not outlive its parent by more than
+ORPHAN_S: nobody would see it, and somebody may already have started the job again.
 What it must not know: terminals; what an engine is.
 """
 
@@ -34,6 +35,7 @@ from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.landing.slice_loop import SliceLoop
 from ashore.storage import count_hanging_calls
 
+ORPHAN_S = 1.0
 AGAIN = "start it again: it goes on from its log; if it ends so again, please report it"
 
 
@@ -214,6 +216,18 @@ def _listen(stop: Callable[[], None], release: Callable[[], None]) -> None:
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop()
 
+    def on_gone() -> None:
+        stop()
+        SystemClock().sleep(ORPHAN_S)
+        _end_at_once()
+
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
-    watch_parent(stop, release)
+    watch_parent(on_gone, release)
+
+
+def _end_at_once() -> None:
+    """End this process and what it has started, as SIGKILL does: the log needs no farewell."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)  # a group of somebody else: only this process

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from ashore import __version__
 from ashore.cli.app import app
 from ashore.control import jobs
+from ashore.control.demo import Demo
 from ashore.errors import EXIT_CODES, AshoreError
 
 JOB = """\
@@ -136,6 +137,10 @@ def test_an_unknown_service_is_refused_with_those_that_are_known() -> None:
     code, _, err = invoke("services", "up", "kafak")
     assert code == 7
     assert "kafka" in err
+
+
+def test_the_demo_takes_a_directory_that_is_relative() -> None:
+    assert Demo(Path("demo"), 1).lake == Path.cwd() / "demo" / "lake"
 
 
 def test_the_demo_wants_a_directory_of_its_own(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 """How a job process ends, as its parent sees it."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 from tests.unit.cli.test_commands import JOB
+
+from ashore.landing.process import ORPHAN_S
 
 PROGRAM = """
 import sys
@@ -20,6 +25,40 @@ class Broken:
 
 sys.exit(run_process("broken", sys.argv[1:], lambda options: Broken(), {}))
 """
+
+
+SLOW = """
+import subprocess, sys, time
+from ashore.landing.process import run_process
+
+class Starting:
+    def start(self, job):
+        child = subprocess.Popen(["sleep", "60"])
+        print(child.pid, flush=True)
+        time.sleep(60)
+
+    def stop(self):
+        pass
+
+sys.exit(run_process("slow", sys.argv[1:], lambda options: Starting(), {}))
+"""
+
+
+def test_it_does_not_outlive_its_parent_by_more_than_a_second(tmp_path: Path) -> None:
+    """With what it has started; also where a stop in order would take longer."""
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(JOB.format(lake=tmp_path / "lake"))
+    command = [sys.executable, "-c", SLOW, "run", str(job_file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as process:
+        assert json.loads(process.stdout.readline())["event"] == "starting"
+        child = psutil.Process(int(process.stdout.readline()))
+        assert child.is_running()
+        began_s = time.monotonic()
+        process.stdin.close()  # what the kernel does when the parent dies
+        assert process.wait(timeout=30) == -signal.SIGKILL
+        assert ORPHAN_S <= time.monotonic() - began_s < 10
+        assert psutil.wait_procs([child], timeout=10)[1] == []
 
 
 def test_an_error_that_nobody_expects_is_told_in_a_sentence(tmp_path: Path) -> None:
