@@ -3,7 +3,8 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kafka_tools import create_topic, produce
 
+from ashore.control.fleet import read_job
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
 from ashore.jobs.events import Event, Step, moment_of
@@ -118,3 +120,34 @@ def test_a_worker_that_dies_fails_its_batch_only(job_file: Path) -> None:
         wait_for(launch, "trouble")
         wait_for(launch, "landed")
     finish(job_file)
+
+
+def state_of(job_file: Path) -> str:
+    with open_job(job_file) as opened:
+        return str(read_job(opened, None)[0].state)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline_s, "waited too long"
+        time.sleep(0.2)
+
+
+def test_its_state_is_seen_from_outside(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
+    assert state_of(job_file) == "never started"
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, "landed")
+        wait_until(lambda: state_of(job_file) == "idle")
+        os.killpg(launch.pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(job_file) == "stuck")
+        os.killpg(launch.pid, signal.SIGCONT)
+        wait_until(lambda: state_of(job_file) == "idle")
+        launch.kill()
+        launch.wait()
+        assert state_of(job_file) == "failed"
+    finish(job_file)
+    assert state_of(job_file) == "stopped"

@@ -14,7 +14,7 @@ import typer
 
 from ashore import __version__
 from ashore.base.units import format_size
-from ashore.cli import demo_view, output, run_view, status_view, validate_view, verify_view
+from ashore.cli import demo_view, output, run_view, validate_view, verify_view
 from ashore.cli.audit_command import audit
 from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
@@ -24,10 +24,10 @@ from ashore.cli.retire_command import retire
 from ashore.cli.roll_back_command import roll_back
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.cli.skip_command import skip
+from ashore.cli.status_command import status
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.control.preflight import check_job
-from ashore.control.status import read_status
 from ashore.control.verify import verify_job
 from ashore.errors import EXIT_CODES
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -51,6 +51,7 @@ app.command()(doctor)
 app.command()(roll_back)
 app.command()(retire)
 app.command()(skip)
+app.command()(status)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -101,17 +102,6 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
             return
         launch = JobLaunch("validate", job_file, LaunchOptions(debug=debug))
         raise typer.Exit(validate_view.show_validate(launch, as_json=as_json))
-
-
-@app.command()
-def status(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Show lag, rates, last entries and warnings. Needs no Spark."""
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
-        found = read_status(opened)
-        if as_json:
-            print_json(found.to_dict())
-        else:
-            status_view.show(found)
 
 
 @app.command()

@@ -3,8 +3,12 @@
 What it must not know: how it was found out.
 """
 
+from collections.abc import Sequence
+
 from ashore.base.units import format_duration
 from ashore.cli.output import escape, out, print_table
+from ashore.control.fleet import FleetRow
+from ashore.control.health import Ailment
 from ashore.control.status import EntryStatus, JobStatus, SliceStatus
 
 SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
@@ -14,7 +18,8 @@ TABLES = {"table": "left", "partitions": "right", "unsealed": "right", "rows": "
 
 def show(status: JobStatus) -> None:
     """Print a status to stdout: the slices, what they have landed, what is to be looked at."""
-    out.print(f"job {escape(status.job)} on {escape(status.lake)}: {status.state}")
+    out.print(f"job {escape(status.job)} on {escape(status.lake)}: {_state(status)}")
+    out.print(escape(status.why))
     for each in status.slices:
         _show_slice(each)
     for blocked in status.blocked_seals[:BLOCKED_SHOWN]:
@@ -28,6 +33,47 @@ def show(status: JobStatus) -> None:
         out.print(f"[bold]warning[/] {escape(warning.subject)}: {escape(warning.text)}")
         if warning.hint:
             out.print(f"[bold]next[/]    {escape(warning.hint)}")
+
+
+def show_fleet(rows: Sequence[FleetRow]) -> None:
+    """Print jobs side by side, a row each; what ails them below."""
+    columns = {"job": "left", "state": "left", "since": "right", "lag": "right"}
+    columns |= {"records/s": "right", "last entry": "right", "warnings": "right"}
+    print_table("", columns, [_fleet_row(each) for each in rows])
+    for each in rows:
+        if each.error is not None:
+            out.print(f"[bold]{escape(each.name)}[/]: {escape(each.error.message)}")
+        show_ailments(each.ailments, each.name)
+
+
+def show_ailments(found: Sequence[Ailment], name: str) -> None:
+    """Print what is wrong with a job, a line each."""
+    for each in found:
+        out.print(f"[bold]{escape(name)}[/]: {escape(each.text)}")
+
+
+def _fleet_row(row: FleetRow) -> list[str]:
+    status = row.status
+    if status is None:
+        return [row.name, "?", "", "?", "", "", ""]
+    since = "" if status.since_ms is None else format_duration(status.now_ms - status.since_ms)
+    rates = [each.records_per_s for each in status.slices if each.records_per_s is not None]
+    ages = [each.last.age_ms for each in status.slices if each.last is not None]
+    return [
+        status.job,
+        str(status.state),
+        since,
+        _count(status.lag),
+        f"{sum(rates):,.0f}" if rates else "",
+        format_duration(min(ages)) if ages else "",
+        str(len(status.warnings)) if status.warnings else "",
+    ]
+
+
+def _state(status: JobStatus) -> str:
+    if status.since_ms is None:
+        return str(status.state)
+    return f"{status.state} for {format_duration(max(0, status.now_ms - status.since_ms))}"
 
 
 def _show_slice(each: SliceStatus) -> None:

@@ -3,7 +3,7 @@
 What it is: `read_status`, an account of each slice, and warnings that say what to do.
 What it promises: reads only; works while the job runs, before it ever ran, and when Kafka does
 not answer (what only Kafka knows is None then).
-What it must not know: terminals; whether a job process is alive: a log does not tell.
+What it must not know: terminals.
 """
 
 from collections import Counter
@@ -15,11 +15,13 @@ from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.slices import find_slices
+from ashore.control.state import STOPS, LogSeen, State, judge_state
 from ashore.errors import SourceError
+from ashore.jobs.heartbeat import Heartbeat
 from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare
+from ashore.protocol.entries import Commit, Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
@@ -51,6 +53,7 @@ class EntryStatus:
     number: int
     kind: str
     age_ms: int
+    reason: str | None = None  # of a `commit`: why the log was closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +136,30 @@ class JobStatus:
     job: str
     lake: str
     now_ms: int
-    state: str  # `never started` | `started`
+    state: State
+    since_ms: int | None  # when it began, as far as is known
+    why: str  # the state is thought to be this one
     is_source_reachable: bool
     slices: tuple[SliceStatus, ...]
     blocked_seals: tuple[Blocked, ...]  # partitions that are over and not sealed, and why
     warnings: tuple[Warned, ...]
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that wait, of all slices; None: of some it is not known."""
+        lags = [each.lag for each in self.slices]
+        return None if any(lag is None for lag in lags) else sum(lag or 0 for lag in lags)
 
     def to_dict(self) -> dict[str, object]:
         """Return the status as `--json` prints it."""
         return asdict(self)
 
 
-def read_status(opened: OpenJob) -> JobStatus:
-    """Return where a job stands. Raises LogDamaged, StorageError."""
+def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
+    """Return where a job stands. Raises LogDamaged, StorageError.
+
+    `beat`: the last heartbeat of the job on this machine.
+    """
     now_ms = opened.clock.now_ms()
     slices = []
     warnings = [
@@ -170,15 +184,30 @@ def read_status(opened: OpenJob) -> JobStatus:
         warnings += _warn_owed(name, slices[-1])
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
+    judged = judge_state(_log_seen(slices, now_ms), beat, now_ms, opened.job.batch.interval_ms)
     return JobStatus(
         job=opened.job.job,
         lake=opened.storage.describe(),
         now_ms=now_ms,
-        state="started" if slices else "never started",
+        state=judged.state,
+        since_ms=judged.since_ms,
+        why=judged.why,
         is_source_reachable=is_reachable,
         slices=tuple(slices),
         blocked_seals=tuple(blocked),
         warnings=tuple(warnings),
+    )
+
+
+def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> LogSeen | None:
+    lasts = [each.last for each in slices if each.last is not None]
+    if not lasts:
+        return None
+    lags = [each.lag for each in slices]
+    return LogSeen(
+        last_ms=now_ms - min(each.age_ms for each in lasts),
+        is_closed_for_stop=all(each.reason in STOPS for each in lasts),
+        lag=None if any(lag is None for lag in lags) else sum(lag or 0 for lag in lags),
     )
 
 
@@ -264,7 +293,8 @@ def _last_entries(storage: Storage, name: SliceName, fold: Fold, now_ms: int) ->
         if entry is None:
             break
         if number == fold.end:
-            last = EntryStatus(number, entry.kind, max(0, now_ms - entry.written_ms))
+            reason = entry.body.reason if isinstance(entry.body, Commit) else None
+            last = EntryStatus(number, entry.kind, max(0, now_ms - entry.written_ms), reason)
         if isinstance(entry.body, Prepare):
             fetched = sum(read.fetched for read in entry.body.shards)
             batches.append((entry.written_ms, fetched))

@@ -89,6 +89,13 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
+class Beat:
+    """The job process is there. Each second, for its parent; it is not shown."""
+
+    kind: ClassVar[str] = "beat"
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something failed and the job goes on; or a slice stopped, and `error` follows."""
 
@@ -147,7 +154,7 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, Trouble),
+    *(Starting, SteeredClock, Started, StepBegun, Landed, Beat, Trouble),
     *(Validated, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}

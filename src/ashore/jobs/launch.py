@@ -25,10 +25,15 @@ from ashore.jobs.jars import jar_paths
 from ashore.jobs.java import find_java
 
 
-def log_directory() -> Path:
-    """Return where logs of job processes go: $ASHORE_HOME/logs, else ~/.local/state/ashore/logs."""
+def state_directory() -> Path:
+    """Return where a machine keeps what it knows of jobs: $ASHORE_HOME, ~/.local/state/ashore."""
     own = os.environ.get("ASHORE_HOME")
-    return (Path(own) if own else Path.home() / ".local" / "state" / "ashore") / "logs"
+    return Path(own) if own else Path.home() / ".local" / "state" / "ashore"
+
+
+def log_directory() -> Path:
+    """Return where logs of job processes go: `logs` in the state directory."""
+    return state_directory() / "logs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ashore.jobs.events import Event, Landed, Step, StepBegun, Trouble, encode_event
+from ashore.base.clock import SystemClock
+from ashore.jobs.events import Beat, Event, Landed, Step, StepBegun, Trouble, encode_event
 
 
 class EventWriter:
@@ -26,6 +27,24 @@ class EventWriter:
     def __init__(self, count_hanging: Callable[[], int]) -> None:
         self._count_hanging = count_hanging
         self._lock = threading.Lock()
+        self._clock = SystemClock()
+        self._began_ms = self._clock.now_ms()
+        self._steps: dict[str, tuple[Step, int]] = {}  # by slice, with when it began
+
+    def at_work(self) -> tuple[str, int]:
+        """Return the step at work that began first and when, in ms; `idle` where none is."""
+        steps = list(self._steps.values())
+        if not steps:
+            return "starting", self._began_ms
+        working = [(began_ms, step) for step, began_ms in steps if step is not Step.IDLE]
+        if working:
+            began_ms, step = min(working)
+            return str(step), began_ms
+        return str(Step.IDLE), max(began_ms for _, began_ms in steps)
+
+    def beat(self) -> None:
+        """Tell that the process is there."""
+        self.send(Beat())
 
     def send(self, event: Event) -> None:
         """Write one event."""
@@ -39,6 +58,9 @@ class EventWriter:
 
     def step(self, slice_name: str, step: Step) -> None:
         """See Progress."""
+        known = self._steps.get(slice_name)
+        if known is None or step is not Step.IDLE or known[0] is not step:
+            self._steps[slice_name] = (step, self._clock.now_ms())
         self.send(StepBegun(slice_name, step))
 
     def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:

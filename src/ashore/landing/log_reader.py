@@ -292,3 +292,31 @@ def _parse(path: str, data: bytes, number: int) -> Entry:
 
 def _damaged(path: str, reason: str, what_to_do: str) -> NoReturn:
     raise LogDamaged(f"{path}: {reason}", hint=what_to_do, path=path)
+
+
+def find_missing(storage: Storage, name: SliceName) -> range | None:
+    """Return the first entries of a log that neither a file nor an archive holds, or None.
+
+    A fold that begins with a snapshot does not notice. Looked at twice: entries go to an archive
+    while somebody lists.
+    """
+    for again in (True, False):
+        listing = list_log(storage, name)
+        archives = [
+            range(each * names.ARCHIVE_ENTRIES, (each + 1) * names.ARCHIVE_ENTRIES)
+            for each in listing.archives
+        ]
+        held = sorted([*archives, *(range(each, each + 1) for each in listing.entries)], key=min)
+        missing = _first_hole(held)
+        if missing is None or not again:
+            return missing
+    return None
+
+
+def _first_hole(held: list[range]) -> range | None:
+    end = 0
+    for each in held:
+        if each.start > end:
+            return range(end, each.start)
+        end = max(end, each.stop)
+    return None

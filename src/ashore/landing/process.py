@@ -27,6 +27,7 @@ from ashore.config import Job
 from ashore.errors import AshoreError
 from ashore.jobs import events
 from ashore.jobs.events import Ended, Failed, Relanded, Started, Starting
+from ashore.jobs.heartbeat import Heart
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.landing.batch import BatchRunner
 from ashore.landing.job import load_job_file
@@ -100,7 +101,7 @@ class JobProcess(Generic[R]):
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
-        with self.assembled() as job:
+        with self._beating(), self.assembled() as job:
             self._loop = job.loop(until_drained=until_drained)
             if self._is_stopped:
                 return
@@ -126,6 +127,19 @@ class JobProcess(Generic[R]):
         """Go on, where it was held with an engine that is up."""
         if self._released is not None:
             self._released.set()
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Have the heartbeat written while inside; the last one says how the job ended."""
+        job = self._job
+        heart = Heart(job.job, str(job.lake), self.events.at_work, self.events.beat)
+        heart.start()
+        try:
+            yield
+        except BaseException as error:
+            heart.end(str(error) or type(error).__name__)
+            raise
+        heart.end(None)
 
     @contextmanager
     def assembled(self) -> Iterator[R]:

@@ -30,7 +30,7 @@ def test_a_job_that_never_started():
 
 def test_a_job_that_has_read_everything():
     found = status_of(make_lake())
-    assert (found.state, found.is_source_reachable, found.warnings) == ("started", True, ())
+    assert (found.state, found.is_source_reachable, found.warnings) == ("running", True, ())
     (main,) = found.slices
     assert (main.slice, main.epoch, main.lag) == ("main", 1, 0)
     assert (main.last.number, main.last.kind, main.last.age_ms) == (3, "prepare", 0)
@@ -42,6 +42,16 @@ def test_a_job_that_has_read_everything():
     ]
     tables = {each.table: (each.partitions, each.unsealed, each.rows) for each in main.tables}
     assert tables == {TABLE: (2, 2, 131), f"{TABLE}__dead": (1, 1, 2)}
+
+
+def test_a_state_has_a_since_and_a_reason():
+    lake = make_lake()
+    found = status_of(lake)
+    assert (found.since_ms, found.why) == (found.now_ms, "its log has just grown")
+    lake.append(Commit("stop"))
+    lake.clock.advance(100)
+    found = status_of(lake)
+    assert (found.state, found.now_ms - found.since_ms) == ("stopped", 100_000)
 
 
 def test_lag_counts_what_the_log_has_not():

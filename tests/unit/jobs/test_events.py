@@ -7,6 +7,7 @@ import pytest
 from ashore.errors import Fenced
 from ashore.jobs.events import (
     SENT,
+    Beat,
     Ended,
     Event,
     Failed,
@@ -32,6 +33,7 @@ ONE_OF_EACH: list[Event] = [
     Started("clicks"),
     StepBegun("main", Step.MOVE),
     Landed("main", 1_000, 2, 500, 0),
+    Beat(),
     Trouble("main", "no broker"),
     Validated((QUERY,)),
     Relanded(7, 1),

@@ -1,0 +1,88 @@
+"""The command `ashore status`.
+
+What it promises: with `--check` the exit code tells whether all is as it should be: 0, or of all
+jobs the gravest of 4 (needs a decision), 1 (not healthy), 6 (could not be looked at).
+What it must not know: what health is.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.base.units import parse_duration_ms
+from ashore.cli import status_view
+from ashore.cli.options import AsJson, Debug
+from ashore.cli.output import print_json, told
+from ashore.control import jobs
+from ashore.control.fleet import FleetRow, read_fleet, read_job
+from ashore.control.health import DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
+from ashore.errors import LogError
+
+
+def _duration_ms(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def status(
+    job_files: Annotated[list[Path], typer.Argument(metavar="JOB.yaml...", help="The job files.")],
+    check: Annotated[
+        bool, typer.Option("--check", help="End with 0 only if the job is healthy.")
+    ] = False,
+    max_lag: Annotated[
+        int | None, typer.Option(min=0, help="With --check: offsets that may wait.")
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option(help="With --check: how old the last entry may be while offsets wait: 5m."),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Show state, lag, rates, last entries and warnings. Several jobs: a table. Needs no Spark."""
+    if not check and (max_lag is not None or max_age is not None):
+        raise typer.BadParameter("--max-lag and --max-age go with --check")
+    age_ms = None if max_age is None else _duration_ms(max_age)
+    allowed = Allowed(max_lag, age_ms) if check else None
+    if len(job_files) > 1:
+        raise typer.Exit(_show_fleet(read_fleet(job_files, allowed), as_json=as_json))
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
+        found, ailments = read_job(opened, allowed)
+        if as_json:
+            health = {"ailments": _plain(ailments), "exit_code": worst(ailments)} if check else {}
+            print_json({**found.to_dict(), **health})
+        else:
+            status_view.show(found)
+            status_view.show_ailments(ailments, found.job)
+        raise typer.Exit(worst(ailments))
+
+
+def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> int:
+    if as_json:
+        print_json({"jobs": [_row(each) for each in rows]})
+    else:
+        status_view.show_fleet(rows)
+    codes = {_code(each) for each in rows}
+    return next((code for code in WORST_FIRST if code in codes), 0)
+
+
+def _code(row: FleetRow) -> int:
+    """Return what a row is worth: a job that could not be read is never healthy."""
+    if row.error is None:
+        return worst(row.ailments)
+    return DECIDE if isinstance(row.error, LogError) else UNKNOWN
+
+
+def _row(row: FleetRow) -> dict[str, object]:
+    told = {"file": row.name, "ailments": _plain(row.ailments), "exit_code": _code(row)}
+    if row.error is not None:
+        return {**told, "error": row.error.to_dict()}
+    return {**told, **(row.status.to_dict() if row.status else {})}
+
+
+def _plain(ailments: tuple[Ailment, ...]) -> list[dict[str, object]]:
+    return [asdict(each) for each in ailments]

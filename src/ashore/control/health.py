@@ -1,0 +1,85 @@
+"""`status --check`: whether a job is as it should be, as an exit code.
+
+What it is: `check_health`, which holds a status, and a log, against what somebody allows.
+What it promises: reads only. What could not be looked at is told as that, never as health.
+What it must not know: terminals.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ashore.base.units import format_duration
+from ashore.control.jobs import OpenJob, plan_recover
+from ashore.control.state import State
+from ashore.control.status import JobStatus
+from ashore.landing.log_reader import find_missing
+from ashore.landing.recovery import find_gone
+
+HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
+WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
+BAD_STATES = (State.STUCK, State.FAILED, State.NEVER_STARTED)
+DECISIONS = ("gap", "replaced", "missing", "went_back")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a healthy job may be behind by. None: however much."""
+
+    lag_max: int | None = None  # offsets
+    age_max_ms: int | None = None  # of the newest entry, while records wait
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """Something that is not as it should be, and the exit code that it is worth."""
+
+    exit_code: int
+    text: str
+
+
+def check_health(opened: OpenJob, status: JobStatus, allowed: Allowed) -> tuple[Ailment, ...]:
+    """Return what is wrong with a job. Raises LogDamaged, StorageError."""
+    return (*_of_status(status, allowed), *_of_lake(opened))
+
+
+def worst(found: tuple[Ailment, ...]) -> int:
+    """Return the exit code of all that was found: what needs a decision comes first."""
+    codes = {each.exit_code for each in found}
+    return next((code for code in WORST_FIRST if code in codes), HEALTHY)
+
+
+def _of_status(status: JobStatus, allowed: Allowed) -> Iterator[Ailment]:
+    if status.state in BAD_STATES:
+        since = "" if status.since_ms is None else _ago(status.now_ms - status.since_ms)
+        yield Ailment(UNHEALTHY, f"{status.state}{since}: {status.why}")
+    for warned in status.warnings:
+        if warned.kind in DECISIONS:
+            yield Ailment(DECIDE, warned.text)
+        elif warned.kind == "unclosed":
+            yield Ailment(UNHEALTHY, warned.text)
+    if not status.is_source_reachable:
+        yield Ailment(UNKNOWN, "Kafka does not answer: lag and gaps are not known")
+    lag = status.lag
+    if allowed.lag_max is not None and lag is not None and lag > allowed.lag_max:
+        yield Ailment(UNHEALTHY, f"lag {lag:,} is above {allowed.lag_max:,}")
+    for each in status.slices:
+        if allowed.age_max_ms is None or each.last is None or not each.lag:
+            continue
+        if each.last.age_ms > allowed.age_max_ms:
+            waits = f"slice {each.slice}: {each.lag:,} offsets wait"
+            yield Ailment(UNHEALTHY, f"{waits}, the last entry is of{_ago(each.last.age_ms)}")
+
+
+def _of_lake(opened: OpenJob) -> Iterator[Ailment]:
+    gone = find_gone(opened.storage, plan_recover(opened))
+    if gone:
+        yield Ailment(DECIDE, f"{gone} prepared files are lost: ashore recover JOB.yaml --explain")
+    for name in opened.slices:
+        missing = find_missing(opened.storage, name)
+        if missing:
+            text = f"the log of {name} lacks entries {missing.start} to {missing.stop - 1}"
+            yield Ailment(DECIDE, f"{text}: an archive is missing")
+
+
+def _ago(age_ms: int) -> str:
+    return f" {format_duration(max(0, age_ms))} ago"

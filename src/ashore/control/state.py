@@ -1,0 +1,99 @@
+"""What a job is at: running, idle, stuck, stopped, failed or never started, and since when.
+
+What it is: `judge_state`, from what the log shows and what the job process last said of itself.
+What it promises: pure. A heartbeat that is older than what the log shows is not believed: the job
+has run elsewhere since. Without one the log alone is judged, and the reason says so.
+What it must not know: terminals; how either was read.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.jobs.heartbeat import Heartbeat
+
+SILENT_MS = 10_000  # a process that has not beaten for so long is frozen, or hangs
+STEP_MAX_MS = 300_000  # longer than a step takes
+WRITE_MAX_MS = 1_800_000  # the step that reads and writes a batch
+RUNNING_INTERVALS = 3  # a log that grew so lately is of a job that runs
+RUNNING_MS_MIN = 10_000
+STOPS = ("stop", "drained")
+
+
+class State(StrEnum):
+    """What a job is at."""
+
+    RUNNING = "running"
+    IDLE = "idle"
+    STUCK = "stuck"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    NEVER_STARTED = "never started"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSeen:
+    """What the logs of a job show. Times are in milliseconds."""
+
+    last_ms: int  # when the newest entry of all slices was written
+    is_closed_for_stop: bool  # each slice ends with an entry that says that the job stopped
+    lag: int | None  # None: of some topic it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A state, since when in milliseconds, and why it is thought so."""
+
+    state: State
+    since_ms: int | None
+    why: str
+
+
+def judge_state(
+    log: LogSeen | None, beat: Heartbeat | None, now_ms: int, interval_ms: int
+) -> Judged:
+    """Return what a job is at.
+
+    Arguments:
+        log: what its logs show; None: it has none.
+        beat: its last heartbeat on this machine.
+        now_ms: the machine's time.
+        interval_ms: of the job's batches.
+
+    """
+    is_known = beat is not None and (log is None or log.last_ms <= beat.beat_ms + SILENT_MS)
+    if beat is not None and is_known:
+        return _judge_process(beat, now_ms)
+    if log is None:
+        return Judged(State.NEVER_STARTED, None, "it has no log")
+    return _judge_log(log, now_ms, interval_ms)
+
+
+def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
+    if beat.ended is not None:
+        is_stopped = beat.ended == "stopped"
+        state = State.STOPPED if is_stopped else State.FAILED
+        return Judged(state, beat.beat_ms, beat.why or "its process ended in order")
+    process = f"process {beat.pid}"
+    if beat.is_alive is False:
+        return Judged(State.FAILED, beat.beat_ms, f"{process} is gone and did not say why")
+    if now_ms - beat.beat_ms > SILENT_MS:
+        return Judged(State.STUCK, beat.beat_ms, f"{process} is there and does not answer")
+    step_max_ms = WRITE_MAX_MS if beat.step == "write" else STEP_MAX_MS
+    if beat.step == "idle":
+        return Judged(State.IDLE, beat.step_since_ms, f"{process} waits for records")
+    if now_ms - beat.step_since_ms > step_max_ms:
+        return Judged(State.STUCK, beat.step_since_ms, f"{process} does not end the step")
+    return Judged(State.RUNNING, beat.started_ms, f"{process}, at the step {beat.step}")
+
+
+def _judge_log(log: LogSeen, now_ms: int, interval_ms: int) -> Judged:
+    if log.is_closed_for_stop:
+        return Judged(State.STOPPED, log.last_ms, "its log says so")
+    if now_ms - log.last_ms <= max(RUNNING_INTERVALS * interval_ms, RUNNING_MS_MIN):
+        return Judged(State.RUNNING, log.last_ms, "its log has just grown")
+    if log.lag is None:
+        return Judged(State.IDLE, log.last_ms, "its log does not grow; the lag is not known")
+    if log.lag == 0:
+        return Judged(State.IDLE, log.last_ms, "its log does not grow; nothing waits")
+    why = "records wait, its log does not grow, and there is no heartbeat here"
+    return Judged(State.STUCK, log.last_ms, why)

@@ -1,0 +1,122 @@
+"""A file that says what a job process was at a second ago.
+
+What it is: `Heart`, which writes it, and `read_heartbeat`, for who looks from the same machine.
+What it promises: it is replaced whole, each second, by a thread of its own. A hint for people and
+probes: no writer asks it, and a heartbeat that is missing or wrong fences nobody.
+What it must not know: the lake and its log.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from ashore.base.clock import SystemClock
+from ashore.jobs.launch import state_directory
+from ashore.protocol import codec
+from ashore.protocol.codec import Malformed
+
+BEAT_S = 1.0
+SAME_START_S = 2.0  # of a process, as two looks tell it
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a job process says of itself. Times are the machine's, in milliseconds."""
+
+    job: str
+    lake: str
+    host: str
+    pid: int
+    started_ms: int
+    beat_ms: int
+    step: str  # the one at work that began first, else `idle`; `starting` before the first
+    step_since_ms: int
+    ended: str | None = None  # stopped | failed
+    why: str | None = None  # it failed
+
+    @property
+    def is_alive(self) -> bool | None:
+        """Whether its process is there; None: it is on another machine."""
+        if self.host != socket.gethostname():
+            return None
+        try:
+            started_s = psutil.Process(self.pid).create_time()
+        except psutil.Error:
+            return False
+        return abs(started_s - self.started_ms / 1000) < SAME_START_S
+
+
+def heartbeat_path(job: str, lake: str) -> Path:
+    """Return where the heartbeat of a job on a lake is."""
+    return state_directory() / "jobs" / f"{hashlib.sha256(f'{lake} {job}'.encode()).hexdigest()}"
+
+
+def read_heartbeat(job: str, lake: str) -> Heartbeat | None:
+    """Return the last heartbeat of a job on this machine, or None."""
+    try:
+        return codec.decode(Heartbeat, json.loads(heartbeat_path(job, lake).read_bytes()))
+    except (OSError, ValueError, Malformed):
+        return None
+
+
+class Heart:
+    """Writes the heartbeat of this process, and tells each beat. As a context manager.
+
+    Arguments:
+        job: the job's name.
+        lake: its lake, as it is shown.
+        at_work: returns the step at work and since when, in milliseconds.
+        on_beat: called with each beat.
+
+    """
+
+    def __init__(
+        self,
+        job: str,
+        lake: str,
+        at_work: Callable[[], tuple[str, int]],
+        on_beat: Callable[[], None],
+    ) -> None:
+        self._clock = SystemClock()
+        self._path = heartbeat_path(job, lake)
+        self._at_work = at_work
+        self._on_beat = on_beat
+        self._ended = threading.Event()
+        started_ms = round(psutil.Process().create_time() * 1000)
+        host, pid = socket.gethostname(), os.getpid()
+        self._last = Heartbeat(job, lake, host, pid, started_ms, 0, "starting", started_ms)
+        self._thread = threading.Thread(target=self._beat, name="heart", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def end(self, why: str | None) -> None:
+        """Write the last heartbeat: the job stopped, or failed and `why`."""
+        self._ended.set()
+        self._thread.join()
+        self._write(replace(self._last, ended="stopped" if why is None else "failed", why=why))
+
+    def _beat(self) -> None:
+        while True:
+            step, since_ms = self._at_work()
+            self._write(replace(self._last, step=step, step_since_ms=since_ms))
+            self._on_beat()
+            if self._ended.wait(BEAT_S):
+                return
+
+    def _write(self, beat: Heartbeat) -> None:
+        self._last = replace(beat, beat_ms=self._clock.now_ms())
+        with contextlib.suppress(OSError):  # a hint: the job goes on without
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            made = self._path.with_suffix(f".{os.getpid()}")
+            made.write_text(json.dumps(codec.encode_object(self._last)), "utf-8")
+            made.replace(self._path)
