@@ -19,6 +19,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
+from ashore.jobs.events import BatchLanded
 from ashore.jobs.jars import jar_paths
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
@@ -56,8 +57,8 @@ class Steps(Quiet):
     def step(self, _slice_name: str, step: str) -> None:
         self.began_s[step] = time.perf_counter()
 
-    def landed(self, _slice_name: str, _rows: int, files: int, _lag: int) -> None:
-        self.files = files
+    def landed(self, _slice_name: str, batch: BatchLanded) -> None:
+        self.files = batch.files
 
     def trouble(self, slice_name: str, message: str) -> None:
         print(f"trouble: {slice_name}: {message}", file=sys.stderr)

@@ -16,6 +16,7 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, run, sql_job
 
 from ashore.errors import BatchFailed
+from ashore.jobs.events import BatchLanded
 from ashore.landing.committer import Quiet
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.spark.sql.validate import describe_queries
@@ -231,9 +232,9 @@ class Told(Quiet):
         self.troubles: list[str] = []
         self._changed = threading.Condition()
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
         with self._changed:
-            self._rows += rows
+            self._rows += batch.rows
             self._changed.notify_all()
 
     def wait_for(self, rows: int) -> None:

@@ -4,6 +4,7 @@ What it promises: parsing is exact and total: a number without a unit is refused
 """
 
 import re
+from datetime import UTC, datetime, timedelta
 
 DURATION_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SIZE_BYTES = {
@@ -42,6 +43,12 @@ def format_duration(milliseconds: float) -> str:
         if milliseconds >= unit:
             return f"{milliseconds / unit:.1f} {name}"
     return f"{milliseconds:.0f} ms"
+
+
+def format_time(now_ms: int) -> str:
+    """Return a time as ISO 8601 in UTC: `2026-11-22T08:00:00.250Z`."""
+    found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now_ms)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def format_size(size: float) -> str:

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -77,6 +77,9 @@ def run(
         bool, typer.Option("--available-now", help="End when everything there has landed.")
     ] = False,
     as_json: AsJsonLines = False,
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option(help="Of the lines on stderr.")
+    ] = "text",
     debug: Debug = False,
 ) -> None:
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
@@ -88,7 +91,9 @@ def run(
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
         options = LaunchOptions(job.spark is not None, available_now, debug)
         launch = JobLaunch("run", job_file, options)
-        raise typer.Exit(run_view.show_run(job.job, launch, as_json=as_json))
+        lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
+        style = run_view.Style.EVENTS if as_json else lines
+        raise typer.Exit(run_view.show_run(job, launch, style))
 
 
 @app.command()

@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ashore.base.clock import SystemClock
+from ashore.base.units import format_time
 from ashore.errors import AshoreError
 from ashore.jobs.events import Event, Failed, encode_event
 
@@ -58,9 +60,22 @@ def failure_document(failed: Failed) -> dict[str, object]:
 
 
 def print_event(event: Event) -> None:
-    """Print one event of a job process as a line of JSON to stdout."""
-    sys.stdout.write(json.dumps(encode_event(event), default=str) + "\n")
+    """Print one event of a job process as a line of JSON to stdout, with the time: `at`."""
+    document = {**encode_event(event), "at": now_text()}
+    sys.stdout.write(json.dumps(document, default=str) + "\n")
     sys.stdout.flush()
+
+
+def print_log(line: str, event: Event) -> None:
+    """Print a line of talk as JSON to stderr, with the time and what the event says."""
+    document = {"at": now_text(), "message": line, **encode_event(event)}
+    sys.stderr.write(json.dumps(document, default=str) + "\n")
+    sys.stderr.flush()
+
+
+def now_text() -> str:
+    """Return the machine's time as ISO 8601, in UTC and milliseconds."""
+    return format_time(SystemClock().now_ms())
 
 
 def say(line: str) -> None:

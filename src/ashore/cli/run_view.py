@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import FrameType
 
 from rich.console import Group, RenderableType
@@ -23,15 +24,19 @@ from ashore.base.units import format_duration
 from ashore.cli.output import (
     escape,
     failure_document,
+    now_text,
     out,
     print_event,
     print_failure,
     print_json,
+    print_log,
     say,
     talk,
 )
+from ashore.config import Job
 from ashore.errors import JobProcessEnded
 from ashore.jobs.events import (
+    Beat,
     Ended,
     Event,
     Failed,
@@ -45,6 +50,15 @@ from ashore.jobs.events import (
     Trouble,
 )
 from ashore.jobs.launch import JobLaunch
+from ashore.jobs.watch import Watch
+
+
+class Style(Enum):
+    """How a run is shown."""
+
+    LINES = "a table on a terminal, lines elsewhere"
+    LOG = "lines of JSON on stderr"
+    EVENTS = "events as lines of JSON on stdout"
 
 
 @dataclass
@@ -123,6 +137,8 @@ class RunState:
         state.batches += 1
         state.lag = event.lag
         told = f"landed {event.rows:,} records in {event.files} files"
+        if event.batch is not None:
+            told = f"batch {event.batch:,}, entry {event.entry:,}: {told}"
         return f"{told}, {state.rate(now_s):,.0f}/s, lag {state.lag:,}"
 
     def render(self, now_s: float | None = None) -> RenderableType:
@@ -147,12 +163,24 @@ class RunState:
         return Group(table, *(Text(line, style="dim", overflow="ellipsis") for line in self.talk))
 
 
-def show_run(job: str, launch: JobLaunch, *, as_json: bool) -> int:
-    """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order."""
-    state = RunState(job)
-    with launch, _signals_stop(launch) as asked:
-        for line in _watch(state, launch, as_json=as_json):
-            say(escape(line))
+def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
+    """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order.
+
+    A job process that is silent for the job's `patience` is killed.
+    """
+    state, as_json = RunState(job.job), style is Style.EVENTS
+
+    def tell(message: str) -> None:
+        _show(Trouble("", message), state, style)
+
+    with (
+        launch,
+        _signals_stop(launch) as asked,
+        Watch(launch, job.patience_ms / 1000, tell),
+        _live(state, style),
+    ):
+        for event in launch.events():
+            _show(event, state, style)
         code = launch.wait()
     if asked and not state.has_begun and state.error is None:
         say("stopped before the job had begun")
@@ -210,21 +238,29 @@ def _show_failure(failed: Failed, launch: JobLaunch) -> None:
     say(f"[bold]log[/]   {launch.log_path}")
 
 
-def _watch(state: RunState, launch: JobLaunch, *, as_json: bool) -> Iterator[str]:
-    """Take events in until the process ends. On a terminal the view is live, else lines come."""
-    if as_json:
-        for event in launch.events():
-            state.take(event, time.monotonic())
-            print_event(event)
-    elif talk.is_terminal:
-        with Live(get_renderable=state.render, console=talk, refresh_per_second=4):
-            for event in launch.events():
-                state.take(event, time.monotonic())
-    else:
-        for event in launch.events():
-            line = state.take(event, time.monotonic())
+@contextmanager
+def _live(state: RunState, style: Style) -> Iterator[None]:
+    """On a terminal, show a table that is kept up to date while inside."""
+    if style is not Style.LINES or not talk.is_terminal:
+        yield
+        return
+    with Live(get_renderable=state.render, console=talk, refresh_per_second=4):
+        yield
+
+
+def _show(event: Event, state: RunState, style: Style) -> None:
+    """Take an event in, and show it as a line of its own where there is no table."""
+    line = state.take(event, time.monotonic())
+    match style:
+        case Style.EVENTS:
+            if not isinstance(event, Beat):
+                print_event(event)
+        case Style.LOG:
             if line:
-                yield line
+                print_log(line, event)
+        case Style.LINES:
+            if line and not talk.is_terminal:
+                say(f"{escape(now_text())} {escape(line)}")
 
 
 @contextmanager

@@ -380,6 +380,12 @@ class Job(Section):
         description="How long a stop by SIGTERM may take. Writing that is unfinished is "
         "cancelled at half of it.",
     )
+    patience_ms: PositiveMs = Field(
+        default=300_000,
+        alias="patience",
+        description="How long the job process may be silent, which says each second that it is "
+        "there. Then `ashore run` ends it with SIGKILL: it is frozen, or hangs.",
+    )
     spark: Annotated[Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping")] = Field(
         default=Spark(),
         description="The Spark application. `none`: processes of this machine read and write, as "

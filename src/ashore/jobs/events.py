@@ -32,6 +32,17 @@ class Step(StrEnum):
     IDLE = "idle"
 
 
+@dataclass(frozen=True, slots=True)
+class BatchLanded:
+    """A batch that has become readable."""
+
+    batch: int  # its number within the slice
+    entry: int  # of the log, that made it count
+    rows: int
+    files: int
+    lag: int  # offsets still to read
+
+
 class Event(Protocol):
     """Something that a job process tells: one of EVENTS, or Talk."""
 
@@ -74,7 +85,7 @@ class StepBegun:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A batch is readable: rows in main and late tables, files in all.
+    """A batch is readable: rows in main and late tables, files in all; its numbers.
 
     `lag` is how many offsets are still to be read, 0 where the batch took all there was;
     `hanging`, how many calls to the lake this process has given up and not heard of since.
@@ -86,6 +97,8 @@ class Landed:
     files: int
     lag: int
     hanging: int
+    batch: int | None = codec.added(None)  # its number within the slice
+    entry: int | None = codec.added(None)  # of the log, that made it count
 
 
 @dataclass(frozen=True, slots=True)

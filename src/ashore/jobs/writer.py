@@ -13,7 +13,16 @@ import threading
 from collections.abc import Callable
 
 from ashore.base.clock import SystemClock
-from ashore.jobs.events import Beat, Event, Landed, Step, StepBegun, Trouble, encode_event
+from ashore.jobs.events import (
+    BatchLanded,
+    Beat,
+    Event,
+    Landed,
+    Step,
+    StepBegun,
+    Trouble,
+    encode_event,
+)
 
 
 class EventWriter:
@@ -63,9 +72,11 @@ class EventWriter:
             self._steps[slice_name] = (step, self._clock.now_ms())
         self.send(StepBegun(slice_name, step))
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
         """See Progress."""
-        self.send(Landed(slice_name, rows, files, lag, self._count_hanging()))
+        sizes = (batch.rows, batch.files, batch.lag)
+        hanging = self._count_hanging()
+        self.send(Landed(slice_name, *sizes, hanging, batch.batch, batch.entry))
 
     def trouble(self, slice_name: str, message: str) -> None:
         """See Progress."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
-from ashore.jobs.events import Step
+from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
@@ -26,8 +26,8 @@ class Progress(Protocol):
         """Tell which step begins."""
         ...
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
-        """Tell that a batch is readable: its rows, its files, offsets still to read."""
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
+        """Tell that a batch is readable."""
         ...
 
     def trouble(self, slice_name: str, message: str) -> None:
@@ -41,7 +41,7 @@ class Quiet:
     def step(self, slice_name: str, step: Step) -> None:
         """Ignore it."""
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
         """Ignore it."""
 
     def trouble(self, slice_name: str, message: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
-from ashore.jobs.events import Step
+from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
@@ -202,10 +202,12 @@ class QuerySink:
 
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(begun, written))
+        entry = self._entries.log.fold.end
+        landed = BatchLanded(begun.order.batch, entry, rows, len(written.files), 0)
         # Steps 4 to 6. Move, publish, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")
-        self.parts.progress.landed(self.plan.name.slice, rows, len(written.files), 0)
+        self.parts.progress.landed(self.plan.name.slice, landed)
         self._entries.write_snapshot(self.plan.remember_ms)
 
     def idle(self) -> None:

@@ -16,7 +16,7 @@ from ashore.errors import (
     SourceError,
     StreamReplaced,
 )
-from ashore.jobs.events import Step
+from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
@@ -140,12 +140,12 @@ class SliceLoop:
         self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)
         self._entries.append(prepare_of(plan, written))
+        entry = self.parts.log.fold.end
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
         self._landed += 1
-        self.parts.progress.landed(
-            self.plan.name.slice, written.rows, len(written.files), plan.left
-        )
+        landed = BatchLanded(plan.batch, entry, written.rows, len(written.files), plan.left)
+        self.parts.progress.landed(self.plan.name.slice, landed)
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._write_snapshot()

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,17 +11,29 @@ from typing import Self
 
 import pytest
 from rich.console import Console
+from tests.unit.config.texts import job
 
-from ashore.cli.run_view import RunState, show_reland, show_run
-from ashore.jobs.events import Event, Failed, Landed, Started, Starting, Step, StepBegun, Trouble
+from ashore.cli.run_view import RunState, Style, show_reland, show_run
+from ashore.jobs.events import (
+    Beat,
+    Event,
+    Failed,
+    Landed,
+    Started,
+    Starting,
+    Step,
+    StepBegun,
+    Trouble,
+)
 
+JOB = job()
 EVENTS = [
     Starting("clicks", "file:///lake"),
     Started("clicks"),
     StepBegun("main", Step.PLAN),
     StepBegun("main", Step.WRITE),
     StepBegun("main", Step.MOVE),
-    Landed("main", rows=1_000, files=2, lag=500, hanging=0),
+    Landed("main", rows=1_000, files=2, lag=500, hanging=0, batch=7, entry=12),
 ]
 
 
@@ -33,7 +46,7 @@ def shown(state: RunState, now_s: float) -> str:
 def test_the_view_shows_records_rate_lag_files_and_the_step() -> None:
     state = RunState("clicks")
     lines = [state.take(event, 100.0 + second) for second, event in enumerate(EVENTS)]
-    assert lines[-1] == "landed 1,000 records in 2 files, 333/s, lag 500"
+    assert lines[-1] == "batch 7, entry 12: landed 1,000 records in 2 files, 333/s, lag 500"
     text = shown(state, 107.0)
     for part in ("clicks", "main", "move", "1,000", "500", "200", "2"):
         assert part in text
@@ -61,6 +74,7 @@ class Played:
     """A job process that tells these events and ends so; `sent` comes to the command meanwhile."""
 
     log_path = Path("job.log")
+    lines_heard = 0
 
     def __init__(self, code: int, *told: Event, sent: int | None = None) -> None:
         self._code = code
@@ -81,6 +95,9 @@ class Played:
     def stop(self) -> None:
         """It ends by itself."""
 
+    def kill(self) -> None:
+        """It is not silent."""
+
     def wait(self) -> int:
         return self._code
 
@@ -96,22 +113,22 @@ class Played:
     ],
 )
 def test_a_run_that_is_stopped_before_it_began(sent: int | None, code: int, expected: int) -> None:
-    assert show_run("clicks", Played(code, EVENTS[0], sent=sent), as_json=False) == expected
+    assert show_run(JOB, Played(code, EVENTS[0], sent=sent), Style.LINES) == expected
 
 
 def test_a_run_that_is_stopped_ends_in_order() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        assert show_run("clicks", Played(0, *EVENTS, sent=number), as_json=False) == 0
+        assert show_run(JOB, Played(0, *EVENTS, sent=number), Style.LINES) == 0
 
 
 def test_a_process_that_says_nothing_is_told_in_words_and_in_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert show_run("clicks", Played(-9, *EVENTS), as_json=True) == 137
+    assert show_run(JOB, Played(-9, *EVENTS), Style.EVENTS) == 137
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (told[-1]["event"], told[-1]["code"]) == ("error", "job-process-ended")
     assert (told[-1]["exit_code"], told[-1]["log"]) == (137, "job.log")
-    assert show_run("clicks", Played(-9, *EVENTS), as_json=False) == 137
+    assert show_run(JOB, Played(-9, *EVENTS), Style.LINES) == 137
     assert "ended with 137" in capsys.readouterr().err
 
 
@@ -121,3 +138,24 @@ def test_a_reland_that_fails_says_why_in_json(capsys: pytest.CaptureFixture[str]
     document = json.loads(capsys.readouterr().out)
     assert document["error"]["code"] == "stopped"
     assert document["exit_code"] == 4
+
+
+AT = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
+
+
+def test_every_line_and_every_event_has_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    told = (*EVENTS, Beat())
+    show_run(JOB, Played(0, *told), Style.LINES)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(re.match(f"{AT} ", line) for line in lines)
+    show_run(JOB, Played(0, *told), Style.EVENTS)
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in events] == [each.kind for each in EVENTS]  # no beat
+    assert all(re.fullmatch(AT, each["at"]) for each in events)
+    assert (events[-1]["batch"], events[-1]["entry"]) == (7, 12)
+    show_run(JOB, Played(0, *told), Style.LOG)
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [each["event"] for each in logged] == ["starting", "started", "landed"]
+    assert logged[-1]["message"] == lines[-1].partition(" ")[2]
+    assert all(re.fullmatch(AT, each["at"]) for each in logged)

@@ -32,7 +32,7 @@ ONE_OF_EACH: list[Event] = [
     SteeredClock("/clock.json"),
     Started("clicks"),
     StepBegun("main", Step.MOVE),
-    Landed("main", 1_000, 2, 500, 0),
+    Landed("main", 1_000, 2, 500, 0, 7, 12),
     Beat(),
     Trouble("main", "no broker"),
     Validated((QUERY,)),

@@ -12,6 +12,7 @@ from tests.specs import landing
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.errors import CallsHang, OffsetsGone, SourceUnreachable, StorageError, TableOwned
+from ashore.jobs.events import BatchLanded
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -40,8 +41,8 @@ class Told:
     def step(self, slice_name: str, step: str) -> None:
         self.steps.append(step)
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
-        self.landed_rows += rows
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
+        self.landed_rows += batch.rows
 
     def trouble(self, slice_name: str, message: str) -> None:
         self.troubles.append(message)

@@ -1,6 +1,7 @@
 """How a job process ends, as its parent sees it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -50,9 +51,11 @@ def test_it_does_not_outlive_its_parent_by_more_than_a_second(tmp_path: Path) ->
     job_file.write_text(JOB.format(lake=tmp_path / "lake"))
     command = [sys.executable, "-c", SLOW, "run", str(job_file)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as process:
+    home = {**os.environ, "ASHORE_HOME": str(tmp_path)}
+    with subprocess.Popen(command, start_new_session=True, text=True, env=home, **pipes) as process:
         assert json.loads(process.stdout.readline())["event"] == "starting"
-        child = psutil.Process(int(process.stdout.readline()))
+        lines = (process.stdout.readline() for _ in range(99))  # beats go on meanwhile
+        child = psutil.Process(next(int(line) for line in lines if line.strip().isdigit()))
         assert child.is_running()
         began_s = time.monotonic()
         process.stdin.close()  # what the kernel does when the parent dies

@@ -49,7 +49,7 @@ from ashore.drills.sites.site import (
 )
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AshoreError, SourceUnreachable
-from ashore.jobs.events import Landed, Step
+from ashore.jobs.events import BatchLanded, Landed, Step
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.job import lake_of
@@ -304,9 +304,9 @@ class _Striking(Quiet):
             case BrokerAway():
                 self._site.source.back_s = self._site.clock.monotonic_s() + fault.away_s
 
-    def landed(self, slice_name: str, rows: int, files: int, lag: int) -> None:
+    def landed(self, slice_name: str, batch: BatchLanded) -> None:
         """See Progress."""
-        super().landed(slice_name, rows, files, lag)
+        super().landed(slice_name, batch)
         self._pass(Landed.kind)
 
     def trouble(self, slice_name: str, message: str) -> None:

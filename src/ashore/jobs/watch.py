@@ -1,0 +1,72 @@
+"""Noticing that a job process is frozen, or hangs.
+
+What it is: `Watch`, a thread beside whoever reads the events of a job process.
+What it promises: silence is told within seconds, once; after `patience_s` of it the process is
+killed, which is safe at any moment. Time in which this process was frozen itself is no silence.
+What it must not know: what the process works on.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+LOOK_S = 1.0
+TOLD_AFTER_S = 5.0  # the process beats each second
+
+
+class Watched(Protocol):
+    """A process that is listened to."""
+
+    lines_heard: int
+
+    def kill(self) -> None:
+        """Kill the process."""
+        ...
+
+
+class Watch:
+    """Watches a process while inside. As a context manager.
+
+    Arguments:
+        process: what is listened to, by somebody else.
+        patience_s: how long it may be silent.
+        tell: called with a sentence for people, by the thread of the watch.
+
+    """
+
+    def __init__(self, process: Watched, patience_s: float, tell: Callable[[str], None]) -> None:
+        self._process = process
+        self._patience_s = patience_s
+        self._tell = tell
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        heard, silent_s, is_told = 0, 0.0, False
+        # Each look adds what it has waited for, and no more, however late it comes.
+        while not self._is_over.wait(LOOK_S):
+            now = self._process.lines_heard
+            if now != heard:
+                if is_told:
+                    self._tell("the job process answers again")
+                heard, silent_s, is_told = now, 0.0, False
+                continue
+            silent_s += LOOK_S
+            # Before its first word it imports and starts, which may take a while.
+            if heard and silent_s >= TOLD_AFTER_S and not is_told:
+                self._tell(f"the job process has been silent for {silent_s:.0f} s: {self._end()}")
+                is_told = True
+            if silent_s >= self._patience_s:
+                self._tell(f"the job process was silent for {silent_s:.0f} s: it is killed")
+                self._process.kill()
+                return
+
+    def _end(self) -> str:
+        return f"frozen, or it hangs; it is killed after {self._patience_s:.0f} s"
