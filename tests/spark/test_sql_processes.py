@@ -79,7 +79,7 @@ def test_killed_at_each_step_of_a_batch_it_counts_once(site: Site, ahead: Ahead)
     """The rows are those of one run over the whole input: state and table go on together."""
     topic = site.topic(2)
     job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=LOCAL)
-    steps = ("plan", "prepare", "move", "landed")
+    steps = ("plan", "write", "prepare", "move", "landed")
     ahead.expect(len(steps))
     for number, step in enumerate(steps):
         part = encode(clicks(number * COUNT, COUNT))
@@ -147,6 +147,7 @@ def test_a_stop_by_sigterm_is_orderly_and_a_frozen_process_is_fenced(site: Site)
         assert code == 3, events[-3:]
     with launched(job_file) as launch:
         wait_for(launch, is_step("landed"))
+        wait_for(launch, is_step("idle"))  # else `status` would take the pause for a long step
         began_s = time.monotonic()
         launch.stop()
         code, events = ended(launch)

@@ -165,6 +165,7 @@ class QuerySink:
                         for key in decision.unknown
                     ]
                 )
+                self._step(Step.WRITE)  # Spark computes the rows meanwhile: it may take long
                 return BegunBatch(batch, decision.lineage, self._order())
 
     def land(
@@ -212,6 +213,7 @@ class QuerySink:
 
     def idle(self) -> None:
         """Do what is owed, between batches; look whether the log is still ours."""
+        self._step(Step.IDLE)
         if self._entries.must_open:
             return
         self.parts.log.look()

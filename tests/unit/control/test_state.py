@@ -1,5 +1,6 @@
 """What a job is at, from its log and from what its process last said."""
 
+import itertools
 import os
 import socket
 from dataclasses import replace
@@ -46,6 +47,7 @@ RECENT = replace(LOG, last_ms=NOW_MS - 3 * INTERVAL_MS)
         (RECENT, None, State.RUNNING, RECENT.last_ms),
         (replace(RECENT, last_ms=RECENT.last_ms - 1), None, State.STUCK, None),
     ],
+    ids=itertools.count(),  # a time in a name would differ between processes
 )
 def test_the_state_of_a_job(
     log: LogSeen | None, beat: Heartbeat | None, state: str, since_ms: int | None
