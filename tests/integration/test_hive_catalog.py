@@ -380,6 +380,8 @@ def test_every_answer_may_be_lost(control, metastore, table, monkeypatch):
     assert catalog.ensure_table(wider).added == ("a",)
     catalog.add_partitions(wider, [partition("2026-11-20"), partition("2026-11-21")])
     catalog.mark_sealed(wider, [PartitionSeal(partition("2026-11-20"), 1, 5)])
+    catalog.add_partitions(wider, [partition("2026-11-22")])
+    catalog.drop_partitions(wider, [partition("2026-11-22")])
 
     asked_by_others = {"set_ugi", "get_partitions"}  # each connection, and the checkers of drills
     assert lost == set(thrift.ThriftHiveMetastore.thrift_services) - asked_by_others
@@ -387,6 +389,7 @@ def test_every_answer_may_be_lost(control, metastore, table, monkeypatch):
     days = [f"date=2026-11-{day}/country=CN" for day in (20, 21)]
     there = metastore.partitions(table, *days)
     assert [each.parameters.get("ashore.rows") for each in there.values()] == ["5", None]
+    assert metastore.partitions(table, "date=2026-11-22/country=CN") == {}
     catalog.close()
 
 
