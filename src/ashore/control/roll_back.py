@@ -74,9 +74,8 @@ def apply(opened: OpenJob, query: Query, batch: int, why: str, *, takes_over: bo
     Where the table is at that batch nothing is done, and a job that runs is left alone. Raises
     LogGrows where the job runs, unless it `takes_over`; and as `plan`.
     """
-    planned = plan(opened, query, batch)
     if is_there(opened.storage, query.name, batch):
-        return planned
+        return plan(opened, query, batch)
     require_stopped(opened, takes_over=takes_over)
     return roll_back(opened.committer(query.name), query.roots, _wish(batch, why))
 

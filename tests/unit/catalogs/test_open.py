@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ashore.catalogs import NoCatalog, open_catalog
-from ashore.errors import CatalogError, JobFileInvalid
+from ashore.errors import JobFileInvalid, NotInstalled
 
 
 def test_no_address_is_no_catalog():
@@ -38,6 +38,6 @@ def test_a_missing_package_is_named_with_the_line_to_type(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "thriftpy2", None)
     for name in [name for name in sys.modules if name.startswith("ashore.catalogs.hive")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(CatalogError, match="needs the package thriftpy2") as caught:
+    with pytest.raises(NotInstalled, match="needs the package thriftpy2") as caught:
         open_catalog("thrift://metastore:9083")
     assert "pip install 'ashore[hive]'" in caught.value.hint
