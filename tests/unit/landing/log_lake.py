@@ -4,6 +4,7 @@ What it promises: the lake remembers what was created first at every number: the
 which whatever a writer, a reader or an archiver does later is compared.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -174,8 +175,10 @@ def write_batch(lake: Lake, log: LandingLog, rows: int = 3) -> Prepare:
     chain.fold = log.fold
     body = chain.batch(Part(key_of(), rows, {8: rows}))
     (file,) = (replace(each, unique=lake.unique()) for each in body.files)
+    content = bytes(file.size_bytes)
+    file = replace(file, checksum=hashlib.blake2b(content, digest_size=8).hexdigest())
     place = BatchPlace(NAME, log.fold.epoch, body.batch).place(file, body.targets[file.target])
-    lake.storage.create(place.pending, bytes(file.size_bytes))
+    lake.storage.create(place.pending, content)
     return replace(body, files=(file,))
 
 

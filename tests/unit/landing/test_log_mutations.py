@@ -433,7 +433,7 @@ def test_skip_before_the_moves(lake: Lake, is_mutated: bool):
 def test_look_at_the_target_first(lake: Lake, monkeypatch, is_mutated: bool):
     """A move is not answered, and a helper makes it between the two looks."""
     if is_mutated:
-        monkeypatch.setattr(mover, "_look_at", _look_at_the_target_first)
+        monkeypatch.setattr(mover, "look_at_move", _look_at_the_target_first)
     log = lake.opened()
     join(log)
     log.append(write_batch(lake, log), None)
