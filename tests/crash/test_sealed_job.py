@@ -103,7 +103,8 @@ def new_world(request: pytest.FixtureRequest, address: str) -> Callable[[], Seal
 def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) -> None:
     first, second, third = sealed_job.number_calls(new_world)
     kinds = {call.kind for call in (*second, *third)}
-    assert kinds >= CATALOG_CALLS | {"create", "move", "stat", "list", "read", "sync", "post"}
+    calls = CATALOG_CALLS - {"drop_partitions"}  # which only `retire` does
+    assert kinds >= calls | {"create", "move", "stat", "list", "read", "sync", "post"}
     assert first[-1].kind in CATALOG_CALLS
 
 

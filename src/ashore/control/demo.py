@@ -125,7 +125,7 @@ class Demo:
         self.lake.mkdir(parents=True, exist_ok=True)
         servers = self._kafka.bootstrap_servers
         create_topics(servers, dict.fromkeys(TOPICS, PARTITIONS))
-        max_records = max(1_000, self.records // 10)
+        max_records = max(1, self.records // 10)  # so that half of them is not the last batch
         text = JOB.format(lake=self.lake, servers=servers, max_records=max_records)
         self.job_file.write_text(text, "utf-8")
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.unit.landing.log_lake import NAME, Lake, fill
-from tests.unit.landing.test_job_loop import Job
+from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - without real pauses
 
 from ashore.landing import slice_loop
 from ashore.landing.archive import archive_log
