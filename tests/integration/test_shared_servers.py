@@ -47,6 +47,7 @@ def running(directory: Path, end: str = "") -> Iterator[subprocess.Popen[str]]:
     (directory / "pytest.ini").write_text("[pytest]\nmarkers =\n    breaks: servers\n")
     (directory / "notes").mkdir()
     options = ["-n", "2", "--dist", "loadgroup", "--basetemp", str(directory / "temp")]
+    options += ["--max-worker-restart", "0"]  # a run whose worker has crashed ends at once
     command = [sys.executable, "-m", "pytest", "-q", *options, str(directory)]
     environment = {**os.environ, "NOTES": str(directory / "notes"), "END": end}
     environment.pop("PYTEST_XDIST_WORKER", None)

@@ -435,10 +435,10 @@ def test_an_expression_is_over_one_record(
 
 
 def test_expressions_that_run(spark: SparkSession) -> None:
-    select = ("id", "id % 2 AS parity", "tags[0] AS tag", "*")
+    select = ("*", "id % 2 AS parity", "tags[0] AS tag")
     refined = refine(spark, expressions(select=select, where="id % 10 <> 3 AND size(tags) > 0"))
     assert [field.name for field in parse_ddl(refined.output.schema).fields] == [
-        *("id", "parity", "tag", "id", "tags")
+        *("id", "tags", "parity", "tag")
     ]
 
 
