@@ -16,6 +16,12 @@ from tests.servers import SharedServers
 from ashore.services.process import ProcessId
 
 ROOT = Path(__file__).parents[2]
+# A run in the background of a shell takes no notice of Ctrl-C, nor does what it starts.
+PYTEST = """
+import signal, sys, pytest
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main())
+"""
 CONFTEST = 'pytest_plugins = ["tests.fixtures_servers"]\n'
 TESTS = """
 import os, pathlib, time
@@ -48,7 +54,7 @@ def running(directory: Path, end: str = "") -> Iterator[subprocess.Popen[str]]:
     (directory / "notes").mkdir()
     options = ["-n", "2", "--dist", "loadgroup", "--basetemp", str(directory / "temp")]
     options += ["--max-worker-restart", "0"]  # a run whose worker has crashed ends at once
-    command = [sys.executable, "-m", "pytest", "-q", *options, str(directory)]
+    command = [sys.executable, "-c", PYTEST, "-q", *options, str(directory)]
     environment = {**os.environ, "NOTES": str(directory / "notes"), "END": end}
     environment.pop("PYTEST_XDIST_WORKER", None)
     with subprocess.Popen(
