@@ -3,49 +3,63 @@
 import os
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from ashore.errors import AnswerUnknown
 from ashore.landing.batch import BatchOrder
-from ashore.spark.task import land, land_probe
+from ashore.protocol.positions import ShardRange
+from ashore.sources.columns import KafkaAddress
+from ashore.spark import task as task_module
+from ashore.spark.task import land, land_probe, land_shares
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
 
+Shares = Sequence[tuple[ShardRange, ...]]
+
 
 def fail_first_attempt(
-    order: BatchOrder, batches: Iterator[pa.RecordBatch]
+    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Do everything, files closed and synced, and die before the result is out."""
-    results = list(land(order, batches))
+    results = list(land_shares(order, kafka, shares, numbers))
     context = TaskContext.get()
     if context is not None and context.attemptNumber() == 0:
         raise RuntimeError("the first attempt of each task fails")
     yield from results
 
 
-def fail_always(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def fail_always(
+    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Do everything and die, on each attempt."""
-    yield from list(land(order, batches))[:0]
+    yield from list(land_shares(order, kafka, shares, numbers))[:0]
     raise RuntimeError("every attempt fails")
 
 
-def measured(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def measured(
+    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Land, and note the largest batch and the most memory of this process in the lake."""
-    largest = 0
+    largest, read_shares = 0, task_module.read_shares
 
-    def watched() -> Iterator[pa.RecordBatch]:
+    def watched(*arguments: Any) -> Iterator[pa.RecordBatch]:
         nonlocal largest
-        for batch in batches:
+        for batch in read_shares(*arguments):
             largest = max(largest, batch.nbytes)
             yield batch
 
-    yield from land(order, watched())
+    task_module.read_shares = watched
+    try:
+        yield from list(land_shares(order, kafka, shares, numbers))
+    finally:
+        task_module.read_shares = read_shares
     memory_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     context = TaskContext.get()
     task = context.partitionId() if context else 0

@@ -143,7 +143,9 @@ class Job:
         tables = [read_only(self._topic), PER_MINUTE_TABLE, {"table": "ods.firsts"}]
         spark = {"master": f"local[{step.cores}]", "conf": conf}
         job_file = sql_job(self._site, SQL, *tables, spark=spark)
-        return Path(shutil.copy(job_file, job_file.with_stem(f"cores-{step.cores}")))
+        path = job_file.with_stem(f"cores-{step.cores}")
+        # At once: a process that was started ahead may be reading it.
+        return Path(shutil.copy(job_file, path.with_suffix(".new"))).replace(path)
 
 
 @pytest.fixture
