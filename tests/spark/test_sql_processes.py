@@ -75,6 +75,7 @@ def drain(job_file: Path) -> None:
         assert code == 0, (events[-3:], launch.log_path.read_text()[-3000:])
 
 
+@pytest.mark.timeout(600)  # six starts of Spark
 def test_killed_at_each_step_of_a_batch_it_counts_once(site: Site, ahead: Ahead) -> None:
     """The rows are those of one run over the whole input: state and table go on together."""
     topic = site.topic(2)
