@@ -9,12 +9,13 @@ It knows nothing of the package, and the package nothing of it: that they say th
 tests/unit/landing/test_log_mutations.py, which plays the same mutations in the code.
 """
 
-# ruff: noqa: ANN001, ANN003, ANN201, C901, D101, D102, D103, E501, INP001, RUF005, RUF021, T201, UP045
+# ruff: noqa: ANN001, ANN003, ANN201, ANN202, C901, D101, D102, D103, E501, INP001, RUF005, RUF021, T201, UP045
 
 import sys
 import time
-from collections import deque
 from typing import NamedTuple, Optional
+
+from model.search import search
 
 
 class File(NamedTuple):
@@ -670,7 +671,7 @@ def show(thing):
 
 
 def explore(setting, mutation=None):
-    """Breadth first, so that a counterexample is a shortest one. Returns (states, what is wrong, trace)."""
+    """Visit every state; return what `search` returns."""
     start = NOT_JOINED if setting.latest else EMPTY
     first = Entry("open", 1, "W0.1", None, None)
     owner = Process("W0", "own", 1, extend(begin(start), first))
@@ -689,31 +690,26 @@ def explore(setting, mutation=None):
         losses=setting.losses,
         processes=(owner,) + tuple(Process(name) for name in setting.others),
     )
-    reached, queue, verdicts = {state: None}, deque([state]), {}
-    while queue:
-        state = queue.popleft()
+    verdicts = {}
+
+    def find_wrong(state):
         storage = state[:7]
         if storage not in verdicts:
             verdicts[storage] = violation(state, start)
-        wrong = verdicts[storage]
-        for process in state.processes:
-            if process.step in ("damaged", "lost") and mutation != WORDING[2]:
-                if process.step == "lost" and process.fold.unclosed in state.lost:
-                    continue
-                wrong = (
-                    wrong or f"I6: {process.name} stops, {process.step}, and no storage was damaged"
-                )
-        if wrong:
-            states, trace = len(reached), []
-            while reached[state]:
-                label, state = reached[state]
-                trace.append(label)
-            return states, wrong, trace[::-1]
-        for label, after in steps(state, setting, mutation):
-            if after not in reached:
-                reached[after] = (label, state)
-                queue.append(after)
-    return len(reached), None, []
+        return verdicts[storage] or stopped_without_damage(state, mutation)
+
+    return search(state, lambda state: steps(state, setting, mutation), find_wrong)
+
+
+def stopped_without_damage(state, mutation):
+    """Say who stopped for a damaged log or lost files, where no storage was damaged."""
+    if mutation == WORDING[2]:
+        return None
+    for process in state.processes:
+        is_loss = process.step == "lost" and process.fold.unclosed in state.lost
+        if process.step in ("damaged", "lost") and not is_loss:
+            return f"I6: {process.name} stops, {process.step}, and no storage was damaged"
+    return None
 
 
 # ---- what is explored

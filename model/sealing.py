@@ -13,16 +13,17 @@ end, and a move is one step.
 
 It knows nothing of the package.
 
-    python model/sealing.py                  the protocol, then every mutation
+    python -m model.sealing                  the protocol, then every mutation
 """
 
 # A model is read beside its README; it prints what it finds.
 # ruff: noqa: D101, D102, D103, INP001, RUF005, T201, UP045
 
 import sys
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
+
+from model.search import Found, search
 
 SMALL, LARGE = {"A": 1, "B": 1}, {"A": 1, "B": 2}  # rows that each slice lands
 PROCESSES = ("A0", "A1", "B0")  # to stand still for ever is to crash; slice A has a second one
@@ -222,30 +223,8 @@ def wrong_with(state: State) -> Optional[str]:
     return None
 
 
-def explore(
-    mutation: str = "", rows: Mapping[str, int] = SMALL
-) -> tuple[int, Optional[str], list[str]]:
-    """Visit every state; return how many, what is wrong in the first bad one, and the way to it."""
-    first = start()
-    came: dict[State, Optional[tuple[State, str]]] = {first: None}
-    waiting = deque([first])
-    while waiting:
-        state = waiting.popleft()
-        if wrong := wrong_with(state):
-            return len(came), wrong, trace(came, state)
-        for told, after in moves(state, rows, mutation):
-            if after not in came:
-                came[after] = (state, told)
-                waiting.append(after)
-    return len(came), None, []
-
-
-def trace(came: dict[State, Optional[tuple[State, str]]], state: State) -> list[str]:
-    told: list[str] = []
-    while (before := came[state]) is not None:
-        state, step = before
-        told.append(step)
-    return told[::-1]
+def explore(mutation: str = "", rows: Mapping[str, int] = SMALL) -> Found:
+    return search(start(), lambda state: moves(state, rows, mutation), wrong_with)
 
 
 MUTATIONS = (

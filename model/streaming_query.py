@@ -12,16 +12,17 @@ another query: what it computes is another meaning of the same state. What appen
 log and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails
 for a process that does not know the log's end.
 
-    python model/streaming_query.py           the protocol, then every mutation
+    python -m model.streaming_query           the protocol, then every mutation
 """
 
 # A model is read beside its README; it prints what it finds, and its steps are one function.
 # ruff: noqa: C901, D101, D103, INP001, PLR0912, PLR0915, RUF005, RUF007, T201, UP045
 
 import sys
-from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple, Optional
+
+from model.search import Found, search
 
 RECORDS = 3
 BATCHES_MAX = 3
@@ -349,30 +350,11 @@ def wrong_with(state: State) -> Optional[str]:
     return None
 
 
-def explore(mutation: str = "") -> tuple[int, Optional[str], list[str]]:
-    """Visit every state; return how many, what is wrong in the first bad one, and the way to it."""
-    first = start()
-    came: dict[State, Optional[tuple[State, str]]] = {first: None}
-    waiting = deque([first])
-    while waiting:
-        state = waiting.popleft()
-        wrong = wrong_with(state)
-        if wrong:
-            return len(came), wrong, trace(came, state)
-        for told, moved in moves(state, mutation):
-            after = without_old_roots(moved)
-            if after not in came:
-                came[after] = (state, told)
-                waiting.append(after)
-    return len(came), None, []
+def explore(mutation: str = "") -> Found:
+    def next_states(state: State) -> Iterator[tuple[str, State]]:
+        return ((label, without_old_roots(after)) for label, after in moves(state, mutation))
 
-
-def trace(came: dict[State, Optional[tuple[State, str]]], state: State) -> list[str]:
-    told: list[str] = []
-    while (before := came[state]) is not None:
-        state, step = before
-        told.append(step)
-    return told[::-1]
+    return search(start(), next_states, wrong_with)
 
 
 MUTATIONS = (

@@ -1,0 +1,41 @@
+"""The search that the models share: every state, breadth first.
+
+What it promises: a counterexample is a shortest one.
+What it must not know: what a state is.
+"""
+
+# ruff: noqa: INP001
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+State = TypeVar("State", bound=Hashable)
+Found = tuple[int, str | None, list[str]]  # states, what is wrong in the last, the way to it
+
+
+def search(
+    first: State,
+    moves: Callable[[State], Iterable[tuple[str, State]]],
+    find_wrong: Callable[[State], str | None],
+) -> Found:
+    """Visit each state that `moves` reach from the first; stop at the first that is wrong."""
+    reached: dict[State, tuple[str, State] | None] = {first: None}
+    waiting = deque([first])
+    while waiting:
+        state = waiting.popleft()
+        if wrong := find_wrong(state):
+            return len(reached), wrong, _trace(reached, state)
+        for label, after in moves(state):
+            if after not in reached:
+                reached[after] = (label, state)
+                waiting.append(after)
+    return len(reached), None, []
+
+
+def _trace(reached: dict[State, tuple[str, State] | None], state: State) -> list[str]:
+    labels: list[str] = []
+    while (before := reached[state]) is not None:
+        label, state = before
+        labels.append(label)
+    return labels[::-1]
