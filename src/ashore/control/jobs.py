@@ -271,22 +271,36 @@ def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
     None where the log knows the topic as it is: a job that runs is left alone then. Raises
     LogLost, StreamMissing; LogGrows where the job runs, unless it `takes_over`.
     """
-    if not any(item.matches(topic) for item in opened.job.tables):
-        raise JobFileInvalid(
-            f"no table of {opened.job.path} is fed from topic {topic}",
-            hint="name a topic of the job file",
-        )
-    if not any(item.matches(topic) and item.is_landed for item in opened.job.tables):
-        raise QueryRefused(
-            f"topic {topic} is read by SQL only, and the state of a query is that of the topic "
-            "that was there before",
-            hint="fill another table from the new topic: another table, another state",
-        )
+    require_landed_topic(
+        opened.job,
+        topic,
+        "the state of a query is that of the topic that was there before",
+        hint="fill another table from the new topic: another table, another state",
+    )
     require_whole_log(opened)
     if find_rejoin(opened.storage, opened.name, opened.source, topic) is None:
         return 0
     require_stopped(opened, takes_over=takes_over)
     return rejoin(opened.committer(opened.name), opened.source, topic)
+
+
+def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -> None:
+    """Raise where no table lands a topic: JobFileInvalid, or QueryRefused where SQL reads it.
+
+    Arguments:
+        job: that has the tables.
+        topic: its name.
+        why_not_sql: why a topic that only SQL reads is no subject of the command.
+        hint: what would do for such a topic.
+
+    """
+    fed = [item for item in job.tables if item.matches(topic)]
+    if not fed:
+        raise JobFileInvalid(
+            f"no table of {job.path} is fed from topic {topic}", hint="name a topic of the job file"
+        )
+    if not any(item.is_landed for item in fed):
+        raise QueryRefused(f"topic {topic} is read by SQL only, and {why_not_sql}", hint=hint)
 
 
 def require_whole_log(opened: OpenJob) -> None:

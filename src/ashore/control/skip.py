@@ -5,8 +5,8 @@ What it promises: what `plan` shows is what `apply` does, unless Kafka has lost 
 What it must not know: terminals.
 """
 
-from ashore.control.jobs import OpenJob, operator, require_stopped
-from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.control.jobs import OpenJob, operator, require_landed_topic, require_stopped
+from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
@@ -30,16 +30,12 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str) -> SkipWish:
         )
     if not why.strip():
         raise JobFileInvalid("no reason is given", hint='write --why "what has happened"')
-    if not any(item.matches(topic) for item in opened.job.tables):
-        raise JobFileInvalid(
-            f"no table of {opened.job.path} is fed from topic {topic}",
-            hint="name a topic of the job file",
-        )
-    if not any(item.matches(topic) and item.is_landed for item in opened.job.tables):
-        raise QueryRefused(
-            f"topic {topic} is read by SQL only, whose offsets are in its checkpoint",
-            hint="fill another table from what the topic still has",
-        )
+    require_landed_topic(
+        opened.job,
+        topic,
+        "its offsets are in the checkpoint of a query",
+        hint="fill another table from what the topic still has",
+    )
     return SkipWish(StreamShard(topic, str(int(shard))), to, operator(), why)
 
 
