@@ -28,6 +28,7 @@
     - CheckpointUnfit         a query's checkpoint and the log of its table do not belong together
     - QueryRefused            Spark does not run the SQL as a streaming query
   + BatchFailed               reading or writing a batch failed; nothing was prepared
+    - WorkerCrashed           a worker process died at it; the batch is taken apart
   + SourceError               the source cannot be read
     - SourceUnreachable
     - StreamMissing
@@ -247,6 +248,16 @@ class BatchFailed(AshoreError):
     """Reading or writing a batch failed. Nothing was prepared; the batch is planned again."""
 
     code = "batch-failed"
+
+
+class WorkerCrashed(BatchFailed):
+    """A worker process died in the midst of a batch. The batch is taken apart, in halves.
+
+    A record that kills its worker alone goes to the dead letters. Where workers die all the same,
+    the batch is planned again, as after any failure.
+    """
+
+    code = "worker-crashed"
 
 
 class SourceError(AshoreError):

@@ -12,6 +12,7 @@ from uuid import uuid4
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from tests.dying_decoder import FATAL, install_dying_decoder
 from tests.kafka_tools import create_topic, produce
 
 from ashore.control.fleet import read_job
@@ -71,17 +72,18 @@ def wait_for(launch: JobLaunch, moment: str) -> None:
     raise AssertionError(f"ended with {launch.wait()}: {seen}, {launch.log_path.read_text()}")
 
 
-def finish(job_file: Path) -> None:
+def finish(job_file: Path, landed: int = RECORDS) -> list[Event]:
     """Land what is left, and prove that each record is in the table once."""
     with launched(job_file, available_now=True) as launch:
         left = list(launch.events())
         assert launch.wait() == 0, left
     rows = pq.read_table(job_file.parent / "lake" / "ods.db" / "events")
     partitions, offsets = rows["kafka_partition"].to_pylist(), rows["kafka_offset"].to_pylist()
-    assert len(set(zip(partitions, offsets, strict=True))) == rows.num_rows == RECORDS
+    assert len(set(zip(partitions, offsets, strict=True))) == rows.num_rows == landed
     with open_job(job_file) as opened:
         verdict = verify_job(opened)
     assert verdict.exit_code == 0, (verdict.summary, verdict.problems, verdict.notes)
+    return left
 
 
 def workers_of(launch: JobLaunch) -> list[psutil.Process]:
@@ -151,3 +153,16 @@ def test_its_state_is_seen_from_outside(
         assert state_of(job_file) == "failed"
     finish(job_file)
     assert state_of(job_file) == "stopped"
+
+
+def test_a_record_that_kills_its_worker_is_a_dead_letter_and_the_job_goes_on(
+    kafka: Kafka, job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = json.loads(job_file.read_text())["tables"][0]["topic"]
+    produce(kafka.bootstrap_servers, topic, [FATAL], partition=1)
+    produce(kafka.bootstrap_servers, topic, [b'{"id":9000}'], partition=1)
+    install_dying_decoder(tmp_path, monkeypatch)
+    events = finish(job_file, RECORDS + 1)
+    assert any("crashes the decoder" in str(each) for each in events)
+    dead = pq.read_table(tmp_path / "lake" / "ods.db" / "events__dead").to_pylist()
+    assert [(row["value"], row["reason"]) for row in dead] == [(FATAL, "crashes the decoder")]

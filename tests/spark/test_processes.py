@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from ruamel.yaml import YAML
+from tests.dying_decoder import FATAL, install_dying_decoder
 from tests.kafka_tools import Sender
 from tests.spark.site import SHORT_LIVED, At, Site, events, table_of
 
@@ -196,6 +197,22 @@ def test_a_bad_record_ends_the_process_with_4(site: Site) -> None:
     assert isinstance(left[-1], Failed)
     assert left[-1].code == "bad-record"
     assert left[-1].more["offset"] == 0
+
+
+def test_a_record_that_kills_its_worker_is_a_dead_letter(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark tells of a worker that has died is understood. No record beside it is lost."""
+    topic = site.topic(2)
+    site.produce(topic, [*events(0, 40), FATAL, *events(40, 40)])
+    job_file = site.job_file(table_of(topic), spark=LOCAL)
+    install_dying_decoder(tmp_path, monkeypatch)
+    with launched(job_file, available_now=True) as launch:
+        code, left = ended(launch)
+        assert code == 0, (left, launch.log_path.read_text())
+    assert any("crashes the decoder" in str(each) for each in left)
+    assert len(site.landed_ids()) == 80
+    site.prove(job_file)
 
 
 def test_a_bad_job_file_ends_the_process_with_2(site: Site) -> None:

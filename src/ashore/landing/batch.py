@@ -23,6 +23,8 @@ from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange, find_seams
 from ashore.storage.open import LakeAddress
 
+CRASHES = "crashes the decoder"  # why a record is bad that ends the process that decodes it
+
 
 @dataclass(frozen=True, slots=True)
 class KeepSpan:
@@ -52,6 +54,7 @@ class BatchOrder(Order):
     ranges: tuple[ShardRange, ...]
     tables: tuple[tuple[str, LandingSpec], ...]  # stream, its table
     keep: tuple[KeepSpan, ...] | None = None
+    is_decoded: bool = True  # False: all are bad as they are, as decoding them ends a process
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class BatchRunner(Protocol):
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """Run step 2: one job, whose tasks return once their files are closed and synced.
 
-        Raises BatchFailed, BadRecord, or SourceError. Files of failed attempts may stay behind.
+        Raises WorkerCrashed where a task's process died, BatchFailed, BadRecord, or SourceError.
+        Files of failed attempts may stay behind.
         """
         ...
 

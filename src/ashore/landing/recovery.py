@@ -6,6 +6,7 @@ slice over first, and refuse while its log grows.
 What it must not know: terminals.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from ashore.errors import (
     StreamReplaced,
     fail,
 )
+from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, KeepSpan, Written, merge_results
 from ashore.landing.committer import Committer
 from ashore.landing.joins import plan_rejoin, shards_of
@@ -180,7 +182,8 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
     more; Stopped where the counts differ: nothing is appended then.
     """
     order, batch = _reland_order(plan, parts, lost)
-    written = merge_results(order, parts.runner.run(order, batch))
+    tell = functools.partial(parts.progress.trouble, plan.name.slice)
+    written = merge_results(order, run_apart(parts.runner, order, batch, tell))
     _require_same(parts.source, parts.log.fold, [each.key for each in order.ranges])
     expected, found = sum(lost.rows().values()), sum(file.rows for file in written.files)
     if expected != found:

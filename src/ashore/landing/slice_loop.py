@@ -17,6 +17,7 @@ from ashore.errors import (
     StreamReplaced,
 )
 from ashore.jobs.events import BatchLanded, Step
+from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.effects import Effects
@@ -133,7 +134,7 @@ class SliceLoop:
         # Step 2. Write.
         self._step(Step.WRITE)
         order = self._order(plan)
-        written = merge_results(order, self.parts.runner.run(order, plan))
+        written = merge_results(order, run_apart(self.parts.runner, order, plan, self._tell))
         self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
         self._step(Step.PREPARE)

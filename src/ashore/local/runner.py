@@ -6,6 +6,7 @@ What it must not know: the log.
 """
 
 import os
+import signal
 
 from ashore.errors import (
     AshoreError,
@@ -15,6 +16,7 @@ from ashore.errors import (
     Stopped,
     StorageError,
     SyncFailed,
+    WorkerCrashed,
     fail,
 )
 from ashore.landing.batch import BatchOrder, TaskResult
@@ -25,6 +27,8 @@ from ashore.local.task import Asked, LandSplit, Probe, work
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
+
+_HINT = "nothing was prepared; it is planned again"
 
 
 class ProcessRunner:
@@ -55,6 +59,9 @@ class ProcessRunner:
             raise _failed(order, error.message) from error
         except (Stopped, InvariantBroken, SyncFailed):
             raise
+        except WorkerDied as error:
+            made = _failed if error.exit_code == -signal.SIGKILL else _crashed
+            raise made(order, str(error)) from error
         except AshoreError as error:
             raise _failed(order, error.message) from error
         except Exception as error:
@@ -85,7 +92,9 @@ def _landed(result: TaskResult | None) -> TaskResult:
     return result or fail("a split ends without a result")
 
 
+def _crashed(order: BatchOrder, why: str) -> WorkerCrashed:
+    return WorkerCrashed(f"batch {order.batch} failed: {why}", hint=_HINT)
+
+
 def _failed(order: BatchOrder, why: str) -> BatchFailed:
-    return BatchFailed(
-        f"batch {order.batch} failed: {why}", hint="nothing was prepared; it is planned again"
-    )
+    return BatchFailed(f"batch {order.batch} failed: {why}", hint=_HINT)

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ashore.errors import BatchFailed, OffsetsGone, StorageError
+from ashore.errors import BatchFailed, OffsetsGone, StorageError, WorkerCrashed
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.shares import plan_shares
 from ashore.protocol.plan_batch import BatchPlan
@@ -31,6 +31,8 @@ from ashore.spark.task import (
     read_row,
 )
 from ashore.storage.open import LakeAddress
+
+_WORKER_DIED = "Python worker exited unexpectedly"  # Spark does not say by which signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class SparkRunner:
             results, cut = self._plan_jobs(order, plan)
             rows = functools.reduce(lambda left, right: left.union(right), results).collect()
         except (PySparkException, Py4JError) as error:
-            raise BatchFailed(
+            failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
+            raise failure(
                 f"batch {order.batch} failed in Spark: {_cause(error)}",
                 hint="nothing was prepared; it is planned again",
                 detail=str(error)[:20_000],

@@ -22,7 +22,7 @@ from ashore.landing.writer.data_file import Piece, Stretch, highest
 from ashore.landing.writer.dead import DEAD_SCHEMA, build_dead_rows
 from ashore.landing.writer.keep import KeepFilter
 from ashore.landing.writer.runs import Run
-from ashore.landing.writer.values import DecodingReader, RowReader, Rows, SparkReader
+from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
@@ -85,11 +85,7 @@ class TopicSorter:
         self._spec = spec
         self._output = output
         self._keep = KeepFilter(order.keep)
-        self._reader: RowReader = (
-            SparkReader(output.schema)
-            if spec.is_decoded_by_spark
-            else DecodingReader(make_decoder(spec.decode, own))
-        )
+        self._reader = _make_reader(order, spec, own)
         self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
         extra = _PROVENANCE.fields if spec.provenance else ()
         self._file_schema = pa.schema(
@@ -258,6 +254,14 @@ class TopicSorter:
             DEAD_DDL,
             self._output.format,
         )
+
+
+def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader:
+    if not order.is_decoded:
+        return NoReader(to_arrow(own))
+    if spec.is_decoded_by_spark:
+        return SparkReader(spec.output.schema)
+    return DecodingReader(make_decoder(spec.decode, own))
 
 
 def _split(

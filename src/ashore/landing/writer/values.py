@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ashore.formats import BadRow, Decoder, parse_ddl, to_arrow
 from ashore.formats.wire import find_missing
+from ashore.landing.batch import CRASHES
 from ashore.landing.writer.runs import DECODED, KEEP
 
 NOT_DECODED = "Spark could not decode the value"
@@ -60,6 +61,18 @@ class DecodingReader:
         return Rows(
             decoded.table, decoded.good, decoded.bad, unknown_fields=decoded.unknown_records
         )
+
+
+class NoReader:
+    """Reads nothing: every record is bad, as decoding it ends the process."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def read(self, records: pa.RecordBatch) -> Rows:
+        """See RowReader."""
+        bad = tuple(BadRow(row, CRASHES) for row in range(records.num_rows))
+        return Rows(self._schema.empty_table(), pa.array([], pa.int64()), bad)
 
 
 class SparkReader:
