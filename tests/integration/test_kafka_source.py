@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.kafka_tools import (
@@ -360,12 +361,14 @@ def test_both_consumers_deliver_the_same(kafka: Kafka, source: Source, topic: st
         client.produce(
             topic, value, key, partition=number % 2, timestamp=1_700_000_000_000 + number
         )
+    for beyond_ms in (-(10**14), -(10**17), -1, -62_135_596_800_000):  # brokers take them
+        client.produce(topic, b"x", partition=0, timestamp=beyond_ms)
     client.flush()
     other = f"{topic}-other"
     create_topic(kafka.bootstrap_servers, other)
     produce(kafka.bootstrap_servers, other, [b"one"])
     ranges = {
-        StreamShard(topic, "0"): OffsetRange(0, 1_000),
+        StreamShard(topic, "0"): OffsetRange(0, 1_004),
         StreamShard(topic, "1"): OffsetRange(7, 993),
         StreamShard(other, "0"): OffsetRange(0, 1),
     }
@@ -378,7 +381,11 @@ def test_both_consumers_deliver_the_same(kafka: Kafka, source: Source, topic: st
 
     found = read(native=True)
     assert found.equals(read(native=False))
-    assert found.num_rows == 1_987
+    assert found.num_rows == 1_991
+    first = found.filter(pc.and_(pc.equal(found["topic"], topic), pc.equal(found["partition"], 0)))
+    times_us = first.column("timestamp").cast(pa.int64())[1_000:].to_pylist()
+    assert times_us[:2] == [None, None]
+    assert times_us[3] == -62_135_596_800_000_000
     assert found.column("timestamp")[1].as_py() == datetime.fromtimestamp(1_700_000_000.002, UTC)
 
 

@@ -38,6 +38,8 @@ WATERMARK_MS = NOW_MS - HOUR_MS
 AFTER_MS = 2 * HOUR_MS
 LONG = "x" * 300
 
+BEYOND_MS = (-(10**14), 10**15)  # in no table's years
+
 STRUCT = pa.struct([("id", pa.int64()), ("ts", pa.int64()), ("country", pa.string())])
 WITH_SPARK = FETCHED.append(pa.field("decoded", STRUCT)).append(pa.field("keep", pa.bool_()))
 
@@ -49,9 +51,9 @@ def a_table(name, policy, **changes):
 
 TABLES = {
     "dead": a_table("dead", "rehome"),
-    "drop": a_table("drop", "keep", on_invalid="drop", timezone="America/St_Johns"),
+    "drop": a_table("drop", "keep", on_invalid="drop", timezone="America/St_Johns", format="orc"),
     "side": a_table("side", "side", partition_by=("country", "date")),
-    "spark": a_table("spark", "side", where="true", partition_by=()),
+    "spark": a_table("spark", "side", where="true", partition_by=(), format="jsonl"),
 }
 TIMES = {
     "good": st.integers(WATERMARK_MS - AFTER_MS, NOW_MS + HOUR_MS),
@@ -75,6 +77,7 @@ class Fate:
     kind: str
     ts: int | None
     country: str | None
+    kafka_ms: int = NOW_MS  # the time that Kafka keeps
 
     @property
     def place(self):
@@ -84,7 +87,8 @@ class Fate:
     def record(self):
         row = {"id": self.offset, "ts": self.ts, "country": self.country}
         value = {"bad": b"{bad", "tombstone": None}.get(self.kind, row)
-        columns = a_record(self.offset, value, topic=self.topic, partition=self.partition)
+        shard = {"topic": self.topic, "partition": self.partition}
+        columns = a_record(self.offset, value, **shard, timestamp_ms=self.kafka_ms)
         is_bad = self.kind in ("bad", "tombstone")
         return {
             **columns,
@@ -140,9 +144,9 @@ def fates(draw):
             offsets[topic, partition] += draw(st.integers(1, 3))
             kind = draw(st.sampled_from(sorted(TIMES)))
             country = LONG if kind == "unnameable" else draw(st.sampled_from(["CN", "D/E", None]))
-            records.append(
-                Fate(topic, partition, offsets[topic, partition], kind, draw(TIMES[kind]), country)
-            )
+            place = topic, partition, offsets[topic, partition]
+            kafka_ms = draw(st.sampled_from([NOW_MS, *BEYOND_MS]))
+            records.append(Fate(*place, kind, draw(TIMES[kind]), country, kafka_ms))
     return records
 
 
@@ -199,8 +203,13 @@ def test_every_record_is_in_exactly_one_place(data, records):
     for place, each in inside.items():
         target, row = rows[place]
         assert (target.role, target.values) == (each.outcome, each.partition_values)
+        kafka_time = row["timestamp" if target.role is Role.DEAD else "kafka_timestamp"]
+        assert (kafka_time is None) == (each.kafka_ms in BEYOND_MS)
         if not each.is_bad:
             assert (row["id"], row["ts"]) == (each.offset, each.ts)
+    assert dict(result.counters).get("times_out_of_range", 0) == sum(
+        each.kafka_ms in BEYOND_MS for each in records
+    )
     check_ledger(order, result, records)
     check_files(storage, result, files)
     assert storage.open_most <= limits.open_max + limits.closing_max

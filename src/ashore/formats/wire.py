@@ -14,6 +14,7 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ashore.base.calendar import FIRST_US, LAST_US
 from ashore.formats.ddl import (
     Array,
     Atom,
@@ -36,8 +37,6 @@ class Refused(ValueError):
 _WIDE_DECIMAL = pa.decimal256(76, 38)
 
 _HAS_ZONE = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
-_YEAR_1_US = -62_135_596_800_000_000
-_YEAR_9999_END_US = 253_402_300_799_999_999
 
 
 def wire_schema(fields: tuple[Field, ...]) -> pa.Schema:
@@ -155,7 +154,7 @@ def _cut_fractions(column: pa.Array) -> pa.Array:
 def _check_years(times: pa.Array) -> None:
     limits = pc.min_max(times.cast(pa.int64()))
     low, high = limits["min"].as_py(), limits["max"].as_py()
-    if low is not None and (low < _YEAR_1_US or high > _YEAR_9999_END_US):
+    if low is not None and (low < FIRST_US or high > LAST_US):
         raise Refused("a time is not within the years 1 to 9999, in UTC")
 
 
@@ -179,7 +178,7 @@ def find_missing(table: pa.Table, schema: Schema) -> pa.BooleanArray | None:
     missing = None
     for field in schema.fields:
         column = table.column(field.name).combine_chunks()
-        missing = _either(missing, _missing_in_field(column, field))
+        missing = either(missing, _missing_in_field(column, field))
     return missing
 
 
@@ -187,7 +186,7 @@ def _missing_in_field(column: pa.Array, field: Field) -> pa.BooleanArray | None:
     inside = _missing_inside(column, field.type) if _has_required(field.type) else None
     if field.nullable or not column.null_count:
         return inside
-    return _either(column.is_null(), inside)
+    return either(column.is_null(), inside)
 
 
 def _missing_inside(column: pa.Array, data_type: DataType) -> pa.BooleanArray | None:
@@ -195,7 +194,7 @@ def _missing_inside(column: pa.Array, data_type: DataType) -> pa.BooleanArray | 
     match data_type:
         case Struct(fields):
             for i, field in enumerate(fields):
-                missing = _either(missing, _missing_in_field(column.field(i), field))
+                missing = either(missing, _missing_in_field(column.field(i), field))
             if missing is not None:
                 missing = pc.and_(missing, column.is_valid())  # a null struct lacks nothing
         case Array(element):
@@ -234,7 +233,8 @@ def _has_required(data_type: DataType) -> bool:
             return False
 
 
-def _either(left: pa.BooleanArray | None, right: pa.BooleanArray | None) -> pa.BooleanArray | None:
+def either(left: pa.BooleanArray | None, right: pa.BooleanArray | None) -> pa.BooleanArray | None:
+    """Return the rows that are in one of two masks, or in both; None is a mask without rows."""
     if left is None or right is None:
         return right if left is None else left
     return pc.or_(left, right)

@@ -35,7 +35,7 @@ class Record(NamedTuple):
     """One record, as read again for verification."""
 
     offset: int
-    timestamp_ms: int
+    timestamp_ms: int | None  # None: not within the years 1 to 9999
     key: bytes | None
     value: bytes | None
 

@@ -58,7 +58,7 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
         times_us = batch.column("timestamp").view(pa.int64()).to_pylist()
         rows = zip(
             batch.column("offset").to_pylist(),
-            (time_us // 1000 for time_us in times_us),
+            (None if time is None else time // 1000 for time in times_us),
             batch.column("key").to_pylist(),
             batch.column("value").to_pylist(),
             strict=True,

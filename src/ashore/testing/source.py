@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from ashore.base.clock import Clock
@@ -18,7 +19,7 @@ from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
-from ashore.sources.fetched import FETCHED
+from ashore.sources.fetched import FETCHED, to_times
 from ashore.testing.clock import FakeClock
 
 
@@ -156,7 +157,11 @@ class RecordedSource:
             since_ms = first.timestamp_ms
             if first.policy == "latest" or since_ms is None:
                 return there.stable_end
-            later = (each.offset for each in there.records if each.timestamp_ms >= since_ms)
+            later = (
+                each.offset
+                for each in there.records
+                if each.timestamp_ms is not None and each.timestamp_ms >= since_ms
+            )
             return min(next(later, there.stable_end), there.stable_end)
 
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
@@ -200,7 +205,7 @@ def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBat
         [shard.stream] * len(records),
         [int(shard.shard)] * len(records),
         [each.offset for each in records],
-        [each.timestamp_ms * 1000 for each in records],
+        to_times(np.array([each.timestamp_ms for each in records], np.int64)),
         [each.key for each in records],
         [each.value for each in records],
     ]

@@ -90,6 +90,36 @@ def test_a_value_that_no_directory_can_be_named_for() -> None:
         write_rows(order(table), MemoryStorage(), 0, [batch((NOON_MS, 1, "x" * 300))])
 
 
+@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
+def test_a_time_that_no_table_can_hold_is_null_and_counted(extension: str) -> None:
+    """Spark computes with years that no file and no calendar of a reader has."""
+    table = item(format=extension, event_time={"column": "at"}, partition_by=["date", "day"])
+    ddl = "`at` timestamp, `day` date, `past` array<date>"
+    days = pa.array([10, 10**7, 10, 10], pa.int32()).view(pa.date32())
+    times = pa.array([NOON_MS * 1000, NOON_MS * 1000, 10**18, -(10**18)], pa.int64())
+    offsets = pa.array([0, 1, 2, 3, 4], pa.int32())
+    rows = pa.record_batch(
+        [times.view(pa.timestamp("us", "UTC")), days, pa.ListArray.from_arrays(offsets, days)],
+        names=["at", "day", "past"],
+    )
+    storage = MemoryStorage()
+    result = write_rows(order(table, ddl), storage, 0, [rows])
+    assert sum(file.rows for file in result.files) == 4
+    assert dict(result.counters) == {"no_event_time": 2, "times_out_of_range": 4}
+    days_of = {dict(target.values)["day"] for target in result.targets}
+    assert days_of == {"1970-01-11", None}
+    assert max(file.event_max_ms or 0 for file in result.files) == NOON_MS
+
+
+def test_a_key_of_a_map_that_no_table_can_hold_ends_the_batch() -> None:
+    days = pa.array([10**7], pa.int32()).view(pa.date32())
+    kind = pa.map_(pa.date32(), pa.int32())
+    maps = pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), days, pa.array([1], pa.int32()))
+    rows = pa.record_batch([maps.cast(kind)], names=["m"])
+    with pytest.raises(BadRecord, match="a key of the map m is a time"):
+        write_rows(order(item(), "`m` map<date, int>"), MemoryStorage(), 0, [rows])
+
+
 @pytest.mark.parametrize(
     ("table", "ddl", "words"),
     [

@@ -251,6 +251,45 @@ def test_without_an_event_column_kafkas_timestamp_counts():
     assert landed.result.reads[0].event_max_ms == NOW_MS - HOUR_MS
 
 
+IMPOSSIBLE_MS = -(10**14)  # before the year 1
+
+
+@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
+@pytest.mark.parametrize("event_column", ["ts", None])
+def test_a_timestamp_of_kafka_that_no_table_can_hold_is_null(extension, event_column):
+    landed = land(
+        [
+            click(1),
+            click(2, timestamp_ms=IMPOSSIBLE_MS),
+            a_record(3, b"no", timestamp_ms=10**15),
+            a_record(4, b"no"),
+        ],
+        format=extension,
+        event_column=event_column,
+    )
+    main, dead = landed.files
+    assert main.target.directory == "ods.db/clicks/date=2026-11-21/hour=08"
+    assert [row.get("kafka_timestamp") is None for row in main.rows] == [False, True]
+    assert [row.get("timestamp") is None for row in dead.rows] == [True, False]
+    assert landed.counters["times_out_of_range"] == 2
+    assert landed.counters.get("no_event_time", 0) == (event_column is None)
+    assert landed.result.reads[0].event_max_ms == NOW_MS
+
+
+def test_a_time_that_orc_cannot_hold_makes_a_record_bad_in_orc_only():
+    """Written as it is, Spark could not read the file: times before 1970 need whole seconds."""
+    at = [b'{"at":"1969-12-31T23:59:59Z"}', b'{"at":"1969-12-31T23:59:59.5Z"}', b'{"at":null}']
+    records = [a_record(1 + i, value) for i, value in enumerate(at)]
+    settings = {"schema": "at TIMESTAMP", "event_column": None}
+    assert land(records, **settings).result.reads[0].landed == 3
+    landed = land(records, format="orc", **settings)
+    main, dead = landed.files
+    assert [row["kafka_offset"] for row in main.rows] == [1, 3]
+    assert [(row["offset"], row["reason"]) for row in dead.rows] == [
+        (2, "a time that the table's format cannot hold")
+    ]
+
+
 def test_unknown_fields_are_counted():
     record = a_record(1, {"id": 1, "ts": NOW_MS, "more": 1})
     assert land([record, click(2)]).counters == {"unknown_fields": 1}
@@ -291,6 +330,29 @@ def test_what_spark_has_decoded_is_taken_over():
     }
     (read,) = landed.result.reads
     assert (read.fetched, read.landed, read.dead, read.filtered) == (7, 2, 3, 2)
+
+
+@pytest.mark.parametrize("extension", ["parquet", "orc", "jsonl"])
+def test_a_time_of_spark_that_no_table_can_hold_makes_a_record_bad(extension):
+    struct = pa.struct([("at", pa.timestamp("us", "UTC")), ("day", pa.date32())])
+    columns = {
+        **{name: a_batch([click(i) for i in range(1, 5)]).column(name) for name in FETCHED.names},
+        "decoded": pa.StructArray.from_arrays(
+            [
+                pa.array([0, 10**18, 0, 10**18], pa.int64()).view(struct.field("at").type),
+                pa.array([0, 0, 10**7, 0], pa.int32()).view(pa.date32()),
+            ],
+            fields=list(struct),
+        ),
+        "keep": pa.array([True, True, True, False]),
+    }
+    table = spec(where="true", schema="at TIMESTAMP, day DATE", format=extension, event_column=None)
+    landed = Landed(an_order({"clicks": table}), pa.RecordBatch.from_pydict(columns))
+    main, dead = landed.files
+    assert [row["kafka_offset"] for row in main.rows] == [1]
+    assert [row["offset"] for row in dead.rows] == [2, 3]
+    (read,) = landed.result.reads
+    assert (read.landed, read.dead, read.filtered) == (1, 2, 1)
 
 
 SCHEMA_NOT_NULL = "id BIGINT, ts BIGINT, country STRING NOT NULL"

@@ -20,6 +20,8 @@ COUNTERS: dict[str, str] = {
     "sent": "rows of a query that went into its topic; those of a batch that was cut short, and "
     "came again, are counted once",
     "sided": "rows in the late table",
+    "times_out_of_range": "times that no table of that format can hold, and that are null: the "
+    "timestamps that Kafka keeps for records, and values that SQL made",
     "tombstones": "records without a value, which are no row",
     "unknown_fields": "rows with a field that the schema does not name; an estimate by samples",
     "unnameable": "records that are no row because a partition value is too long for a directory",

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord
 from ashore.formats import parse_ddl, to_arrow, to_ddl
+from ashore.formats.times import TimeInKey, null_unwritable
 from ashore.landing.batch import RowsOrder, TaskResult
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Piece
@@ -69,7 +70,7 @@ class _RowSorter:
         """Yield the rows of a batch, cut by their partitions. Raises BadRecord."""
         if not batch.num_rows:
             return
-        table = pa.Table.from_batches([batch]).cast(self._arrow)
+        table = self._without_unwritable(pa.Table.from_batches([batch]).cast(self._arrow))
         event_ms = self._read_event_times(table)
         placement = place(event_ms, self._lateness)
         if self._output.event_column is not None:
@@ -87,6 +88,20 @@ class _RowSorter:
                 kept if rows is None else kept.take(rows),
                 event_ms if rows is None else event_ms.take(rows),
             )
+
+    def _without_unwritable(self, table: pa.Table) -> pa.Table:
+        columns = []
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                left, count = null_unwritable(column.combine_chunks(), self._output.format)
+            except TimeInKey as error:
+                raise BadRecord(
+                    f"{self._output.table}: a key of the map {name} is {error}",
+                    hint="make it a text in the SELECT, or leave such keys out",
+                ) from None
+            columns.append(left)
+            self.counters["times_out_of_range"] += count
+        return pa.Table.from_arrays(columns, schema=table.schema)
 
     def _read_event_times(self, table: pa.Table) -> pa.Int64Array:
         if self._output.event_column is None:

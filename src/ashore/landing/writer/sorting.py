@@ -8,7 +8,7 @@ What it must not know: files, storage.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from ashore.errors import BadRecord
 from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
 from ashore.formats.ddl import Schema
+from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Piece, Stretch, highest
@@ -107,11 +108,13 @@ class TopicSorter:
         """Return the pieces and counts of a run. Raises BadRecord where the table says so."""
         if not self._keep.touches(stretch.key, OffsetRange(run.first, run.last + 1)):
             return Sorted()
-        rows = self._reader.read(run.records)
+        run = self._with_writable_times(run)
+        rows = self._reader.read(run.records).without_unwritable(self._output.format)
         event_ms = self._read_event_times(run, rows)
         placement = place(event_ms, self._lateness)
         buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
         result = Sorted(filtered=rows.filtered)
+        result.counters["times_out_of_range"] += run.records.column("timestamp").null_count
         self._count(result.counters, rows, placement)
         bad = list(rows.bad)
         placed = self._build_placed(run, rows, event_ms, is_split=len(buckets.values) > 1)
@@ -127,6 +130,14 @@ class TopicSorter:
             result.filtered = result.dropped = 0
             result.counters.clear()
         return result
+
+    def _with_writable_times(self, run: Run) -> Run:
+        """Return a run whose records' own times are null where the table cannot hold them."""
+        times, count = null_unwritable(run.records.column("timestamp"), self._output.format)
+        if not count:
+            return run
+        index = run.records.schema.get_field_index("timestamp")
+        return replace(run, records=run.records.set_column(index, "timestamp", times))
 
     def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""

@@ -5,13 +5,14 @@ What it promises: every record of a run is a row, or bad, or filtered: exactly o
 What it must not know: where rows go.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.formats import BadRow, Decoder, parse_ddl, to_arrow
+from ashore.formats.times import UNWRITABLE, find_unwritable
 from ashore.formats.wire import find_missing
 from ashore.landing.batch import CRASHES
 from ashore.landing.writer.runs import DECODED, KEEP
@@ -39,6 +40,23 @@ class Rows:
     bad: tuple[BadRow, ...]
     filtered: int = 0
     unknown_fields: int = 0
+
+    def without_unwritable(self, extension: str) -> "Rows":
+        """Return these rows but those with a time that a file of this format cannot hold."""
+        refused = find_unwritable(self.table, extension)
+        if refused is None or not refused.true_count:
+            return self
+        records = self.records
+        if records is None:
+            records = pa.array(range(self.table.num_rows), pa.int64())
+        bad = [BadRow(row, UNWRITABLE) for row in records.filter(refused).to_pylist()]
+        kept = pc.invert(refused)
+        return replace(
+            self,
+            table=self.table.filter(kept),
+            records=records.filter(kept),
+            bad=(*self.bad, *bad),
+        )
 
 
 class RowReader(Protocol):

@@ -7,11 +7,12 @@ What it must not know: ranges, tables.
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from ashore.sources.consumer.base import Chunk, Event, Place
-from ashore.sources.fetched import FETCHED
+from ashore.sources.fetched import FETCHED, to_times
 
 
 class MessageConsumer:
@@ -53,12 +54,12 @@ def _event(message: Message) -> Event:
 
 
 def _to_columns(messages: list[Message]) -> pa.RecordBatch:
-    times_ms = pa.array([time for _, time in map(Message.timestamp, messages)], pa.int64())
+    times_ms = np.array([time for _, time in map(Message.timestamp, messages)], np.int64)
     columns = [
         pa.array(list(map(Message.topic, messages)), pa.string()),
         pa.array(list(map(Message.partition, messages)), pa.int32()),
         pa.array(list(map(Message.offset, messages)), pa.int64()),
-        times_ms.cast(pa.timestamp("ms", "UTC")).cast(FETCHED.field("timestamp").type),
+        to_times(times_ms),
         pa.array(list(map(Message.key, messages)), pa.binary()),
         pa.array(list(map(Message.value, messages)), pa.binary()),
     ]

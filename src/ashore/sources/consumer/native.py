@@ -22,14 +22,13 @@ from ashore.sources.consumer.library import (
     LogCallback,
 )
 from ashore.sources.failures import Complaints
-from ashore.sources.fetched import FETCHED
+from ashore.sources.fetched import FETCHED, to_times
 
 # As `struct row` in gather.c. `error` is 0 for a record; addresses are 0 for what is null.
 _FIELDS = "error topic partition offset time_ms key key_size value value_size"
 ROW = np.dtype([(name, np.int64) for name in _FIELDS.split()])
 REASON_BYTES = 512
 BATCH_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
-_US_PER_MS = 1000
 
 
 class NativeConsumer:
@@ -140,12 +139,11 @@ class NativeConsumer:
         return self._topics[address]
 
     def _columns(self, rows: np.ndarray) -> pa.RecordBatch:
-        times_us = pa.array(rows["time_ms"] * _US_PER_MS)
         columns = [
             self._topic_column(rows["topic"]),
             pa.array(rows["partition"].astype(np.int32)),
             pa.array(np.ascontiguousarray(rows["offset"])),
-            times_us.view(FETCHED.field("timestamp").type),
+            to_times(rows["time_ms"]),
             self._bytes_column(rows["key"], rows["key_size"]),
             self._bytes_column(rows["value"], rows["value_size"]),
         ]
