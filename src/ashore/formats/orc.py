@@ -48,7 +48,7 @@ class OrcEncoder:
 
     def write(self, table: pa.Table) -> None:
         """Append rows; they are compressed in memory until a stripe is full."""
-        self._writer.write(table)
+        self._writer.write(_writable(table))
         self._sink.check()
         self._taken_bytes += table.nbytes
         self._rows += table.num_rows
@@ -73,6 +73,48 @@ class OrcEncoder:
         """Let go of everything without writing another byte."""
         self._sink.cut()
         self._writer.close()
+
+
+def _writable(table: pa.Table) -> pa.Table:
+    """Return the table with copies of its structs, of which Arrow may write other rows.
+
+    It looks the rows of a sliced struct that has nulls up in the parts without the slice's start,
+    and below a struct without nulls it writes the parts of one that is null as if they were there.
+    """
+    for index, column in enumerate(table.columns):
+        if _has_struct(column.type) and column.num_chunks:
+            chunks = [_copy(pa.concat_arrays([chunk])) for chunk in column.chunks]
+            name = table.column_names[index]
+            table = table.set_column(index, name, pa.chunked_array(chunks))
+    return table
+
+
+def _copy(column: pa.Array) -> pa.Array:
+    """Return a column in which every part of a struct that is null is null as well.
+
+    Requires: it is no slice, at any depth.
+    """
+    kind = column.type
+    if not _has_struct(kind):
+        return column
+    mask = column.is_null() if column.null_count else None
+    if pa.types.is_struct(kind):
+        fields = [field.with_nullable(True) for field in kind]
+        parts = [_copy(part) for part in column.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+    if pa.types.is_map(kind):
+        keys, items = _copy(column.keys), _copy(column.items)
+        whole = pa.map_(keys.type, items.type)
+        return pa.MapArray.from_arrays(column.offsets, keys, items, type=whole, mask=mask)
+    return pa.ListArray.from_arrays(column.offsets, _copy(column.values), mask=mask)
+
+
+def _has_struct(data_type: pa.DataType) -> bool:
+    if pa.types.is_struct(data_type):
+        return True
+    if pa.types.is_map(data_type):
+        return _has_struct(data_type.item_type) or _has_struct(data_type.key_type)
+    return any(_has_struct(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 def _has_wall_time(data_type: pa.DataType) -> bool:
