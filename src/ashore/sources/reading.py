@@ -127,18 +127,22 @@ class _Reading:
                 raise self._silent(wave)
 
     def _sift(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Note how far the reading is, and yield the records that are in their ranges."""
+        """Note how far the reading is, and yield the records that come next in their ranges.
+
+        One that is delivered again is dropped: where offsets have holes, no count would tell.
+        """
         mean_bytes = batch.nbytes // batch.num_rows + 1
         self._limit = min(CHUNK_RECORDS, CHUNK_BYTES // mean_bytes + 1)
         offsets = batch.column("offset").to_numpy()
-        is_within = np.ones(len(offsets), bool)
+        is_next = np.ones(len(offsets), bool)
         for place, rows in _by_place(batch):
-            last = int(offsets[rows].max())
-            self._positions[place] = max(self._positions[place], last + 1)
-            if last >= self._ends[place]:
-                is_within[rows] = offsets[rows] < self._ends[place]
-        if not is_within.all():
-            batch = batch.filter(pa.array(is_within))
+            came = offsets[rows]
+            # How far the reading is before each of these records.
+            reached = np.maximum.accumulate(np.concatenate(([self._positions[place]], came + 1)))
+            is_next[rows] = (came >= reached[:-1]) & (came < self._ends[place])
+            self._positions[place] = int(reached[-1])
+        if not is_next.all():
+            batch = batch.filter(pa.array(is_next))
         if batch.num_rows:
             yield batch
 
