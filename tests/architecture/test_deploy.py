@@ -1,0 +1,158 @@
+"""The files that run a job under a supervisor, as far as they can be tried without one."""
+
+import re
+import shlex
+from configparser import RawConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from ruamel.yaml import YAML
+
+from ashore.cli.app import app
+from ashore.config import parse_job
+from ashore.errors import EXIT_CODES, AshoreError
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "examples" / "deploy"
+
+
+def require_command(words: list[str]) -> None:
+    """Fail unless a command line is one that `ashore` takes. Nothing is run."""
+    assert Path(words[0]).name == "ashore", words
+    context = typer.main.get_command(app).make_context("ashore", words[1:2], resilient_parsing=True)
+    command = context.command.get_command(context, words[1])  # type: ignore[attr-defined]
+    assert command is not None, words
+    command.make_context(words[1], words[2:])
+
+
+def never_again() -> set[int]:
+    """Return the exit codes after which a job is not to be started again, as `recovery.md` says."""
+    page = (ROOT / "docs" / "concepts" / "recovery.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    return {int(code) for code, do in rows if do.startswith("do not start again")}
+
+
+# --- systemd -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def unit() -> RawConfigParser:
+    parser = RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    parser.read(DEPLOY / "ashore@.service")
+    return parser
+
+
+def test_the_service_runs_a_command_that_there_is(unit: RawConfigParser):
+    require_command(shlex.split(unit["Service"]["ExecStart"]))
+
+
+def test_the_service_is_not_started_again_after_what_a_start_does_not_help(unit: RawConfigParser):
+    codes = {int(code) for code in unit["Service"]["RestartPreventExitStatus"].split()}
+    assert codes == never_again()
+    assert codes < EXIT_CODES.keys()
+    assert unit["Service"]["Restart"] == "always"
+
+
+def test_the_service_stops_the_command_and_not_spark(unit: RawConfigParser):
+    assert unit["Service"]["KillMode"] == "mixed"
+    assert int(unit["Service"]["TimeoutStopSec"]) > 60  # `grace` unless a job file says otherwise
+
+
+# --- a container ---------------------------------------------------------------------------------
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (DEPLOY / "Containerfile").read_text("utf-8")
+    lines = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
+    return [(name, rest.strip()) for name, _, rest in (x.partition(" ") for x in lines.split("\n"))]
+
+
+def test_what_the_image_copies_is_there():
+    for name, rest in instructions():
+        if name == "COPY" and not rest.startswith("--from"):
+            *sources, _ = rest.split()
+            assert [each for each in sources if not (ROOT / each).exists()] == []
+
+
+def test_the_image_runs_a_command_that_there_is():
+    found = {name: rest for name, rest in instructions() if name in {"ENTRYPOINT", "CMD"}}
+    words = [*YAML(typ="safe").load(found["ENTRYPOINT"]), *YAML(typ="safe").load(found["CMD"])]
+    require_command(words)
+
+
+def test_python_in_the_image_imports_what_there_is():
+    text = (DEPLOY / "Containerfile").read_text("utf-8")
+    [code] = re.findall(r'python -c "(.*)"', text)
+    importing, _, call = code.partition("; ")
+    space: dict[str, Any] = {}
+    exec(importing, space)
+    set_name = re.findall(r"'([\w-]+)'", call)[0]
+    from ashore.jobs.jars import load_lock  # noqa: PLC0415 - the image's own import came first
+
+    assert callable(space["jar_paths"])
+    assert set_name in load_lock()
+
+
+# --- Kubernetes ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[str, Any]:
+    text = (DEPLOY / "kubernetes.yaml").read_text("utf-8")
+    return {each["kind"]: each for each in YAML(typ="safe").load_all(text)}
+
+
+@pytest.fixture(scope="module")
+def container(objects: dict[str, Any]) -> dict[str, Any]:
+    [found] = objects["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def test_the_job_file_of_the_manifest_is_one(objects: dict[str, Any]):
+    text = objects["ConfigMap"]["data"]["job.yaml"]
+    job = parse_job(text)
+    pod = objects["StatefulSet"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > job.grace_ms / 1000
+
+
+def test_the_pod_runs_commands_that_there_are(container: dict[str, Any]):
+    require_command(["ashore", *container["args"]])
+    require_command(container["readinessProbe"]["exec"]["command"])
+
+
+def test_the_pod_is_put_together_right(objects: dict[str, Any], container: dict[str, Any]):
+    spec = objects["StatefulSet"]["spec"]
+    assert spec["replicas"] == 1
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    volumes = {each["name"]: each for each in spec["template"]["spec"]["volumes"]}
+    assert {each["name"] for each in container["volumeMounts"]} == volumes.keys()
+    assert volumes["job"]["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert container["args"][1] == f"{mounts['job']}/job.yaml"
+
+
+def test_the_state_of_the_image_lies_in_the_volume(container: dict[str, Any]):
+    """Where the heartbeat of the liveness probe is written."""
+    environment = " ".join(rest for name, rest in instructions() if name == "ENV")
+    [home] = re.findall(r"ASHORE_HOME=(\S+)", environment)
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert home.startswith(f"{mounts['state']}/")
+    assert '"$ASHORE_HOME/jobs"' in container["livenessProbe"]["exec"]["command"][-1]
+
+
+# --- the page for whoever was paged --------------------------------------------------------------
+
+
+def kinds(parent: type[AshoreError] = AshoreError) -> set[type[AshoreError]]:
+    return {parent}.union(*(kinds(each) for each in parent.__subclasses__()))
+
+
+def test_every_error_that_no_start_mends_has_a_line_at_3_am():
+    page = (ROOT / "docs" / "at-3am.md").read_text("utf-8")
+    codes = {each.code for each in kinds() if each.exit_code in never_again()}
+    missing = {code for code in codes if f"`{code}`" not in page}
+    assert missing == {"stopped"}  # never raised by itself
