@@ -501,11 +501,20 @@ def test_sql_that_does_not_fit_the_state_is_refused(site: Site) -> None:
 def test_validate_tells_what_the_queries_would_be(site: Site) -> None:
     """Without a topic, a checkpoint or a row."""
     sql = PER_MINUTE + "INSERT INTO ods.big SELECT id FROM clicks WHERE id > 4;"
-    job_file = sql_job(site, sql, read_only("nowhere"), PER_MINUTE_TABLE, {"table": "ods.big"})
+    sql += "INSERT INTO ods.odd SELECT uuid() AS u, current_timestamp() AS t FROM clicks"
+    sql += " WHERE rand() < 0.5;"
+    tables = (PER_MINUTE_TABLE, {"table": "ods.big"}, {"table": "ods.odd"})
+    job_file = sql_job(site, sql, read_only("nowhere"), *tables)
     job = site.writer(job_file).job
 
-    counted, big = describe_queries(job.sql)
+    counted, big, odd = describe_queries(job.sql)
 
+    assert counted.warnings == big.warnings == ()
+    assert [each.split("`")[1] for each in odd.warnings] == [
+        "rand()",
+        "uuid()",
+        "current_timestamp",
+    ]
     assert (counted.table, counted.slice) == ("ods.per_minute", SLICE)
     assert counted.checkpoint == f"file://{checkpoint(site, SLICE).parent}"
     assert [each.reads for each in counted.sources] == ["nowhere"]

@@ -64,6 +64,8 @@ def _show(query: DescribedQuery) -> None:
     else:
         out.print(f"\n{escape(query.table)} is fed by slice {query.slice}")
     out.print(f"guarantee   {query.guarantee}")
+    for warning in query.warnings:
+        out.print(f"[bold]warning[/]     {escape(warning)}")
     out.print(f"columns     {escape(query.columns)}")
     out.print(f"checkpoint  {escape(query.checkpoint)}")
     print_table("", SOURCES, [_source(each) for each in query.sources])

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from ashore.errors import QueryRefused
 from ashore.plans.graph import KEYS, PlanGraph, PlanNode
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
+from ashore.plans.replays import find_random
 from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
 BOUND = "`AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
-RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 # Which sides are told without a match: left, right.
 OUTER = {"left outer": (True, False), "right outer": (False, True), "full outer": (True, True)}
 
@@ -55,10 +55,7 @@ def _refuse_limit(graph: PlanGraph) -> None:
 
 def _refuse_random_keys(graph: PlanGraph) -> None:
     """A batch that runs again would file its rows under other keys, in state that is kept."""
-    random = set[int]()
-    for place, term in enumerate(graph.terms):
-        if term.name in RANDOM or not random.isdisjoint(term.parts):
-            random.add(place)
+    random = find_random(graph)
     keys = (each for node in graph.nodes if node.state for each in _keys_of(node))
     found = next((each for each in keys if each in random), None)
     if found is not None:

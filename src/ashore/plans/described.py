@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ashore.plans.operators import StatefulOperator
 from ashore.plans.sources import PlanSource
 from ashore.protocol import codec
-from ashore.protocol.codec import Json, Malformed
+from ashore.protocol.codec import Json, Malformed, added
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class TableQuery:
         checkpoint: where its roots are.
         sources: what it reads.
         operators: what keeps state.
+        warnings: what it computes and makes otherwise where it is run again.
 
     """
 
@@ -38,6 +39,7 @@ class TableQuery:
     checkpoint: str
     sources: tuple[PlanSource, ...]
     operators: tuple[StatefulOperator, ...]
+    warnings: tuple[str, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class TopicQuery:
     checkpoint: str
     sources: tuple[PlanSource, ...]
     operators: tuple[StatefulOperator, ...]
+    warnings: tuple[str, ...] = added(())
 
 
 DescribedQuery = TableQuery | TopicQuery

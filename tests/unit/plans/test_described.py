@@ -21,7 +21,7 @@ OPERATOR = StatefulOperator(
 COMMON = ("slice", "`country` string", "file:///lake/here", (CLICKS,), (OPERATOR,))
 QUERIES = (
     TableQuery("ods.big", ("date",), "each row once", *COMMON),
-    TopicQuery("counts", "upsert", ("country",), "each row at least once", *COMMON),
+    TopicQuery("counts", "upsert", ("country",), "each row at least once", *COMMON, ("careful",)),
 )
 
 

@@ -10,6 +10,7 @@ from ashore.landing.fed import Fed, fed_output, fed_slice
 from ashore.landing.log_reader import read_log
 from ashore.plans.described import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
+from ashore.plans.replays import warn_of_replays
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import read_plan
 from ashore.spark.sql.assembly import SqlParts, plan_queries
@@ -40,7 +41,8 @@ def _describe(parts: SqlParts, item: Fed, plan: QueryPlan) -> DescribedQuery:
     operators = tuple(describe_operators(graph))
     storage = parts.assembly.environment.storage
     hold_query(plan, name, read_log(storage, name), frame, storage)
-    common = (name.slice, columns, plan.roots.uri, graph.sources, operators)
+    warnings = warn_of_replays(graph, plan.texts)
+    common = (name.slice, columns, plan.roots.uri, graph.sources, operators, warnings)
     # What is promised of a table is not promised of a topic.
     if isinstance(item, Table):
         output = fed_output(item, columns)
