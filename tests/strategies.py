@@ -16,6 +16,7 @@ from ashore.protocol.entries import (
     Body,
     Closing,
     Commit,
+    Define,
     Draft,
     Entry,
     Failed,
@@ -41,6 +42,7 @@ from ashore.protocol.extend import extend
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.tables import TableColumn, TableDefinition
 
 # A test on a busy machine is not wrong because it is slow.
 settings.register_profile("ashore", deadline=None)
@@ -300,6 +302,16 @@ shard_reads = st.builds(
     size_bytes=numbers,
     event_max_ms=st.none() | numbers,
 )
+definitions = st.builds(
+    TableDefinition,
+    table=texts,
+    columns=_many(st.builds(TableColumn, texts, texts, st.booleans())),
+    partition_by=_many(texts),
+    zone=texts,
+    format=texts,
+    provenance=st.booleans(),
+    topics=_many(texts),
+)
 KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "open": st.builds(Open, texts, numbers, texts),
     "join": st.builds(Join, _many(st.builds(Joined, shard_keys, texts, numbers, texts))),
@@ -352,6 +364,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     ),
     "plan": st.builds(Plan, texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
+    "define": st.builds(Define, _many(definitions), _many(texts), texts),
 }
 bodies = st.one_of(*KIND_STRATEGIES.values())
 drafts = st.builds(
@@ -381,7 +394,7 @@ def chains(draw: st.DrawFn, size_max: int = 20) -> Chain:
 def _grow(draw: st.DrawFn, chain: Chain) -> None:
     unclosed = chain.fold.unclosed
     files = () if unclosed is None or isinstance(unclosed.body, Seal) else unclosed.body.files
-    kinds = ["open", "join", "prepare", "prepare", "commit", "seal", "skip", "retire"]
+    kinds = ["open", "join", "prepare", "prepare", "commit", "seal", "skip", "retire", "define"]
     if files:
         kinds += ["reland", "loss"]
     owed, done = _draw_effects(draw, chain)
@@ -404,6 +417,9 @@ def _grow(draw: st.DrawFn, chain: Chain) -> None:
             gone = draw(st.lists(st.sampled_from([8, 9, 10]), unique=True, min_size=1))
             partitions = tuple(RetiredPartition(TABLE, target_of(hour).partition) for hour in gone)
             chain.add(Retire(partitions, "ana", "old"), owed, done)
+        case "define":
+            defined = draw(st.lists(definitions, max_size=2, unique_by=lambda each: each.table))
+            chain.add(Define(tuple(defined), (), ""), owed, done)
         case "reland":
             chain.add(chain.reland(*_draw_some(draw, files)), owed, done)
         case "loss":

@@ -17,6 +17,7 @@ from ashore.protocol.entries import (
     Body,
     Closing,
     Commit,
+    Define,
     Draft,
     Failed,
     Join,
@@ -44,6 +45,7 @@ from ashore.protocol.names import ARCHIVE_ENTRIES
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.protocol.query import link
 from ashore.protocol.snapshot import write_snapshot
+from ashore.protocol.tables import TableColumn, TableDefinition
 
 DIRECTORY = Path(__file__).parent.parent / "tests" / "golden"
 START_MS = 1_795_248_000_000  # 2026-11-21 08:00 UTC
@@ -95,7 +97,8 @@ def build_golden() -> dict[str, bytes]:
         Retire((RetiredPartition("ods.clicks", TARGET.partition),), "ana", "older than a year"),
         Closing(8, 1, 0, registered=True, owed=(), done=()),
     )
-    files = {"snapshot.json": snapshot, "archive.gz": _archive(), **_query_files()}
+    files = {"snapshot.json": snapshot, "archive.gz": _archive()}
+    files |= {**_query_files(), **_table_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -204,6 +207,27 @@ def _plan_files(log: _Log) -> dict[str, bytes]:
     log.add(Commit("recovery"), Closing(5, 1, 0, registered=False, owed=(), done=()))
     log.add(Plan("0" * 64, '{"planner":"Spark 4.2.0, graphs 1"}'))
     return {"entry-plan.json": log.entries[7][1], "plan-snapshot.json": write_snapshot(log.fold)}
+
+
+def _table_files() -> dict[str, bytes]:
+    """Return the definition of a table that was changed, and a snapshot after it."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    columns = (TableColumn("id", "BIGINT", nullable=False), TableColumn("ts", "BIGINT", True))
+    table = TableDefinition(
+        table="ods.clicks",
+        columns=columns,
+        partition_by=("date", "hour"),
+        zone="Asia/Shanghai",
+        format="parquet",
+        provenance=True,
+        topics=("clicks",),
+    )
+    log.add(Define((table,), ("ods.clicks: column note is dropped",), "ana"))
+    return {
+        "entry-define.json": log.entries[1][1],
+        "snapshot-tables.json": write_snapshot(log.fold),
+    }
 
 
 def _reland() -> Reland:

@@ -14,6 +14,7 @@ from typing import NoReturn
 from ashore.errors import LogDamaged
 from ashore.protocol.effects import Action, Closing, HasEffects, Owed
 from ashore.protocol.entries.commit import Commit, fold_commit
+from ashore.protocol.entries.define import Define, fold_define
 from ashore.protocol.entries.frame import Entry
 from ashore.protocol.entries.join import Join, fold_join
 from ashore.protocol.entries.open import Open, fold_open
@@ -92,10 +93,18 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_seal(fold, body, number)
         case Skip():
             return fold_skip(fold, body, closed)
-        case Retire():
-            return fold_retire(fold, body)
+        case Retire() | Define():
+            return _change_tables(fold, body)
         case Rewind() | Plan():
             return _change_of_query(fold, body, number)
+
+
+def _change_tables(fold: Fold, body: Retire | Define) -> Changes:
+    match body:
+        case Retire():
+            return fold_retire(fold, body)
+        case Define():
+            return fold_define(fold, body)
 
 
 def _change_of_query(fold: Fold, body: Rewind | Plan, number: int) -> Changes:

@@ -34,6 +34,7 @@ And of the fold itself, each with the kind of entry that upholds it:
   `rewind` goes back to an earlier one (prepare, rewind). Only such a slice has a plan (plan).
 - Lost files are files of the entry that is closed (reland, skip).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rewind).
+- A table is as the last entry that names it says, whatever files were listed before (define).
 - Only what is owed is done, and only of what is owed can a try fail (closing).
 """
 
@@ -47,6 +48,7 @@ from ashore.protocol.effects import Action, HasEffects, Owed
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query import PlanState, QueryState
+from ashore.protocol.tables import TableDefinition
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
 
@@ -135,6 +137,7 @@ class Fold:
     unclosed: Unclosed | None = None
     query: QueryState | None = None  # that the slice belongs to
     plan: PlanState | None = None  # that the query runs by
+    tables: Mapping[str, TableDefinition] = field(default_factory=lambda: MappingProxyType({}))
     base: int = -1  # number of the snapshot that the fold began with
 
     def generations(self) -> dict[tuple[str, str], tuple[int, str]]:
@@ -175,6 +178,7 @@ class Changes(TypedDict, total=False):
     counters: Mapping[str, int]
     query: QueryState | None
     plan: PlanState | None
+    tables: Mapping[str, TableDefinition]
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:

@@ -13,6 +13,7 @@ from ashore.protocol.codec import Malformed
 from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
 from ashore.protocol.query import PlanState, QueryState
+from ashore.protocol.tables import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class _Document:
     failing: tuple[Failing, ...] = codec.added(())
     query: QueryState | None = codec.added(None)  # noqa: RUF009 - it makes a field
     plan: PlanState | None = codec.added(None)  # noqa: RUF009
+    tables: tuple[TableDefinition, ...] = codec.added(())
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -57,6 +59,7 @@ def write_snapshot(fold: Fold) -> bytes:
         failing=tuple(fold.failing[key] for key in sorted(fold.failing)),
         query=fold.query,
         plan=fold.plan,
+        tables=tuple(fold.tables[key] for key in sorted(fold.tables)),
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -83,5 +86,6 @@ def read_snapshot(data: bytes) -> Fold:
         counters=dict(document.counters),
         query=document.query,
         plan=document.plan,
+        tables={each.table: each for each in document.tables},
         base=document.number,
     )

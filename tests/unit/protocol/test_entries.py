@@ -38,7 +38,7 @@ from ashore.protocol.snapshot import read_snapshot
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY, "snapshot-tables.json"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -9,6 +9,7 @@ What it must not know: the order of entries, which is `ashore.protocol.extend`'s
 
 from ashore.protocol.effects import Closing, Failed, Owed
 from ashore.protocol.entries.commit import Commit
+from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.frame import (
     FORMAT_VERSION,
     KINDS,
@@ -38,6 +39,7 @@ __all__ = [
     "Body",
     "Closing",
     "Commit",
+    "Define",
     "Draft",
     "Entry",
     "EntryInvalid",

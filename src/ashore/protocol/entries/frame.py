@@ -16,6 +16,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import Json, Malformed
 from ashore.protocol.effects import Closing
 from ashore.protocol.entries.commit import Commit
+from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.join import Join
 from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
@@ -38,10 +39,13 @@ class EntryInvalid(ValueError):
     """The bytes are not an entry that this release knows; the message says why."""
 
 
-Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind | Plan
+Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind | Plan | Define
 KINDS: dict[str, type[Body]] = {
     body.kind: body
-    for body in (Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind, Plan)
+    for body in (
+        *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind),
+        *(Plan, Define),
+    )
 }
 
 
