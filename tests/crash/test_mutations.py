@@ -128,10 +128,10 @@ def overwrite_entries(patch: Patch) -> None:
 def never_open_again(patch: Patch) -> None:
     open_log = LandingLog.open
 
-    def lazy(self: LandingLog) -> Fold:
+    def lazy(self: LandingLog, require: Callable[[Fold], None] = lambda _fold: None) -> Fold:
         fold = read_log(self._context.storage, self.name)
         if fold.end < 0:
-            return open_log(self)
+            return open_log(self, require)
         self._fold, self._is_settled = fold, True
         return fold
 

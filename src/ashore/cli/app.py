@@ -27,7 +27,7 @@ from ashore.cli.skip_command import skip
 from ashore.cli.status_command import status
 from ashore.control import jobs
 from ashore.control.demo import Demo
-from ashore.control.preflight import check_job
+from ashore.control.preflight import check_job, check_tables
 from ashore.control.verify import verify_job
 from ashore.errors import EXIT_CODES
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -76,6 +76,13 @@ def run(
     available_now: Annotated[
         bool, typer.Option("--available-now", help="End when everything there has landed.")
     ] = False,
+    accept_schema: Annotated[
+        bool,
+        typer.Option(
+            "--accept-schema",
+            help="Write to tables although readers may see wrong values after a change of them.",
+        ),
+    ] = False,
     as_json: AsJsonLines = False,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="Of the lines on stderr.")
@@ -85,11 +92,11 @@ def run(
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
     with told(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
-            preflight = check_job(opened)
+            preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
-        options = LaunchOptions(job.spark is not None, available_now, debug)
+        options = LaunchOptions(job.spark is not None, available_now, accept_schema, debug)
         launch = JobLaunch("run", job_file, options)
         lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
         style = run_view.Style.EVENTS if as_json else lines
@@ -102,6 +109,7 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
     with told(as_json=as_json, debug=debug):
         with jobs.open_job(job_file) as opened:  # what the file alone can tell is told at once
             has_sql = opened.job.sql is not None
+            check_tables(opened, opened.known_topics())
         if not has_sql:
             _say(["the job file is valid; it has no SQL to plan"], {"queries": []}, as_json=as_json)
             return

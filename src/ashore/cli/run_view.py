@@ -41,6 +41,7 @@ from ashore.jobs.events import (
     Event,
     Failed,
     Landed,
+    Note,
     Relanded,
     Started,
     Starting,
@@ -101,7 +102,7 @@ class RunState:
                 return self._landed(self._slice(event.slice), event, now_s)
             case Failed():
                 self.error = event
-            case Trouble() | Talk():
+            case Trouble() | Note() | Talk():
                 self.talk.append(event.message)
                 return event.message
             case Starting():

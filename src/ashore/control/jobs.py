@@ -7,14 +7,13 @@ What it must not know: terminals.
 """
 
 import contextlib
-import getpass
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
+from ashore.base.operator import operator
 from ashore.base.unique import unique
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.slices import find_slices
@@ -255,14 +254,6 @@ def accept_losses(opened: OpenJob, why: str, *, takes_over: bool) -> GivenUp:
             files += len(lost.files)
             rows += accept_loss(committer.log, lost, operator(), why)
     return GivenUp(files, rows)
-
-
-def operator() -> str:
-    """Return who runs this command, for the log: a name, or the number of a user without one."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user often has no entry
-        return f"uid {os.getuid()}"
 
 
 def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:

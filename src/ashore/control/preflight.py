@@ -8,16 +8,24 @@ What it must not know: Spark.
 
 import contextlib
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ashore.base.operator import operator
 from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
 from ashore.errors import PathMissing, StorageError, StreamMissing
-from ashore.landing.job import check_table, landing_spec, slow_reasons, tables_of
+from ashore.landing.definitions import plan_define, require_readable
+from ashore.landing.job import (
+    check_table,
+    define_tables,
+    landing_spec,
+    slow_reasons,
+    tables_of,
+)
 from ashore.landing.joins import (
     check_streams,
     look_again,
@@ -49,10 +57,11 @@ class Preflight:
         }
 
 
-def check_job(opened: OpenJob) -> Preflight:
+def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     """Try everything that a start needs.
 
-    Raises JobFileInvalid, NotInstalled, SourceError, StorageError, LogDamaged, Stopped.
+    Raises JobFileInvalid, NotInstalled, SourceError, StorageError, LogDamaged, Stopped;
+    SchemaConflict, see `check_tables`.
     """
     job, storage, source = opened.job, opened.storage, opened.source
     hive = job.catalog.hive
@@ -66,6 +75,7 @@ def check_job(opened: OpenJob) -> Preflight:
     require_free(storage, [*tables_of(resolved.values()), *fed], job.job)
     if opened.name in folds:
         check_positions(opened, folds[opened.name], sorted(resolved))
+    check_tables(opened, resolved, operator() if accepts_schema else "")
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell
@@ -73,6 +83,24 @@ def check_job(opened: OpenJob) -> Preflight:
         if reasons := slow_reasons(each):
             slow[str(each.table)] = tuple(reasons)
     return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))
+
+
+def check_tables(
+    opened: OpenJob, resolved: Mapping[str, ResolvedTable], accepted_by: str = ""
+) -> None:
+    """Raise SchemaConflict where readers of a table could not stand what the job would write now.
+
+    The job compares again, with what only Spark can tell: the columns of `select` and of queries.
+
+    Arguments:
+        opened: the job.
+        resolved: its tables, by topic.
+        accepted_by: who takes risky changes upon himself; empty: nobody does.
+
+    """
+    specs = {topic: landing_spec(each) for topic, each in resolved.items() if not each.spec.select}
+    known = read_log(opened.storage, opened.name).tables
+    require_readable(plan_define(known, define_tables(opened.job, specs, known)), accepted_by)
 
 
 def check_lake(job: Job, storage: Storage) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from ashore.base.operator import operator
 from ashore.base.units import parse_duration_ms
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, open_catalog
 from ashore.config.values import nearest
-from ashore.control.jobs import OpenJob, operator, require_stopped
+from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
 from ashore.errors import JobFileInvalid, PathMissing
 from ashore.formats.ddl import Atom, Field, Schema

@@ -7,11 +7,12 @@ What it must not know: terminals.
 
 from dataclasses import dataclass
 
+from ashore.base.operator import operator
 from ashore.checkpoints.roll_back import RollBack, is_there, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config import Table
 from ashore.config.values import nearest
-from ashore.control.jobs import OpenJob, operator, require_stopped
+from ashore.control.jobs import OpenJob, require_stopped
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.landing.fed import fed_by_sql, fed_slice, require_log_of
 from ashore.landing.job import lake_of

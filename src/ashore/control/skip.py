@@ -5,7 +5,8 @@ What it promises: what `plan` shows is what `apply` does, unless Kafka has lost 
 What it must not know: terminals.
 """
 
-from ashore.control.jobs import OpenJob, operator, require_landed_topic, require_stopped
+from ashore.base.operator import operator
+from ashore.control.jobs import OpenJob, require_landed_topic, require_stopped
 from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.positions import ShardRange

@@ -118,6 +118,15 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """What somebody should know, and is no failure: a table gets another column."""
+
+    kind: ClassVar[str] = "note"
+    slice: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Validated:
     """`validate` is done: what the job's queries would be."""
 
@@ -167,7 +176,7 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, Beat, Trouble),
+    *(Starting, SteeredClock, Started, StepBegun, Landed, Beat, Trouble, Note),
     *(Validated, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}

@@ -42,6 +42,7 @@ class LaunchOptions:
 
     uses_spark: bool = True  # else processes of this machine do what its executors would
     available_now: bool = False  # it ends when everything that was there has landed
+    accept_schema: bool = False  # what is risky about changed tables is accepted
     debug: bool = False  # what it says on stderr is shown, tracebacks too
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
 
@@ -62,7 +63,11 @@ class JobLaunch:
     def __init__(
         self, command: str, job_file: str | Path, options: LaunchOptions = DEFAULT
     ) -> None:
-        flags = {"--available-now": options.available_now, "--debug": options.debug}
+        flags = {
+            "--available-now": options.available_now,
+            "--accept-schema": options.accept_schema,
+            "--debug": options.debug,
+        }
         self._arguments = [
             command,
             str(job_file),

@@ -18,6 +18,7 @@ from ashore.jobs.events import (
     Beat,
     Event,
     Landed,
+    Note,
     Step,
     StepBegun,
     Trouble,
@@ -81,6 +82,10 @@ class EventWriter:
     def trouble(self, slice_name: str, message: str) -> None:
         """See Progress."""
         self.send(Trouble(slice_name, message))
+
+    def note(self, slice_name: str, message: str) -> None:
+        """See Progress."""
+        self.send(Note(slice_name, message))
 
 
 def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:

@@ -8,7 +8,7 @@ What it must not know: Spark, processes, where events go.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
 from ashore.base.unique import Entropy, unique
@@ -61,11 +61,16 @@ class Environment:
     entropy: Entropy = unique
     post: Post = post_json
     jitter: Jitter = any_between
+    accepted_by: str = ""  # who takes what is risky about changed tables upon himself
 
 
 @contextmanager
-def opened_environment(job: Job, progress: Progress, clock: Clock) -> Iterator[Environment]:
+def opened_environment(
+    job: Job, progress: Progress, clock: Clock, accepted_by: str = ""
+) -> Iterator[Environment]:
     """Open what a job file names: its lake, its brokers, its catalog. Nobody is asked anything yet.
+
+    `accepted_by`: see Environment.
 
     Raises JobFileInvalid, NotInstalled, CatalogError.
     """
@@ -73,7 +78,8 @@ def opened_environment(job: Job, progress: Progress, clock: Clock) -> Iterator[E
     source = KafkaSource(kafka.bootstrap_servers, dict(kafka.options), timeout_s=SOURCE_TIMEOUT_S)
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     try:
-        yield Environment(lake, lake.open(clock), source, catalog, clock, progress)
+        storage = lake.open(clock)
+        yield Environment(lake, storage, source, catalog, clock, progress, accepted_by=accepted_by)
     finally:
         source.close()
         catalog.close()
@@ -127,7 +133,10 @@ class JobAssembly:
         """
         around = self.environment
         slice_name = SliceName(self.job.job, name)
-        plan = slice_plan(self.job, around.lake, slice_name, self.streams, parallelism)
+        plan = replace(
+            slice_plan(self.job, around.lake, slice_name, self.streams, parallelism),
+            accepted_by=around.accepted_by,
+        )
         parts = SliceParts(
             around.storage,
             around.source,
@@ -152,7 +161,7 @@ class JobAssembly:
         """
         around = self.environment
         return QuerySink(
-            QuerySlice(around.lake, name, output, remember_ms),
+            QuerySlice(around.lake, name, output, remember_ms, around.accepted_by),
             SinkParts(
                 around.storage,
                 self._log(name, lambda: [output.table] if output else []),

@@ -34,6 +34,10 @@ class Progress(Protocol):
         """Tell of a failure that the loop rides out."""
         ...
 
+    def note(self, slice_name: str, message: str) -> None:
+        """Tell what somebody should know, and is no failure."""
+        ...
+
 
 class Quiet:
     """A progress that nobody watches."""
@@ -45,6 +49,9 @@ class Quiet:
         """Ignore it."""
 
     def trouble(self, slice_name: str, message: str) -> None:
+        """Ignore it."""
+
+    def note(self, slice_name: str, message: str) -> None:
         """Ignore it."""
 
 

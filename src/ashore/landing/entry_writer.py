@@ -7,13 +7,14 @@ What it promises: after an unclear append, or moves that failed, nothing is appe
 What it must not know: what the entries are for.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from ashore.errors import StorageError, SyncFailed
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
 from ashore.protocol.entries import Body, Closing, Commit
+from ashore.protocol.fold import Fold
 from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle
 
 
@@ -41,14 +42,15 @@ class EntryWriter:
         """Whether the next entry has something to close, or an effect to call done."""
         return self._closing is not None
 
-    def open(self) -> None:
+    def open(self, require: Callable[[Fold], None] = lambda _fold: None) -> None:
         """Take the slice over and finish what its last writer prepared.
 
-        Raises LogDamaged, FilesLost, FileConflict, StorageError.
+        `require` raises where the log must not be taken over. Raises LogDamaged, FilesLost,
+        FileConflict, StorageError.
         """
         self._closing = None
         self._must_open = True
-        self.log.open()
+        self.log.open(require)
         self.finish()
 
     def append(self, body: Body) -> None:

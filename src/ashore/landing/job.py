@@ -7,6 +7,7 @@ What it must not know: how batches run.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -22,12 +23,14 @@ from ashore.formats import (
     parse_ddl,
     to_arrow,
 )
+from ashore.landing.definitions import definition_of
 from ashore.landing.slice_loop import SlicePlan
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_seal import SealRule
+from ashore.protocol.tables import TableDefinition
 from ashore.routing import Bucketer, is_event_time
 from ashore.sources.base import FirstOffset, Source
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
@@ -181,6 +184,14 @@ class JobStreams:
         """Return every table claimed so far."""
         return sorted(self._claimed)
 
+    def definitions(self, known: Mapping[str, TableDefinition]) -> list[TableDefinition]:
+        """Return the tables of the topics that were looked up last, as a log is to know them.
+
+        A topic that is gone from the source, and would be read if it came back, still feeds its
+        table. Requires: the streams were looked up.
+        """
+        return define_tables(self._job, self._specs, known)
+
     def seal_rules(self) -> tuple[SealRule, ...]:
         """Return how tables are sealed: those of the topics that were looked up last."""
         return self._seal_rules
@@ -198,6 +209,30 @@ class JobStreams:
     def _look_once(self) -> None:
         if not self._specs:
             self()  # what the last process left to do comes before the first batch
+
+
+def define_tables(
+    job: Job, specs: Mapping[str, LandingSpec], known: Mapping[str, TableDefinition]
+) -> list[TableDefinition]:
+    """Return the tables of topics as a log is to know them. `known`: those that it does."""
+    topics: dict[str, set[str]] = defaultdict(set)
+    for topic, spec in specs.items():
+        topics[spec.table].add(topic)
+    for table in topics.keys() & known.keys():
+        topics[table] |= {each for each in known[table].topics if _feeds(job, each, table)}
+    by_table = {spec.table: spec for spec in specs.values()}
+    return [
+        definition_of(spec.output, topics[table], provenance=spec.provenance)
+        for table, spec in sorted(by_table.items())
+    ]
+
+
+def _feeds(job: Job, topic: str, table: str) -> bool:
+    """Tell whether a topic would land in a table if it were there."""
+    return any(
+        item.is_landed and item.matches(topic) and str(item.table_of(topic)) == table
+        for item in job.tables
+    )
 
 
 def first_offset_of(job: Job) -> Callable[[str, bool], FirstOffset]:
@@ -272,4 +307,5 @@ def slice_plan(
         ),
         remember_ms=max(seal.remember_ms for seal in seals),
         commit_group=job.commit_group,
+        definitions=streams.definitions,
     )

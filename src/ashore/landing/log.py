@@ -73,8 +73,10 @@ class LandingLog:
         check(self._fold is not None, "a log is opened before it is used")
         return self._fold or Fold()
 
-    def open(self) -> Fold:
+    def open(self, require: Callable[[Fold], None] = lambda _fold: None) -> Fold:
         """Take the slice over with the next epoch and return the fold.
+
+        `require` raises where the log, as it is, must not be taken over: its owner goes on then.
 
         Raises LogDamaged, StorageError; LogLost where tables hold what was written after the end
         of the log; Fenced where this writer was fenced before.
@@ -87,6 +89,7 @@ class LandingLog:
         while True:
             fold = self._read_whole()
             self._fold = fold
+            require(fold)
             opened = self._try_append(fold, fold.epoch + 1, None, who)
             if opened is None:
                 continue  # another writer took the number: fold again, take the next

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Generic, Protocol, TypeVar
 
 from ashore.base.clock import Clock, SystemClock
+from ashore.base.operator import operator
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
@@ -72,8 +73,10 @@ class Engine(Protocol[R_co]):
         """Do what the first batch would otherwise wait for, as far as that can be done."""
         ...
 
-    def assemble(self, job: Job, events: EventWriter, clock: Clock) -> AbstractContextManager[R_co]:
-        """Put a job together. Nothing is read or written yet."""
+    def assemble(
+        self, job: Job, events: EventWriter, clock: Clock, accepted_by: str
+    ) -> AbstractContextManager[R_co]:
+        """Put a job together. Nothing is read or written yet. `accepted_by`: see Environment."""
         ...
 
     def stop(self) -> None:
@@ -88,16 +91,20 @@ class JobProcess(Generic[R]):
         job: the job file.
         engine: what its batches run on.
         is_held: whether it waits for `release` once the engine is up.
+        accepts_schema: whether what is risky about changed tables is accepted, by who runs it.
 
     """
 
-    def __init__(self, job: Job, engine: Engine[R], *, is_held: bool = False) -> None:
+    def __init__(
+        self, job: Job, engine: Engine[R], *, is_held: bool = False, accepts_schema: bool = False
+    ) -> None:
         self.events = EventWriter(count_hanging_calls)
         self._job = job
         self._engine = engine
         self._released = threading.Event() if is_held else None
         self._loop: JobLoop | None = None
         self._is_stopped = False
+        self._accepted_by = operator() if accepts_schema else ""
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
@@ -153,7 +160,7 @@ class JobProcess(Generic[R]):
                 self._engine.warm()
                 self._released.wait()
                 job = load_job_file(job.path)  # what it says now counts
-            with self._engine.assemble(job, self.events, clock) as assembled:
+            with self._engine.assemble(job, self.events, clock, self._accepted_by) as assembled:
                 yield assembled
         finally:
             self._engine.stop()
@@ -191,7 +198,12 @@ def run_process(
     writer = EventWriter(count_hanging_calls)
     try:
         job = load_job_file(options.job_file)
-        process = JobProcess(job, make_engine(options), is_held=options.hold)
+        process = JobProcess(
+            job,
+            make_engine(options),
+            is_held=options.hold,
+            accepts_schema=options.accept_schema,
+        )
         _listen(process.stop, process.release)
         match options.command:
             case "run":
@@ -220,6 +232,7 @@ def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argpars
     parser.add_argument("command", choices=["run", "reland", *more])
     parser.add_argument("job_file")
     parser.add_argument("--available-now", action="store_true")
+    parser.add_argument("--accept-schema", action="store_true")
     parser.add_argument("--hold", action="store_true", help="get ready; wait for a line on stdin")
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--debug", action="store_true")

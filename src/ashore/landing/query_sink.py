@@ -16,6 +16,13 @@ from ashore.errors import CheckpointUnfit, check, fail
 from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
 from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.definitions import (
+    DefinePlan,
+    define,
+    definition_of,
+    plan_define,
+    require_readable,
+)
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.fed import SENT, require_log_of
@@ -60,6 +67,7 @@ class QuerySlice:
     name: SliceName
     output: OutputSpec | None  # None: the rows go into a topic
     remember_ms: int
+    accepted_by: str = ""  # who takes what is risky about a changed table upon himself
 
     @property
     def table(self) -> str:
@@ -107,13 +115,13 @@ class QuerySink:
     def open(self) -> Fold:
         """Take the slice over, finish what was prepared, close it. After every failure again.
 
-        Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError; CheckpointUnfit where the
-        log is another table's.
+        Raises LogDamaged, FilesLost, FileConflict, Fenced, StorageError; before it takes over,
+        CheckpointUnfit where the log is another table's, and SchemaConflict.
         """
         self._step(Step.OPEN)
-        self._entries.open()
+        self._entries.open(self._require)
+        self._define()
         self._entries.close("recovery")
-        require_log_of(self.fold, self.plan.name, self.plan.table)
         return self.fold
 
     def join(self, joined: Sequence[Joined]) -> None:
@@ -228,6 +236,22 @@ class QuerySink:
         return RowsOrder(
             order.lake, order.name, order.epoch, order.batch, order.time, output=output
         )
+
+    def _require(self, fold: Fold) -> None:
+        require_log_of(fold, self.plan.name, self.plan.table)
+        require_readable(self._plan_define(fold), self.plan.accepted_by)
+
+    def _plan_define(self, fold: Fold) -> DefinePlan:
+        output = self.plan.output
+        return plan_define(fold.tables, () if output is None else (definition_of(output),))
+
+    def _define(self) -> None:
+        """Record a table that the log does not know so, before anything is written there."""
+        name, progress = self.plan.name.slice, self.parts.progress
+        planned = self._plan_define(self.fold)
+        due = define(planned, lambda text: progress.note(name, text), self.plan.accepted_by)
+        if due is not None:
+            self._entries.append(due)
 
     def _order(self) -> Order:
         return Order(

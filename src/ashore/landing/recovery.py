@@ -178,9 +178,11 @@ def accept_loss(log: LandingLog, lost: Lost, by: str, why: str) -> int:
 def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
     """Read lost files again into new ones, with the time and watermark of their entry.
 
-    Returns the number of rows. Raises OffsetsGone or StreamReplaced where the source has them no
+    Returns the number of rows. Raises SchemaConflict where the job would write other tables than
+    the log knows; OffsetsGone or StreamReplaced where the source has them no
     more; Stopped where the counts differ: nothing is appended then.
     """
+    plan.require_readable(parts.log.fold)
     order, batch = _reland_order(plan, parts, lost)
     tell = functools.partial(parts.progress.trouble, plan.name.slice)
     written = merge_results(order, run_apart(parts.runner, order, batch, tell))

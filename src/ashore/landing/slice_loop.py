@@ -20,6 +20,13 @@ from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.definitions import (
+    Definitions,
+    define,
+    no_tables,
+    plan_define,
+    require_readable,
+)
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.joins import (
@@ -38,6 +45,7 @@ from ashore.landing.sealer import Sealer
 from ashore.landing.specs import LandingSpec
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Skip
+from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import (
     BatchPlan,
@@ -71,6 +79,13 @@ class SlicePlan:
     limits: Limits
     remember_ms: int
     commit_group: str | None = None  # where next offsets are shown
+    definitions: Definitions = no_tables  # the tables that `streams` fill
+    accepted_by: str = ""  # who takes what is risky about changed tables upon himself
+
+    def require_readable(self, fold: Fold) -> None:
+        """Raise SchemaConflict where readers of its tables could not stand what it would write."""
+        planned = plan_define(fold.tables, self.definitions(fold.tables))
+        require_readable(planned, self.accepted_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +129,12 @@ class SliceLoop:
     def open(self) -> None:
         """Take the slice over and finish what its last writer prepared.
 
-        Raises LogDamaged, FilesLost, FileConflict, StorageError; and what `plan.streams` raises,
-        which claims the tables before anything is written there.
+        Raises LogDamaged, FilesLost, FileConflict, StorageError; SchemaConflict, before it takes
+        over; and what `plan.streams` raises, which claims the tables before anything is written.
         """
         self.plan.streams()
         self._step(Step.OPEN)
-        self._entries.open()
+        self._entries.open(self.plan.require_readable)
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land. See Worker."""
@@ -179,10 +194,19 @@ class SliceLoop:
         fold, source = self.parts.log.fold, self.parts.source
         require_streams(self.plan.named, streams)
         check_streams(source.name, fold, streams)
-        join = plan_join(source, fold, streams, self.plan.first_of)
+        self._define(fold)
+        join = plan_join(source, self.parts.log.fold, streams, self.plan.first_of)
         if join is not None:
             self._entries.append(join)
         return streams
+
+    def _define(self, fold: Fold) -> None:
+        """Record tables that the log does not know so, before anything is written there."""
+        name, progress = self.plan.name.slice, self.parts.progress
+        planned = plan_define(fold.tables, self.plan.definitions(fold.tables))
+        due = define(planned, lambda text: progress.note(name, text), self.plan.accepted_by)
+        if due is not None:
+            self._entries.append(due)
 
     def _plan(self, streams: Mapping[str, StreamInfo]) -> BatchPlan | None:
         feeds = {stream: spec.feed for stream, spec in self.plan.streams().items()}

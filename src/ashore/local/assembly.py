@@ -42,10 +42,15 @@ class LocalJob:
 
 
 @contextmanager
-def assembled(job: Job, progress: Progress, clock: Clock) -> Iterator[LocalJob]:
-    """Bring job, lake, Kafka and catalog together. Nothing is read or written yet."""
+def assembled(
+    job: Job, progress: Progress, clock: Clock, accepted_by: str = ""
+) -> Iterator[LocalJob]:
+    """Bring job, lake, Kafka and catalog together. Nothing is read or written yet.
+
+    `accepted_by`: see Environment.
+    """
     kafka = job.source.kafka
-    with opened_environment(job, progress, clock) as environment:
+    with opened_environment(job, progress, clock, accepted_by) as environment:
         address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
         runner = ProcessRunner(address, environment.lake, count_cores())
         try:

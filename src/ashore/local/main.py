@@ -25,10 +25,10 @@ class LocalEngine:
         """See Engine."""
 
     def assemble(
-        self, job: Job, events: EventWriter, clock: Clock
+        self, job: Job, events: EventWriter, clock: Clock, accepted_by: str
     ) -> AbstractContextManager[LocalJob]:
         """See Engine."""
-        return assembled(job, events, clock)
+        return assembled(job, events, clock, accepted_by)
 
     def stop(self) -> None:
         """See Engine."""

@@ -67,11 +67,18 @@ class SparkJob:
 
 @contextmanager
 def assembled(
-    job: Job, spark: SparkSession, progress: Progress, clock: Clock = CLOCK
+    job: Job,
+    spark: SparkSession,
+    progress: Progress,
+    clock: Clock = CLOCK,
+    accepted_by: str = "",
 ) -> Iterator[SparkJob]:
-    """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet."""
+    """Bring job, lake, Kafka, catalog and Spark together. Nothing is read or written yet.
+
+    `accepted_by`: see Environment.
+    """
     kafka = job.source.kafka
-    with opened_environment(job, progress, clock) as environment:
+    with opened_environment(job, progress, clock, accepted_by) as environment:
         address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
         assembly = JobAssembly(job, environment, lambda spec: refine(spark, spec))
         runner = SparkRunner(spark, address, environment.lake, str(SliceName(job.job, MAIN)))

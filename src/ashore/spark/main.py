@@ -40,10 +40,10 @@ class SparkEngine:
         start_worker(self._session())
 
     def assemble(
-        self, job: Job, events: EventWriter, clock: Clock
+        self, job: Job, events: EventWriter, clock: Clock, accepted_by: str
     ) -> AbstractContextManager[SparkJob]:
         """See Engine."""
-        return assembled(job, self._session(), events, clock)
+        return assembled(job, self._session(), events, clock, accepted_by)
 
     def stop(self) -> None:
         """See Engine."""

@@ -36,6 +36,7 @@ class Told:
     def __init__(self) -> None:
         self.landed_rows = 0
         self.troubles: list[str] = []
+        self.notes: list[str] = []
         self.steps: list[str] = []
 
     def step(self, slice_name: str, step: str) -> None:
@@ -46,6 +47,9 @@ class Told:
 
     def trouble(self, slice_name: str, message: str) -> None:
         self.troubles.append(message)
+
+    def note(self, slice_name: str, message: str) -> None:
+        self.notes.append(message)
 
 
 class Job:

@@ -313,6 +313,10 @@ class _Striking(Quiet):
         """See Progress."""
         self._recorder.note("trouble", f"{slice_name}: {message}")
 
+    def note(self, slice_name: str, message: str) -> None:
+        """See Progress."""
+        self._recorder.note("note", f"{slice_name}: {message}")
+
 
 class _Flow:
     """The clock of a process while records come: so many more with each pause of its loop."""

@@ -1,0 +1,159 @@
+"""A table of a job against what the log knows of it, before anything is written there.
+
+What it is: `plan_define`, from the tables that the log remembers and those that the job has to the
+entry that is due; `define`, which refuses, tells and returns that entry.
+What it promises: nothing that readers of a table cannot stand is written there, also where no
+catalog is. What they can stand is told and recorded. A table that the log does not know yet, of a
+first start or of an older release, is recorded as it is.
+What it must not know: job files, Spark, catalogs.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ashore.errors import SchemaConflict
+from ashore.formats import Schema, parse_ddl, type_ddl
+from ashore.formats.evolution import Change, Verdict, compare_schemas
+from ashore.landing.specs import OutputSpec
+from ashore.protocol.entries import Define
+from ashore.protocol.tables import TableColumn, TableDefinition
+
+# From the tables that a log knows to those that a job has now.
+Definitions = Callable[[Mapping[str, TableDefinition]], Iterable[TableDefinition]]
+
+ACCEPT = "--accept-schema"
+_READERS = (
+    "readers that take the columns of one file for those of all of them must be given the new "
+    "ones: a schema in Spark and Arrow, union_by_name in DuckDB"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinePlan:
+    """What becomes of the tables of a job."""
+
+    tables: tuple[TableDefinition, ...]  # to be recorded: those that are new or differ
+    changes: tuple[tuple[str, Change], ...]  # table, what is different
+
+    def texts(self, verdict: Verdict) -> tuple[str, ...]:
+        """Return the changes of a verdict, in words."""
+        return tuple(
+            f"{table}: {each.text}" for table, each in self.changes if each.verdict is verdict
+        )
+
+
+def no_tables(_known: Mapping[str, TableDefinition]) -> tuple[TableDefinition, ...]:
+    """Return none: nothing is compared, nothing recorded."""
+    return ()
+
+
+def definition_of(
+    output: OutputSpec, topics: Iterable[str] = (), *, provenance: bool = False
+) -> TableDefinition:
+    """Return the definition of a table that is written so."""
+    return TableDefinition(
+        table=output.table,
+        columns=_columns(output.schema),
+        partition_by=output.partition_by,
+        zone=output.timezone,
+        format=output.format,
+        provenance=provenance,
+        topics=tuple(sorted(topics)),
+    )
+
+
+@functools.lru_cache(maxsize=4096)  # a job compares its tables at every batch
+def _columns(schema: str) -> tuple[TableColumn, ...]:
+    return tuple(
+        TableColumn(field.name, type_ddl(field.type), field.nullable)
+        for field in parse_ddl(schema).fields
+    )
+
+
+def plan_define(
+    known: Mapping[str, TableDefinition], wanted: Iterable[TableDefinition]
+) -> DefinePlan:
+    """Compare the tables that a job has with those that its log knows."""
+    tables: list[TableDefinition] = []
+    changes: list[tuple[str, Change]] = []
+    for each in wanted:
+        before = known.get(each.table)
+        if before == each:
+            continue
+        tables.append(each)
+        if before is not None:
+            changes += [(each.table, change) for change in _compare(before, each)]
+    return DefinePlan(tuple(tables), tuple(changes))
+
+
+def define(plan: DefinePlan, tell: Callable[[str], None], accepted_by: str = "") -> Define | None:
+    """Return the entry that is due, having told what it changes; None: none is.
+
+    Arguments:
+        plan: of the tables.
+        tell: told each change, in words.
+        accepted_by: who takes risky changes upon himself; empty: nobody does.
+
+    Raises SchemaConflict.
+
+    """
+    require_readable(plan, accepted_by)
+    for text in plan.texts(Verdict.ALLOWED):
+        tell(f"{text}; {_READERS}")
+    risky = plan.texts(Verdict.RISKY)
+    for text in risky:
+        tell(f"{text}; accepted by {accepted_by}")
+    if not plan.tables:
+        return None
+    return Define(plan.tables, risky, accepted_by if risky else "")
+
+
+def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
+    """Raise SchemaConflict where a change is refused, or risky and accepted by nobody."""
+    refused, risky = plan.texts(Verdict.REFUSED), plan.texts(Verdict.RISKY)
+    if refused or (risky and not accepted_by):
+        also = f", or run it once with {ACCEPT}: readers may then see wrong values"
+        raise SchemaConflict(
+            f"not the table that is there: {'; '.join((*refused, *risky))}",
+            hint=f"take the change back, or write to another table{'' if refused else also}",
+            tables=sorted({table for table, _ in plan.changes}),
+            conflicts=[*refused, *risky],
+        )
+
+
+def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
+    if before.format != after.format:
+        yield Change(
+            Verdict.REFUSED, f"its files are {before.format}, new ones would be {after.format}"
+        )
+    if before.partition_by != after.partition_by:
+        there, here = (f"({', '.join(each.partition_by)})" for each in (before, after))
+        yield Change(Verdict.REFUSED, f"it is partitioned by {there}, new files would be by {here}")
+    if before.zone != after.zone:
+        text = f"its partitions are told in {before.zone}, new ones would be in {after.zone}"
+        yield Change(Verdict.RISKY, text)
+    if before.provenance and not after.provenance:
+        yield Change(Verdict.RISKY, "new rows would lack the columns of `provenance`")
+    if after.provenance and not before.provenance:
+        yield Change(Verdict.ALLOWED, "the columns of `provenance` are added: older rows have null")
+    yield from _compare_topics(before, after)
+    yield from compare_schemas(_schema(before), _schema(after), after.format)
+
+
+def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
+    gone = sorted(set(before.topics) - set(after.topics))
+    come = sorted(set(after.topics) - set(before.topics))
+    if gone:
+        text = f"it holds rows of topic {', '.join(gone)}, which feeds it no more"
+        yield Change(Verdict.RISKY, f"{text}; {', '.join(come)} would" if come else text)
+    elif come:
+        yield Change(Verdict.ALLOWED, f"topic {', '.join(come)} feeds it too")
+
+
+def _schema(definition: TableDefinition) -> Schema:
+    text = ", ".join(
+        f"`{each.name.replace('`', '``')}` {each.type}{'' if each.nullable else ' NOT NULL'}"
+        for each in definition.columns
+    )
+    return parse_ddl(text)

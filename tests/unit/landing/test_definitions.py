@@ -1,0 +1,303 @@
+"""A job's tables against those that its log knows: what is refused, told, accepted, recorded."""
+
+import json
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+from ashore.catalogs import NoCatalog
+from ashore.config import Job, parse_job
+from ashore.errors import AshoreError, SchemaConflict
+from ashore.landing.assembly import Environment, JobAssembly
+from ashore.landing.committer import Quiet
+from ashore.landing.definitions import define, definition_of, plan_define
+from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.specs import OutputSpec
+from ashore.landing.worker import Tick
+from ashore.protocol.entries import Define, Prepare
+from ashore.protocol.names import SliceName
+from ashore.sources.base import StreamShard
+from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
+from ashore.testing import FakeClock, RecordedRunner, RecordedSource
+
+NAME = SliceName("shop", "main")
+TABLE: dict[str, Any] = {
+    "topic": "clicks",
+    "table": "ods.clicks",
+    "schema": "id INT, s STRING NOT NULL, ts BIGINT",
+    "event_time": {"column": "ts"},
+    "partition_by": [],
+    "format": "jsonl",
+    "seal": {"actions": []},
+}
+
+
+def job_of(**changes: object) -> Job:
+    source = {
+        "kafka": {"bootstrap_servers": "127.0.0.1:9092"},
+        "first_start": {"default": "earliest"},
+    }
+    tables = [{**TABLE, **changes}]
+    document = {"job": "shop", "lake": "file:///lake", "source": source, "tables": tables}
+    return parse_job(json.dumps(document))
+
+
+class Notes(Quiet):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, slice_name: str, message: str) -> None:
+        self.notes.append(message)
+
+
+@dataclass
+class World:
+    """A lake and topics that outlive the runs of a job."""
+
+    storage: MemoryStorage = field(default_factory=MemoryStorage)
+    clock: FakeClock = field(default_factory=FakeClock)
+    source: RecordedSource = field(default_factory=RecordedSource)
+    numbers: int = 0
+
+    def send(self, topic: str = "clicks") -> None:
+        record = {"id": self.numbers, "s": "x", "ts": 1}
+        self.source.append(StreamShard(topic, "0"), json.dumps(record).encode())
+
+    def environment(self, progress: Quiet, accepted_by: str) -> Environment:
+        return Environment(
+            LakeAddress("memory:"),
+            self.storage,
+            self.source,
+            NoCatalog(),
+            self.clock,
+            progress,
+            entropy=self.unique,
+            accepted_by=accepted_by,
+        )
+
+    def unique(self) -> str:
+        self.numbers += 1
+        return f"{self.numbers:016x}"
+
+    def run(self, job: Job, accepted_by: str = "") -> list[str]:
+        """Land what there is and return what was told."""
+        progress = Notes()
+        runner = RecordedRunner(self.source, self.storage, self.unique)
+        environment = self.environment(progress, accepted_by)
+        loop = JobAssembly(job, environment).slice(runner, 1)
+        while loop.tick() is not Tick.IDLE:
+            pass
+        loop.close("drained")
+        return progress.notes
+
+    def defined(self) -> list[Define]:
+        history = read_history(self.storage, NAME)
+        return [entry.body for entry in history if isinstance(entry.body, Define)]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.source.create("clicks")
+    world.source.create("orders")
+    world.send()
+    world.run(job_of())
+    world.send()
+    return world
+
+
+REFUSED = [
+    ({"schema": "id STRING, s STRING NOT NULL, ts BIGINT"}, "from INT to STRING"),
+    ({"schema": "id SMALLINT, s STRING NOT NULL, ts BIGINT"}, "from INT to SMALLINT"),
+    ({"partition_by": ["s"]}, r"partitioned by \(\), new files would be by \(s\)"),
+    ({"format": "parquet"}, "files are jsonl, new ones would be parquet"),
+]
+RISKY = [
+    ({"schema": "id INT, ts BIGINT"}, "column s is dropped"),
+    ({"schema": "id INT NOT NULL, s STRING NOT NULL, ts BIGINT"}, "id is NOT NULL"),
+    ({"timezone": "Asia/Shanghai"}, "told in UTC, new ones would be in Asia/Shanghai"),
+    ({"provenance": False}, "lack the columns of `provenance`"),
+    ({"topic": "orders"}, "holds rows of topic clicks, which feeds it no more; orders would"),
+]
+ALLOWED = [
+    ({"schema": "id INT, s STRING NOT NULL, ts BIGINT, more STRING"}, "more STRING is added"),
+    ({"schema": "id BIGINT, s STRING NOT NULL, ts BIGINT"}, "from INT to BIGINT: widened"),
+    ({"schema": "id INT, s STRING, ts BIGINT"}, "s is NOT NULL no more"),
+    ({"topic": "/clicks|orders/"}, "topic orders feeds it too"),
+]
+
+
+def test_a_first_start_records_the_table_and_another_one_nothing(world: World) -> None:
+    assert world.run(job_of()) == []
+    [first] = world.defined()
+    [table] = first.tables
+    assert (table.table, table.topics, table.format) == ("ods.clicks", ("clicks",), "jsonl")
+    assert [(each.name, each.type, each.nullable) for each in table.columns] == [
+        ("id", "INT", True), ("s", "STRING", False), ("ts", "BIGINT", True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("accepted_by", ["", "ana"])
+@pytest.mark.parametrize(("change", "said"), REFUSED)
+def test_what_no_reader_can_stand_is_refused_whoever_accepts_it(
+    world: World, change: dict[str, Any], said: str, accepted_by: str
+) -> None:
+    end = read_log(world.storage, NAME).end
+    with pytest.raises(SchemaConflict, match=said) as refused:
+        world.run(job_of(**change), accepted_by)
+    assert "another table" in refused.value.hint
+    assert "--accept-schema" not in refused.value.hint
+    assert read_log(world.storage, NAME).end == end  # who runs the job is not fenced
+
+
+@pytest.mark.parametrize(("change", "said"), RISKY)
+def test_what_is_risky_is_refused_until_somebody_accepts_it(
+    world: World, change: dict[str, Any], said: str
+) -> None:
+    end = read_log(world.storage, NAME).end
+    with pytest.raises(SchemaConflict, match=said) as refused:
+        world.run(job_of(**change))
+    assert "--accept-schema" in refused.value.hint
+    assert read_log(world.storage, NAME).end == end
+    [told] = world.run(job_of(**change), "ana")
+    assert told.endswith("accepted by ana")
+    last = world.defined()[-1]
+    assert (last.by, len(last.accepted)) == ("ana", 1)
+    assert world.run(job_of(**change)) == []  # accepted once
+
+
+@pytest.mark.parametrize(("change", "said"), ALLOWED)
+def test_what_readers_can_stand_is_told_and_recorded_before_it_is_written(
+    world: World, change: dict[str, Any], said: str
+) -> None:
+    [told] = world.run(job_of(**change), "ana")
+    assert said in told
+    assert "union_by_name" in told
+    history = [entry.body for entry in read_history(world.storage, NAME)]
+    defined = [index for index, body in enumerate(history) if isinstance(body, Define)]
+    written = [index for index, body in enumerate(history) if isinstance(body, Prepare)]
+    assert len(defined) == 2
+    assert defined[-1] < written[-1]
+    assert history[defined[-1]].by == ""
+    assert world.run(job_of(**change)) == []
+
+
+@pytest.mark.parametrize(
+    "changes", list(combinations([*ALLOWED, *RISKY, *REFUSED], 2)), ids=lambda _each: ""
+)
+def test_two_changes_are_judged_as_the_worse_of_them(changes: tuple[Any, Any]) -> None:
+    (first, _), (second, _) = changes
+    if first.keys() & second.keys() and first != second:
+        return  # they cannot be made both
+    if {"s"} == set(second.get("partition_by", ())) and " s " not in first.get("schema", " s "):
+        return
+    known = _define(job_of())
+    for each, accepted_by in product([first, second], ["", "ana"]):
+        if _raises(known, job_of(**each), accepted_by):
+            assert _raises(known, job_of(**{**first, **second}), accepted_by)
+
+
+def _define(job: Job) -> Define:
+    plan = plan_define({}, _tables(job, {}))
+    made = define(plan, lambda _text: None)
+    assert made is not None
+    return made
+
+
+def _tables(job: Job, known: dict[str, Any]) -> list[Any]:
+    source = RecordedSource()
+    for topic in ("clicks", "orders"):
+        source.create(topic)
+    environment = replace(World().environment(Quiet(), ""), source=source)
+    streams = JobAssembly(job, environment).streams
+    streams()
+    return streams.definitions(known)
+
+
+def _raises(before: Define, job: Job, accepted_by: str) -> bool:
+    known = {each.table: each for each in before.tables}
+    try:
+        define(plan_define(known, _tables(job, known)), lambda _text: None, accepted_by)
+    except SchemaConflict:
+        return True
+    return False
+
+
+def test_a_topic_that_is_gone_for_a_while_still_feeds_its_table() -> None:
+    world = World()
+    world.source.create("clicks")
+    world.source.create("orders")
+    job = job_of(topic="/clicks|orders/")
+    world.send()
+    world.run(job)
+    world.source = RecordedSource()
+    world.source.create("other")
+    world.source.create("orders")  # the identity that it had
+    assert world.run(job) == []
+    [defined] = world.defined()
+    assert defined.tables[0].topics == ("clicks", "orders")
+
+
+def test_a_log_of_an_earlier_release_learns_of_its_tables_at_the_first_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = World(source=world.source)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("ashore.landing.job.define_tables", lambda *_: [])
+        old.run(job_of())
+    assert old.defined() == []
+    assert old.run(job_of(format="jsonl")) == []
+    assert len(old.defined()) == 1
+
+
+# ---- tables that SQL feeds
+
+RESULT = OutputSpec("ods.result", "n BIGINT", ("parity",), "UTC", None, "ms", "jsonl", 1 << 20)
+QUERY = SliceName("shop", "ods__result")
+
+
+def open_sink(world: World, output: OutputSpec, accepted_by: str = "") -> list[str]:
+    progress = Notes()
+    assembly = JobAssembly(job_of(), world.environment(progress, accepted_by))
+    sink = assembly.sink(QUERY, output, 1_000)
+    sink.open()
+    sink.idle()
+    return progress.notes
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_accepted"),
+    [
+        (replace(RESULT, schema="n INT"), None),
+        (replace(RESULT, format="orc"), None),
+        (replace(RESULT, partition_by=()), None),
+        (replace(RESULT, schema="m BIGINT"), True),
+        (replace(RESULT, timezone="Europe/Berlin"), True),
+        (replace(RESULT, schema="n BIGINT, m BIGINT"), False),
+    ],
+)
+def test_the_table_of_a_query_is_compared_too(
+    changed: OutputSpec, is_accepted: bool | None
+) -> None:
+    world = World()
+    assert open_sink(world, RESULT) == open_sink(world, RESULT) == []
+    end = read_log(world.storage, QUERY).end
+    if is_accepted is not False:
+        with pytest.raises(SchemaConflict):
+            open_sink(world, changed)
+        assert read_log(world.storage, QUERY).end == end
+    if is_accepted is None:
+        return
+    assert open_sink(world, changed, "ana")
+    fold = read_log(world.storage, QUERY)
+    assert fold.tables["ods.result"] == definition_of(changed)
+    assert fold.unclosed is None
+    assert open_sink(world, changed) == []
+
+
+def test_errors_are_ones_that_stop_a_job() -> None:
+    assert issubclass(SchemaConflict, AshoreError)
+    assert SchemaConflict.exit_code == 4
