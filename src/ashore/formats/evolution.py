@@ -105,7 +105,7 @@ def _judge(known: DataType, wanted: DataType, file_format: str) -> Verdict:
     # ORC's readers answer null where a value does not fit the type that one file has; Parquet's
     # fail, but for small integers, which Spark cuts, and fractions, which Arrow rounds.
     if file_format == "orc":
-        return Verdict.RISKY
+        return Verdict.REFUSED if wanted == Atom.TIMESTAMP_NTZ else Verdict.RISKY
     if wanted == Atom.BIGINT:
         return Verdict.ALLOWED
     is_same_scale = (
