@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,11 +17,15 @@ import pytest
 from tests.dying_decoder import FATAL, install_dying_decoder
 from tests.kafka_tools import create_topic, produce
 
+from ashore.base.operator import operator
 from ashore.control.fleet import read_job
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
+from ashore.errors import SchemaConflict
 from ashore.jobs.events import Event, Step, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.landing.log_reader import read_history
+from ashore.protocol.entries import Define, Entry
 from ashore.services.kafka import Kafka
 
 PARTITIONS, RECORDS = 2, 4_000
@@ -166,3 +172,65 @@ def test_a_record_that_kills_its_worker_is_a_dead_letter_and_the_job_goes_on(
     assert any("crashes the decoder" in str(each) for each in events)
     dead = pq.read_table(tmp_path / "lake" / "ods.db" / "events__dead").to_pylist()
     assert [(row["value"], row["reason"]) for row in dead] == [(FATAL, "crashes the decoder")]
+
+
+def entries(job_file: Path) -> list[Entry]:
+    with open_job(job_file) as opened:
+        return list(read_history(opened.storage, opened.name))
+
+
+def change_table(job_file: Path, **keys: object) -> None:
+    content = json.loads(job_file.read_text())
+    content["tables"][0].update(keys)
+    job_file.write_text(json.dumps(content))
+
+
+def run_command(job_file: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    ashore = Path(sys.executable).with_name("ashore")
+    command = [ashore, "run", job_file, "--available-now", *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": "id INT"},
+        {"schema": "id BIGINT", "partition_by": ["id"]},
+        {"schema": "id BIGINT", "format": "orc"},
+    ],
+)
+def test_a_change_that_readers_cannot_stand_is_refused(
+    job_file: Path, change: dict[str, object]
+) -> None:
+    finish(job_file)
+    before = entries(job_file)
+    change_table(job_file, **change)
+    for options in ([], ["--accept-schema"]):
+        answer = run_command(job_file, *options)
+        assert answer.returncode == SchemaConflict.exit_code, answer.stderr
+        assert "not the table that is there: ods.events" in answer.stderr
+    assert entries(job_file) == before
+
+
+def test_a_change_is_told_or_has_to_be_accepted(kafka: Kafka, job_file: Path) -> None:
+    finish(job_file)
+    change_table(job_file, schema="id BIGINT, more STRING")
+    answer = run_command(job_file)
+    assert answer.returncode == 0, answer.stderr
+    assert "column more STRING is added" in answer.stdout + answer.stderr
+
+    change_table(job_file, schema="more STRING")
+    before = entries(job_file)
+    answer = run_command(job_file)
+    assert answer.returncode == SchemaConflict.exit_code
+    assert "--accept-schema" in answer.stderr
+    assert entries(job_file) == before
+
+    topic = json.loads(job_file.read_text())["tables"][0]["topic"]
+    produce(kafka.bootstrap_servers, topic, [b'{"more":"x"}'])
+    answer = run_command(job_file, "--accept-schema")
+    assert answer.returncode == 0, answer.stderr
+    [accepted] = [each.body for each in entries(job_file) if isinstance(each.body, Define)][-1:]
+    assert "column id is dropped" in accepted.accepted[0]
+    assert accepted.by == operator()
+    assert run_command(job_file).returncode == 0  # once is enough
