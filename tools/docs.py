@@ -90,6 +90,7 @@ PROBLEMS = {
     "file_unlisted": "a visible file is named as Ashore names them, and no entry lists it",
     "file_foreign": "a visible file is not named as Ashore names them",
     "provenance": "a file holds other offsets than its entry says",
+    "value": "only with `--values`: a column of a row is not what its record in Kafka holds",
     "lost": "records are lost",
     "duplicated": "records are duplicated",
     "log_damaged": "only `audit`: a file of the log is not what a writer wrote; `verify` stops",

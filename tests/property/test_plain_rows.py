@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from ashore.control.verify.plain_rows import Odd, decode_row, is_same, plain_value
+from ashore.control.verify.plain_rows import Odd, TooDeep, decode_row, is_same, plain_value
 from ashore.formats import JsonDecoder, parse_ddl
 
 DDL = (
@@ -85,4 +85,46 @@ def test_values_are_told_apart() -> None:
     assert not is_same(True, 1)
     assert not is_same({"a": 1}, {"a": 2})
     assert is_same([float("nan")], [float("nan")])
+    assert not is_same(0.0, -0.0)
     assert is_same(Decimal("1.50"), Decimal("1.5"))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "text"),
+    [
+        ("v DOUBLE", "-0"), ("v DOUBLE", "-0.0"), ("v DOUBLE", "1e-400"), ("v DOUBLE", "-Infinity"),
+        ("v FLOAT", "1.00000005960464477539"), ("v FLOAT", "1e-46"), ("v FLOAT", "16777217"),
+        ("v BIGINT", "-0"), ("v DECIMAL(12,3)", '"+1"'), ("v DECIMAL(12,3)", '".5"'),
+        ("v DECIMAL(12,3)", '"1."'), ("v DECIMAL(12,3)", "1e2"), ("v DECIMAL(12,3)", '"-0"'),
+        ("v TIMESTAMP", '"2026-01-01 08"'), ("v TIMESTAMP", '"2026-01-01 08:05:06-0130"'),
+        ("v TIMESTAMP", '"1900-01-01 00:00:00.9999999"'), ("v BINARY", '"AB=="'),
+        ("v STRING", '"\\u0000\\ud83d\\ude00"'), ("v STRING", f'"x","u":{"9" * 5_000}'),
+        ("v STRUCT<a: INT NOT NULL>", "null"), ("v ARRAY<STRUCT<a: INT NOT NULL>>", "[null]"),
+    ],
+)  # fmt: skip
+def test_both_read_what_is_seldom(ddl: str, text: str) -> None:
+    schema, value = parse_ddl(ddl), f' {{"v":{text}}}\n'.encode()
+    decoded = JsonDecoder(schema).decode(pa.array([value], pa.binary()))
+    [found] = decoded.table.to_pylist()
+    expected = decode_row(value, "json", schema)["v"]
+    assert is_same(expected, plain_value(found["v"], schema.fields[0].type))
+
+
+def test_what_is_nested_too_deeply_is_told_apart() -> None:
+    value = b'{"v":1,"u":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    assert not JsonDecoder(parse_ddl("v INT")).decode(pa.array([value], pa.binary())).bad
+    with pytest.raises(TooDeep):
+        decode_row(value, "json", parse_ddl("v INT"))
+
+
+@pytest.mark.parametrize("decode", ["json", "text", "bytes"])
+def test_a_record_without_a_value_is_no_row(decode: str) -> None:
+    with pytest.raises(Odd):
+        decode_row(None, decode, parse_ddl("v STRING"))
+
+
+def test_texts_and_bytes_are_read_as_they_are() -> None:
+    assert decode_row("é".encode(), "text", parse_ddl("v STRING")) == {"v": "é"}
+    assert decode_row(b"\xff", "bytes", parse_ddl("v BINARY")) == {"v": b"\xff"}
+    with pytest.raises(Odd):
+        decode_row(b"\xff", "text", parse_ddl("v STRING"))

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from ashore import __version__
+from ashore.base.unique import unique
 from ashore.base.units import format_size
 from ashore.cli import demo_view, output, run_view, validate_view, verify_view
 from ashore.cli.audit_command import audit
@@ -28,7 +29,7 @@ from ashore.cli.status_command import status
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.control.preflight import check_job, check_tables
-from ashore.control.verify import verify_job
+from ashore.control.verify import SampleRate, parse_rate, verify_job
 from ashore.errors import EXIT_CODES
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services import registry
@@ -124,13 +125,26 @@ def verify(
         str | None,
         typer.Option(help="Check contents only of what was written since: 2h, 3d, ISO 8601."),
     ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(help="Compare a sample of rows with Kafka, value by value: 0.01, 1%, 1."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --values: choose the rows of an earlier run again.")
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
     with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        sample = None
+        if values is not None:
+            chosen = int(unique()[:8], 16) if seed is None else seed
+            sample = SampleRate(parse_rate(values), chosen)
+        elif seed is not None:
+            raise typer.BadParameter("--seed is for --values")
         with shown_progress(quiet=as_json) as progress:
-            result = verify_job(opened, since=since, progress=progress)
+            result = verify_job(opened, since=since, sample=sample, progress=progress)
         if as_json:
             print_json(result.to_dict())
         else:

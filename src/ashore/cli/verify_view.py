@@ -31,6 +31,9 @@ def show(result: VerifyResult) -> None:
     given_up = totals.skipped + totals.given_up
     if given_up:
         out.print(f"given up on purpose: {given_up:,} (see `skip` in the landing log)")
+    if result.values is not None:
+        rate, seed = result.values.rate, result.values.seed
+        out.print(f"values: rate {rate:g}; --seed {seed} chooses the same rows again")
     out.print(escape(result.summary))
 
 

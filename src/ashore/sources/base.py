@@ -90,6 +90,14 @@ class Source(Protocol):
         """Yield the committed records of a range, in order. Not for the landing path."""
         ...
 
+    def read_plain(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range, as `read_again`, but by other code.
+
+        For who checks what was read. Ends where the shard ends. Not to be asked by two threads, nor
+        for the next range before the last one has ended. Raises OffsetsGone too.
+        """
+        ...
+
     def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
         """Show next offsets under a consumer group, for tools that watch lag.
 

@@ -31,6 +31,7 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
 from ashore.sources.client import Admin, Cluster, wait_for
 from ashore.sources.failures import ABSENT, MAYBE_ABSENT
+from ashore.sources.plain import PlainReader
 from ashore.sources.reading import read_range
 
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class KafkaSource:
     ) -> None:
         self._cluster = Cluster.of(bootstrap_servers, options, timeout_s)
         self._admin: Admin | None = self._cluster.open_admin()
+        self._plain = PlainReader(self._cluster)
 
     def list_streams(self) -> list[str]:
         """Return the names of all topics that the job's user may see, internal ones left out."""
@@ -136,6 +138,10 @@ class KafkaSource:
             )
         return read_range(self._cluster, shard, offsets)
 
+    def read_plain(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range, by messages: see Source."""
+        return self._plain.read(shard, offsets)
+
     def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
         """Commit next offsets for a consumer group. Raises SourceError if the group has members."""
         if not offsets:
@@ -163,6 +169,7 @@ class KafkaSource:
     def close(self) -> None:
         """Let go of connections. No question may follow. Closing again does nothing."""
         self._admin = None
+        self._plain.close()
 
     def _ask(self, call: Callable[[AdminClient, float], T]) -> T:
         if self._admin is None:

@@ -9,10 +9,19 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from ashore.base.calendar import FIRST_MS, LAST_MS
+from ashore.errors import OffsetsGone
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.failures import PARTITION_END, PASSING, TIMED_OUT, Complaints, tell
+from ashore.sources.failures import (
+    OFFSET_OUT_OF_RANGE,
+    PARTITION_END,
+    PASSING,
+    TIMED_OUT,
+    Complaints,
+    tell,
+)
 
 POLL_S = 0.5
 SETTINGS = {
@@ -21,38 +30,59 @@ SETTINGS = {
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
     "enable.partition.eof": "true",
+    # Ranges are short, and what is fetched beyond their ends is fetched for nothing.
+    "queued.min.messages": "1000",
+    "queued.max.messages.kbytes": "4096",
 }
 
 
-def read_plain(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
-    """Yield the committed records of a range. Raises SourceError."""
-    complaints = Complaints()
-    consumer = cluster.open_client(complaints, SETTINGS)
-    try:
-        consumer.assign([TopicPartition(shard.stream, int(shard.shard), offsets.start)])
+class PlainReader:
+    """One connection for many ranges, one after the other. Used by one thread."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._complaints = Complaints()
+        self._consumer: Consumer | None = None
+
+    def read(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
+        """Yield the committed records of a range. Raises OffsetsGone, SourceError."""
+        if self._consumer is None:
+            self._consumer = self._cluster.open_client(self._complaints, SETTINGS)
+        place = TopicPartition(shard.stream, int(shard.shard), offsets.start)
+        self._consumer.assign([place])  # drops what an earlier range has left
         while True:
-            message = _next(cluster, consumer, complaints)
-            if message is None or (message.offset() or 0) >= offsets.end:
+            message = self._next(self._consumer, shard, offsets)
+            offset = None if message is None else message.offset()
+            if message is None or offset is None or offset >= offsets.end:
                 return
-            key, value = message.key(), message.value()
-            yield Record(message.offset() or 0, message.timestamp()[1], _bytes(key), _bytes(value))
-    finally:
-        consumer.close()
+            _, time_ms = message.timestamp()
+            is_time = FIRST_MS <= time_ms <= LAST_MS
+            key, value = _bytes(message.key()), _bytes(message.value())
+            yield Record(offset, time_ms if is_time else None, key, value)
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
-def _next(cluster: Cluster, consumer: Consumer, complaints: Complaints) -> Message | None:
-    """Return the next message; None: the partition ends here."""
-    deadline_s = cluster.clock.monotonic_s() + cluster.timeout_s
-    while True:
-        message = consumer.poll(POLL_S)
-        if message is not None and message.error() is None:
-            return message
-        error = KafkaError(TIMED_OUT) if message is None else message.error()
-        if error is not None and error.code() == PARTITION_END:
-            return None
-        is_late = cluster.clock.monotonic_s() >= deadline_s
-        if is_late or (message is not None and error is not None and error.code() not in PASSING):
-            raise tell(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+    def _next(self, consumer: Consumer, shard: StreamShard, offsets: OffsetRange) -> Message | None:
+        """Return the next message; None: the partition ends here."""
+        cluster = self._cluster
+        deadline_s = cluster.clock.monotonic_s() + cluster.timeout_s
+        while True:
+            message = consumer.poll(POLL_S)
+            if message is not None and message.error() is None:
+                return message
+            error = KafkaError(TIMED_OUT) if message is None else message.error()
+            if error.code() == PARTITION_END:
+                return None
+            if error.code() == OFFSET_OUT_OF_RANGE:
+                text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
+                raise OffsetsGone(text, hint="retention has removed these records")
+            is_passing = message is None or error.code() in PASSING
+            if not is_passing or cluster.clock.monotonic_s() >= deadline_s:
+                raise tell(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

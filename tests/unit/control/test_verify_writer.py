@@ -43,14 +43,18 @@ def make_job(file_format: str, *, provenance: bool = True):
     return parse_job(text)
 
 
-def land(lake: Lake) -> Prepare:
+def make_values(now_ms: int) -> list[bytes]:
+    values = [
+        json.dumps({"id": n, "ts": now_ms - (n % 7) * HOUR_MS}).encode() for n in range(RECORDS)
+    ]
+    values[13] = b"not JSON"
+    return values
+
+
+def land(lake: Lake, values: list[bytes]) -> Prepare:
     """Land two shards with the job's writer, pieces of both mixed."""
     now_ms = lake.clock.now_ms()
     for shard in (0, 1):
-        values = [
-            json.dumps({"id": n, "ts": now_ms - (n % 7) * HOUR_MS}).encode() for n in range(RECORDS)
-        ]
-        values[13] = b"not JSON"
         lake.source.append(StreamShard("clicks", str(shard)), *values)
         lake.source.leave_hole(StreamShard("clicks", str(shard)), 2)
     end = RECORDS + 2
@@ -97,7 +101,7 @@ def make_lake(file_format: str, *, provenance: bool = True) -> tuple[Lake, Prepa
     lake.source.create("clicks", 2)
     lake.open()
     lake.join(0, 1)
-    return lake, land(lake)
+    return lake, land(lake, make_values(lake.clock.now_ms()))
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "jsonl"])

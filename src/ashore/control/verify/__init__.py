@@ -1,6 +1,7 @@
 """`verify`: proof that each record is in its table exactly once.
 
-What it is: claims (`ledger`), evidence (`files`, `offsets`, `evidence`, `again`), `verdict`.
+What it is: claims (`ledger`), evidence (`files`, `offsets`, `evidence`, `again`), `verdict`; and
+for `--values` a second decoder (`plain_rows`), and what compares with it (`sample`, `values`).
 What it promises: decides in pure functions, reads in others, writes nothing. See `job` for the
 order, which lets a running job be verified.
 What it must not know: terminals, Spark.
@@ -9,6 +10,8 @@ What it must not know: terminals, Spark.
 from ashore.control.verify.job import parse_since, verify_job
 from ashore.control.verify.result import (
     CheckedBy,
+    Difference,
+    NotCompared,
     Problem,
     ProblemKind,
     Progress,
@@ -16,19 +19,26 @@ from ashore.control.verify.result import (
     Status,
     TableVerdict,
     Tally,
+    ValuesVerdict,
     VerifyResult,
 )
+from ashore.control.verify.sample import SampleRate, parse_rate
 
 __all__ = [
     "CheckedBy",
+    "Difference",
+    "NotCompared",
     "Problem",
     "ProblemKind",
     "Progress",
+    "SampleRate",
     "SliceRead",
     "Status",
     "TableVerdict",
     "Tally",
+    "ValuesVerdict",
     "VerifyResult",
+    "parse_rate",
     "parse_since",
     "verify_job",
 ]

@@ -105,6 +105,17 @@ def look_at_file(
     return _Look(storage, file, is_in_flight, is_read).run(None)
 
 
+def locate(storage: Storage, file: LoggedFile, *, is_in_flight: bool) -> tuple[str, int] | None:
+    """Return where a file is, with its size; None: it is at none of its places."""
+    # The final place comes last again: a move in between is then seen there.
+    pending = (file.pending, file.final) if is_in_flight else ()
+    for path in (file.final, *pending):
+        found = storage.stat(path)
+        if found is not None and not found.is_directory:
+            return path, found.size
+    return None
+
+
 def _next(waiting: deque[tuple[LoggedFile, Future[FileLook]]]) -> tuple[LoggedFile, FileLook]:
     file, future = waiting.popleft()
     return file, future.result()
@@ -123,7 +134,7 @@ class _Look:
         """Look. `listed_bytes` is the size at the final place, if a listing has shown it."""
         found = None if listed_bytes is None else (self.file.final, listed_bytes)
         for _ in range(TRIES):
-            found = found or self._find()
+            found = found or locate(self.storage, self.file, is_in_flight=self.is_in_flight)
             if found is None:
                 break
             if not self.is_read:
@@ -133,15 +144,6 @@ class _Look:
             except PathMissing:
                 found = None  # it has moved, or is gone: look again
         return FileLook(None)
-
-    def _find(self) -> tuple[str, int] | None:
-        # The final place comes last again: a move in between is then seen there.
-        pending = (self.file.pending, self.file.final) if self.is_in_flight else ()
-        for path in (self.file.final, *pending):
-            found = self.storage.stat(path)
-            if found is not None and not found.is_directory:
-                return path, found.size
-        return None
 
     def _read(self, path: str) -> FileLook:
         digest = hashlib.blake2b(digest_size=8)

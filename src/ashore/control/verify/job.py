@@ -1,7 +1,7 @@
 """`verify`: log against files against Kafka.
 
 What it is: the order of things: list the tables, then read the logs to their end, then look at
-the files, then ask the source about what is missing.
+the files, then compare a sample of rows if wanted, then ask the source about what is missing.
 What it promises: a running job raises no false alarm: a file that was listed before the log was
 read stands in the log. Reads only.
 What it must not know: terminals, Spark.
@@ -29,9 +29,12 @@ from ashore.control.verify.result import (
     Progress,
     SliceRead,
     TableVerdict,
+    ValuesVerdict,
     VerifyResult,
 )
+from ashore.control.verify.sample import SampleRate
 from ashore.control.verify.strangers import count_strange
+from ashore.control.verify.values import Access, compare_values
 from ashore.control.verify.verdict import Judge, find_strangers, plan_again, total
 from ashore.errors import JobFileInvalid, SourceError
 from ashore.sources.base import Source
@@ -63,7 +66,11 @@ def parse_since(text: str, now_ms: int) -> int:
 
 
 def verify_job(
-    opened: OpenJob, *, since: str | None = None, progress: Progress = _quiet
+    opened: OpenJob,
+    *,
+    since: str | None = None,
+    sample: SampleRate | None = None,
+    progress: Progress = _quiet,
 ) -> VerifyResult:
     """Prove that each record of the job's topics is in its tables exactly once.
 
@@ -72,6 +79,7 @@ def verify_job(
             only it can tell is unprovable then.
         since: see `parse_since`. Contents (checksums, rows, offsets) of entries before are not
             read; counts, existence and sizes are checked for all.
+        sample: which rows are compared with their records, column by column; None: none.
         progress: told what is being done.
 
     Raises LogDamaged, StorageError, JobFileInvalid.
@@ -82,12 +90,7 @@ def verify_job(
     notes: list[str] = []
     resolved = _resolve(job, source, notes)
     reading = LogReading(storage, job.job, progress)
-    reading.read_on()  # only to know the tables that the log fills
-    fed = sorted(item.table for item in job.tables if item.topic is None)
-    table_of = _table_of(resolved) | {table: table for table in fed} | reading.builder.tables()
-    # The order matters: tables first, then the log to its end, then files.
-    visible = list_visible(storage, table_of, progress)
-    reading.read_on()
+    table_of, visible = _list_tables(opened, resolved, reading, progress)
     ledger = reading.builder.finish()
     findings = Findings()
     adopted = read_adopted(storage, job.job).keys() & visible.keys()
@@ -97,6 +100,8 @@ def verify_job(
     evidence = Evidence(ledger)
     looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
+    access = Access(storage, source, resolved, since_ms)
+    values = compare_values(access, ledger, sample, findings, progress) if sample else None
     asked = plan_again(ledger, evidence, since_ms)
     answers = read_again(source, asked, ledger.generations, progress)
     waiting = _count_waiting(opened, reading.slices(ledger))
@@ -104,6 +109,9 @@ def verify_job(
     unlisted = {each.place: strange[each.place] for each in strangers}
     uncounted = judge.take_strange(count_strange(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
+    notes += [*_note_never_ran(opened, waiting), *answers.notes]
+    notes += _note_tables(job, tables, since_ms)
+    notes += [*_note_adopted(len(adopted)), *_note_values(values)]
     return VerifyResult(
         job=job.job,
         slices=reading.slices(ledger),
@@ -112,16 +120,24 @@ def verify_job(
         totals=total(tables),
         problems=findings.named(),
         problem_counts=findings.counts,
-        notes=(
-            *notes,
-            *_note_never_ran(opened, waiting),
-            *answers.notes,
-            *_note_tables(job, tables, since_ms),
-            *_note_adopted(len(adopted)),
-        ),
+        notes=tuple(notes),
         has_run=waiting == 0,
         uncounted_files=uncounted,
+        values=values,
     )
+
+
+def _list_tables(
+    opened: OpenJob, resolved: dict[str, ResolvedTable], reading: LogReading, progress: Progress
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Return each table with its main table, and the files that readers see. Reads the log, too."""
+    reading.read_on()  # only to know the tables that the log fills
+    fed = {str(item.table): str(item.table) for item in opened.job.tables if item.topic is None}
+    table_of = _table_of(resolved) | fed | reading.builder.tables()
+    # The order matters: tables first, then the log to its end, then files.
+    visible = list_visible(opened.storage, table_of, progress)
+    reading.read_on()
+    return table_of, visible
 
 
 def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
@@ -218,3 +234,10 @@ def _note_topics(topics: Sequence[str]) -> list[str]:
 def _note_adopted(files: int) -> list[str]:
     note = f"{files} files were adopted from another writer: no log tells of them"
     return [note] if files else []
+
+
+def _note_values(values: ValuesVerdict | None) -> list[str]:
+    return [
+        f"{each.rows:,} rows of {each.table} were chosen and could not be compared: {each.reason}"
+        for each in (values.not_compared if values else ())
+    ]

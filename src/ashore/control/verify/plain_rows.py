@@ -3,8 +3,9 @@
 What it is: a second decoder, by `json`, `decimal` and `datetime`, for the rules of
 docs/decisions/0001-json-decoder.md.
 What it promises: no code that decodes or converts is shared with `ashore.formats`, from where only
-the names of types come: a mistake there does not hide itself. A value is a number, text, bytes,
-list or dict; a time is microseconds since 1970, so that equal rows are equal values.
+the types of columns come: a mistake there does not hide itself. A value is a number, text, bytes,
+list or dict; a time is microseconds since 1970, so that equal rows are equal values. It may take
+what the first decoder refuses (it reads rows that are there), never the other way round.
 What it must not know: topics, files.
 """
 
@@ -12,10 +13,12 @@ import base64
 import json
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal as Number
 from functools import partial
+from math import isinf
 from typing import Any
 
 from ashore.formats.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
@@ -26,26 +29,47 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?"
-    r"(Z|([+-])(\d\d)(?::?(\d\d))?)?)?"
+    r"(Z|([+-])(\d\d)(?::?(\d\d))?)?)?",
+    re.ASCII,
 )
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class Odd(ValueError):
     """A value is none of its column's."""
 
 
+class TooDeep(Exception):
+    """A value is nested so deeply that Python's parser gives up: nothing is said of it."""
+
+
 def decode_row(value: bytes | None, decode: str, schema: Schema) -> Row:
-    """Return the row that a record's value is. Raises Odd."""
-    if decode != "json":
-        [field] = schema.fields
-        return {field.name: value.decode() if value is not None and decode == "text" else value}
+    """Return the row that a record's value is. Raises Odd, TooDeep."""
+    if value is None:
+        raise Odd("the record has no value")
+    if decode == "json":
+        return _read_fields(_of(_Object, _parse(value)), schema.fields)
+    [field] = schema.fields
     try:
-        document = json.loads(
-            (value or b"").decode(), parse_float=Number, object_pairs_hook=_Object
-        )
-    except (ValueError, RecursionError) as error:
+        return {field.name: value.decode() if decode == "text" else value}
+    except UnicodeDecodeError as error:
+        raise Odd(str(error)) from None
+
+
+def _parse(value: bytes) -> object:
+    try:
+        return _JSON.decode(value.decode())
+    except RecursionError as error:
+        raise TooDeep(str(error)) from None
+    except ValueError as error:
         raise Odd(f"not JSON: {error}") from None
-    return _read_fields(_of(_Object, document), schema.fields)
+
+
+class _Literal(str):
+    """A number as it stands in JSON: what it means is its column's affair."""
+
+    __slots__ = ()
 
 
 class _Object(dict[str, Any]):
@@ -53,8 +77,15 @@ class _Object(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.twice = {name for name in names if names.count(name) > 1} if names else set()
+        self.twice: frozenset[str] = frozenset()
+        if len(self) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            self.twice = frozenset(name for name, count in counts.items() if count > 1)
+
+
+_JSON = json.JSONDecoder(
+    parse_float=_Literal, parse_int=_Literal, parse_constant=_Literal, object_pairs_hook=_Object
+)
 
 
 def _read_fields(document: _Object, fields: tuple[Field, ...]) -> Row:
@@ -101,7 +132,7 @@ def plain_value(value: Any, data_type: DataType) -> Any:
             return {key: plain_value(item, element) for key, item in value}
         case Struct(fields):
             return {field.name: plain_value(value[field.name], field.type) for field in fields}
-        case Atom.TIMESTAMP | Atom.TIMESTAMP_NTZ:
+        case Atom.TIMESTAMP | Atom.TIMESTAMP_NTZ if isinstance(value, datetime):
             time = value if value.tzinfo else value.replace(tzinfo=UTC)
             return (time - _EPOCH) // _MICROSECOND
         case _:
@@ -109,14 +140,33 @@ def plain_value(value: Any, data_type: DataType) -> Any:
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Tell whether two values are one: not-a-number is itself, and true is not 1."""
+    """Tell whether two values are one: not-a-number is itself, true is not 1, -0.0 is not 0.0."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(is_same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(is_same, left, right))
-    if isinstance(left, float) and isinstance(right, float) and left != left:  # noqa: PLR0124
-        return right != right  # noqa: PLR0124 - so is not-a-number told
+    if isinstance(left, float) and isinstance(right, float):
+        return repr(left) == repr(right)
     return type(left) is type(right) and bool(left == right)
+
+
+def read_hive(text: str | None, data_type: DataType) -> Any:
+    """Return what a value in the name of a partition's directory is in a column. Raises Odd."""
+    match data_type:
+        case _ if text is None:
+            return None
+        case Atom.STRING:
+            return text
+        case Atom.BOOLEAN:
+            return text == "true"
+        case Atom.DATE:
+            return _read_date(text)
+        case Decimal(precision, scale):
+            return _read_decimal(text, precision, scale)
+        case Atom():
+            return _READERS[data_type](_Literal(text))
+        case _:
+            raise Odd(f"{text!r:.50} is in the name of a directory")
 
 
 def _of(wanted: type, value: Any) -> Any:
@@ -126,32 +176,37 @@ def _of(wanted: type, value: Any) -> Any:
 
 
 def _read_integer(bits: int, value: object) -> int:
-    number = int(_of(int, value))
+    if not isinstance(value, _Literal) or not _INTEGER.fullmatch(value):
+        raise Odd(f"{value!r:.50} is no whole number of {bits} bits")
+    number = int(value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise Odd(f"{number} does not fit into {bits} bits")
     return number
 
 
 def _read_decimal(value: object, precision: int, scale: int) -> Number:
-    if isinstance(value, bool) or not isinstance(value, int | str | Number):
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
         raise Odd(f"{value!r:.50} is no DECIMAL")
-    number = Number(value)
+    try:
+        number = Number(value)
+    except ArithmeticError:  # an exponent that no Decimal has
+        raise Odd(f"{value!r:.50} is no DECIMAL") from None
     _sign, digits, exponent = number.as_tuple()
-    if not isinstance(exponent, int) or (number.adjusted() >= precision - scale and number):
+    cut = -int(exponent) - scale
+    if number and number.adjusted() >= precision - scale:
         raise Odd(f"{value!r:.50} does not fit into DECIMAL({precision},{scale})")
-    cut = -exponent - scale
     if cut > 0 and any(digits[-cut:]):
         raise Odd(f"{value!r:.50} has more than {scale} digits after the point")
     return number
 
 
 def _read_double(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | Number):
+    if not isinstance(value, _Literal):
         raise Odd(f"{value!r:.50} is no number")
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise Odd(str(error)) from None
+    number = float(value)
+    if isinf(number) and not value.endswith("Infinity"):
+        raise Odd(f"{value!r:.50} is too large for a DOUBLE")
+    return number
 
 
 def _read_float(value: object) -> float:
@@ -175,8 +230,8 @@ def _read_time(value: object) -> datetime:
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     micros = int(((found[7] or "") + "000000")[:6])
     ahead = timedelta(hours=int(found[10] or 0), minutes=int(found[11] or 0))
-    zone = timezone(-ahead if found[9] == "-" else ahead)
     try:
+        zone = timezone(-ahead if found[9] == "-" else ahead)
         return datetime(year, month, day, hour, minute, second, micros, zone)
     except (ValueError, OverflowError) as error:
         raise Odd(str(error)) from None

@@ -11,7 +11,8 @@ from enum import StrEnum
 NAMED_MAX = 20  # offenders of a kind that are named; all are counted
 
 Progress = Callable[[str, int, int], None]
-"""Told `(step, done, total)`; the steps are `list`, `log`, `files`, `kafka`; total 0: not known.
+"""Told `(step, done, total)`; the steps are `list`, `log`, `files`, `kafka`, `values`;
+total 0: not known.
 
 Called by one thread. Must not raise and not block.
 """
@@ -32,6 +33,7 @@ class ProblemKind(StrEnum):
     FILE_UNLISTED = "file_unlisted"  # named as ours are, and in no entry
     FILE_FOREIGN = "file_foreign"  # not named as ours are
     PROVENANCE = "provenance"  # a file holds other offsets than its entry says
+    VALUE = "value"  # a column of a row is not what its record holds
     LOST = "lost"
     DUPLICATED = "duplicated"
     # What only those who follow a job can find; `verify` stops, or says nothing of it.
@@ -43,6 +45,15 @@ class ProblemKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """A column of a row, as its file has it and as its record does: texts, cut where long."""
+
+    column: str  # empty: the record is no row at all
+    in_table: str
+    in_source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One offender."""
 
@@ -51,6 +62,7 @@ class Problem:
     place: str  # a path, or a topic partition
     text: str
     offsets: tuple[int, ...] = ()  # the first of them
+    difference: Difference | None = None  # of a VALUE
 
     def to_dict(self) -> dict[str, object]:
         """Return the problem as `--json` prints it."""
@@ -126,6 +138,40 @@ class TableVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class NotCompared:
+    """Rows of the sample that could not be compared."""
+
+    table: str
+    reason: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesVerdict:
+    """What became of a sample of rows: each was compared, or there is a reason why not."""
+
+    rate: float
+    seed: int  # with it, the same rows are chosen again
+    compared: int
+    different: int  # of these
+    not_compared: tuple[NotCompared, ...]
+
+    @property
+    def rows_not_compared(self) -> int:
+        """How many rows of the sample could not be compared."""
+        return sum(each.rows for each in self.not_compared)
+
+    @property
+    def summary(self) -> str:
+        """What the last line says of it."""
+        if not self.compared:
+            return f"values: none of {self.rows_not_compared:,} rows could be compared"
+        text = f"values of {self.compared:,} rows compared: {self.different:,} differ"
+        left = self.rows_not_compared
+        return f"{text}, {left:,} rows could not be compared" if left else text
+
+
+@dataclass(frozen=True, slots=True)
 class SliceRead:
     """How far a slice's log was read."""
 
@@ -149,6 +195,7 @@ class VerifyResult:
     notes: tuple[str, ...] = ()  # what could not be checked, and why
     has_run: bool = True  # False: there is no log, and the source holds what should have landed
     uncounted_files: int = 0  # that no entry lists and whose rows cannot be compared with others
+    values: ValuesVerdict | None = None  # None: nobody asked for it
 
     @property
     def status(self) -> Status:
@@ -157,7 +204,8 @@ class VerifyResult:
             return Status.WRONG
         if not self.has_run:
             return Status.NEVER_RAN
-        return Status.UNPROVABLE if self.totals.unprovable else Status.OK
+        is_unproved = self.values is not None and not self.values.compared
+        return Status.UNPROVABLE if self.totals.unprovable or is_unproved else Status.OK
 
     @property
     def exit_code(self) -> int:
@@ -176,7 +224,7 @@ class VerifyResult:
         others = sum(
             count
             for kind, count in self.problem_counts.items()
-            if kind not in (ProblemKind.LOST, ProblemKind.DUPLICATED)
+            if kind not in (ProblemKind.LOST, ProblemKind.DUPLICATED, ProblemKind.VALUE)
         )
         is_counted = not others or totals.lost or totals.duplicated
         parts = [f"lost {totals.lost:,}, duplicated {totals.duplicated:,}" if is_counted else WRONG]
@@ -188,6 +236,8 @@ class VerifyResult:
             parts.append(f"unprovable {totals.unprovable:,}")
         if others:
             parts.append(f"other problems {others:,}")
+        if self.values is not None:
+            parts.append(self.values.summary)
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, object]:
@@ -204,6 +254,7 @@ class VerifyResult:
             "problem_counts": {kind.value: n for kind, n in self.problem_counts.items()},
             "notes": list(self.notes),
             "uncounted_files": self.uncounted_files,
+            "values": None if self.values is None else asdict(self.values),
         }
 
 
