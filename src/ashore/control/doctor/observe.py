@@ -30,8 +30,9 @@ from ashore.control.doctor.seen import (
 from ashore.control.doctor.spark_sink import SINK_LOG, read_checkpoint, read_sink_log, topics_of
 from ashore.control.jobs import DEADLINE_S_MAX, OpenJob
 from ashore.control.slices import find_slices
+from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.ledger import Ledger, LedgerBuilder, LoggedFile
-from ashore.control.verify.offsets import Unreadable, read_file
+from ashore.control.verify.offsets import Unreadable
 from ashore.errors import LogDamaged, PathMissing, SourceError
 from ashore.landing.job import first_offset_of, seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import read_history, read_log
@@ -289,7 +290,7 @@ def _count_rows(storage: Storage, found: FileStat) -> int | None:
     extension = names.leaf(found.path).rpartition(".")[2]
     kind = (_FORMATS.get(extension, extension), Role.MAIN)
     try:
-        return read_file(storage, found.path, found.size, kind).rows
+        return read_unproven(storage, found.path, found.size, kind).rows
     except Unreadable:
         return None
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ashore.control.doctor.seen import OwnFile, OwnSeen, SourceSeen, TableSeen, TopicSeen
 from ashore.control.jobs import OpenJob
-from ashore.control.verify.offsets import FileOffsets, Unreadable, read_file, read_pieces
+from ashore.control.verify.apart import read_unproven
+from ashore.control.verify.offsets import FileOffsets, Unreadable, read_pieces
 from ashore.control.verify.runs import Runs, subtract, unite
 from ashore.errors import OffsetsGone, SourceError
 from ashore.protocol import names
@@ -93,7 +94,7 @@ def _read_offsets(
     opened: OpenJob, path: str, size_bytes: int, kind: tuple[str, Role]
 ) -> FileOffsets | None:
     try:
-        return read_file(opened.storage, path, size_bytes, kind)
+        return read_unproven(opened.storage, path, size_bytes, kind)
     except Unreadable:
         return None
 

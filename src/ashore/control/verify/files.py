@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.offsets import FileOffsets, Unreadable, read_file, read_pieces
 from ashore.control.verify.result import Progress
@@ -154,7 +155,8 @@ class _Look:
         checksum = digest.hexdigest()
         target = self.file.target
         try:
-            offsets = read_file(self.storage, path, read_bytes, (target.extension, target.role))
+            read = read_file if checksum == self.file.file.checksum else read_unproven
+            offsets = read(self.storage, path, read_bytes, (target.extension, target.role))
         except Unreadable as error:
             return FileLook(path, read_bytes, checksum, None, str(error))
         return FileLook(path, read_bytes, checksum, offsets)

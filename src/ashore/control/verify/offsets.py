@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,8 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from ashore.control.verify.runs import Runs, runs_of
+from ashore.errors import AshoreError
 from ashore.protocol.files import Role
-from ashore.storage.base import Storage
 
 _MAIN_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset")
 _DEAD_COLUMNS = ("topic", "partition", "offset")
@@ -50,10 +51,18 @@ class FileOffsets:
     shards: tuple[ShardOffsets, ...] | None  # None: the file has no provenance
 
 
+class Readable(Protocol):
+    """What is needed of a storage."""
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        """See Storage."""
+        ...
+
+
 class StoredFile(io.RawIOBase):
     """A file of a storage as a seekable file object. Used by one thread."""
 
-    def __init__(self, storage: Storage, path: str, size_bytes: int) -> None:
+    def __init__(self, storage: Readable, path: str, size_bytes: int) -> None:
         super().__init__()
         self._storage = storage
         self._path = path
@@ -87,27 +96,38 @@ class StoredFile(io.RawIOBase):
         return data
 
 
-def read_file(storage: Storage, path: str, size_bytes: int, kind: tuple[str, Role]) -> FileOffsets:
+def read_file(storage: Readable, path: str, size_bytes: int, kind: tuple[str, Role]) -> FileOffsets:
     """Return the rows and offsets of a file. `kind` is its extension and its table's role.
 
+    Requires: of ORC the bytes are what a writer wrote; others may end the process (`apart`).
     Raises Unreadable, or StorageError.
     """
     extension, role = kind
     columns = _DEAD_COLUMNS if role is Role.DEAD else _MAIN_COLUMNS
-    file = StoredFile(storage, path, size_bytes)
     try:
-        match extension:
-            case "parquet":
-                rows, table = _read_parquet(file, columns)
-            case "orc":
-                rows, table = _read_orc(file, columns)
-            case "jsonl":
-                rows, table = _read_json(storage, file, path, columns)
-            case _:
-                raise Unreadable(f"{extension} is not a format that can be read back")
-    except (pa.ArrowException, OSError) as error:
-        raise Unreadable(str(error).splitlines()[0]) from error
-    return FileOffsets(rows, None if table is None else _split(table))
+        rows, table = _read(storage, path, size_bytes, extension, columns)
+        shards = None if table is None else _split(table)
+    except (AshoreError, Unreadable):
+        raise
+    except Exception as error:  # damaged bytes make parsers raise whatever there is
+        said = str(error).splitlines() or [type(error).__name__]
+        raise Unreadable(said[0]) from error
+    return FileOffsets(rows, shards)
+
+
+def _read(
+    storage: Readable, path: str, size_bytes: int, extension: str, columns: tuple[str, ...]
+) -> tuple[int, pa.Table | None]:
+    file = StoredFile(storage, path, size_bytes)
+    match extension:
+        case "parquet":
+            return _read_parquet(file, columns)
+        case "orc":
+            return _read_orc(file, columns)
+        case "jsonl":
+            return _read_json(storage, file, path, columns)
+        case _:
+            raise Unreadable(f"{extension} is not a format that can be read back")
 
 
 def _read_parquet(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table | None]:
@@ -128,9 +148,9 @@ def _read_orc(file: StoredFile, columns: tuple[str, ...]) -> tuple[int, pa.Table
 
 
 def _read_json(
-    storage: Storage, file: StoredFile, path: str, columns: tuple[str, ...]
+    storage: Readable, file: StoredFile, path: str, columns: tuple[str, ...]
 ) -> tuple[int, pa.Table | None]:
-    rows = sum(piece.count(b"\n") for piece in read_pieces(storage, path))
+    rows = _count_objects(storage, path)
     if not rows:
         return 0, None
     types = (pa.string(), pa.int32(), pa.int64())
@@ -145,7 +165,23 @@ def _read_json(
     return rows, None if table.column(columns[2]).null_count == rows else table
 
 
-def read_pieces(storage: Storage, path: str) -> Iterator[bytes]:
+def _count_objects(storage: Readable, path: str) -> int:
+    """Return the lines of a file. Raises Unreadable unless each begins an object.
+
+    Arrow's parser ends the process where a block that it cuts begins with `null`.
+    """
+    lines = objects = 0
+    before = b"\n"
+    for piece in read_pieces(storage, path):
+        lines += piece.count(b"\n")
+        objects += (before + piece).count(b"\n{")
+        before = piece[-1:]
+    if lines != objects or before != b"\n":
+        raise Unreadable("a line is no JSON object")
+    return lines
+
+
+def read_pieces(storage: Readable, path: str) -> Iterator[bytes]:
     """Yield the content of a file, in order, a piece at a time. Raises StorageError."""
     position = 0
     while piece := storage.read(path, position, _PIECE_BYTES):

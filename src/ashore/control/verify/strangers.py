@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.evidence import Evidence
-from ashore.control.verify.offsets import FileOffsets, ShardOffsets, Unreadable, read_file
+from ashore.control.verify.offsets import FileOffsets, ShardOffsets, Unreadable
 from ashore.control.verify.result import NAMED_MAX
 from ashore.control.verify.runs import NO_RUNS, Runs, intersect, unite
 from ashore.errors import PathMissing
@@ -53,7 +54,8 @@ def _read(storage: Storage, path: str, size_bytes: int) -> FileOffsets | None:
     extension = names.leaf(path).rpartition(".")[2]
     role = Role.DEAD if path.split("/")[1].endswith(DEAD_SUFFIX) else Role.MAIN
     try:
-        return read_file(storage, path, size_bytes, (_EXTENSIONS.get(extension, extension), role))
+        kind = (_EXTENSIONS.get(extension, extension), role)
+        return read_unproven(storage, path, size_bytes, kind)
     except (Unreadable, PathMissing):
         return None
 

@@ -1,0 +1,62 @@
+"""No bytes from outside end a process by a signal, hang it, or raise what nobody expects."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests import fuzz
+
+from ashore.sources.consumer import is_native
+
+SOME = [("json", 250), ("files", 400)]
+if is_native():  # else there is no such code
+    SOME.append(("records", 150))
+DIES_AT = 7
+DYING = f"""
+import os, signal
+from ashore.formats import json
+decode, calls = json.JsonDecoder.decode, []
+def dying(self, values):
+    calls.append(values)
+    if len(calls) > {DIES_AT}:
+        {{how}}
+    return decode(self, values)
+json.JsonDecoder.decode = dying
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "count"), SOME)
+def test_some_inputs(kind: str, count: int) -> None:
+    fuzz.fuzz(kind, 0, count)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(("kind", "count"), [("json", 40_000), ("files", 60_000)])
+def test_many_inputs(kind: str, count: int) -> None:
+    fuzz.fuzz(kind, 1_000_000, count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
+        ("signal.raise_signal(signal.SIGALRM)", "ended by SIGALRM"),  # as where one hangs
+        ("raise KeyError('odd')", "exit code 1"),
+    ],
+)
+def test_what_ends_the_process_is_told_with_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, told: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(DYING.format(how=how))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    with pytest.raises(fuzz.Died) as died:
+        fuzz.fuzz("json", 100, 50)
+
+    assert (died.value.number, died.value.how) == (100 + DIES_AT, told)
+    message = str(died.value)
+    assert f"python -m tests.fuzz json {100 + DIES_AT} 1" in message
+    assert fuzz.make_input("json", 100 + DIES_AT)[:200] in message
