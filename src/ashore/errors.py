@@ -27,6 +27,8 @@
     - TableOwned              another job owns the table
     - CheckpointUnfit         a query's checkpoint and the log of its table do not belong together
     - QueryRefused            Spark does not run the SQL as a streaming query
+    - QueryStopped            a query stopped, and the rest of the job went on to its end
+    - RowNotComputed          SQL cannot compute a row, and the query says on_error: fail
   + BatchFailed               reading or writing a batch failed; nothing was prepared
     - WorkerCrashed           a worker process died at it; the batch is taken apart
   + SourceError               the source cannot be read
@@ -244,6 +246,20 @@ class QueryRefused(Stopped):
     exit_code = 2
 
 
+class QueryStopped(Stopped):
+    """Queries stopped, each for its own reason, while the rest of the job went on to its end."""
+
+    code = "query-stopped"
+    exit_code = 8
+
+
+class RowNotComputed(Stopped):
+    """SQL cannot compute a row, and its query says `on_error: fail`. Nothing was prepared."""
+
+    code = "row-not-computed"
+    exit_code = 9
+
+
 class BatchFailed(AshoreError):
     """Reading or writing a batch failed. Nothing was prepared; the batch is planned again."""
 
@@ -347,6 +363,8 @@ EXIT_CODES: dict[int, str] = {
     5: "`verify`, `audit` or a drill found records lost or duplicated, or files not as logged",
     6: "`verify`, `audit` or a drill found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
+    8: "a query stopped, while the rest of the job went on and ended in order",
+    9: "SQL met a row that it cannot compute; the hint says what to write",
     70: "a bug of Ashore: an invariant did not hold",
     130: "interrupted",
 }

@@ -54,6 +54,9 @@ from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
 
 
+TABLES_SHOWN = 3  # of a batch, in a line
+
+
 class Style(Enum):
     """How a run is shown."""
 
@@ -138,6 +141,8 @@ class RunState:
         state.batches += 1
         state.lag = event.lag
         told = f"landed {event.rows:,} records in {event.files} files"
+        if event.tables:
+            told += f" into {_some(event.tables)}"
         if event.batch is not None:
             told = f"batch {event.batch:,}, entry {event.entry:,}: {told}"
         return f"{told}, {state.rate(now_s):,.0f}/s, lag {state.lag:,}"
@@ -162,6 +167,12 @@ class RunState:
                 f"{state.batches:,}",
             )
         return Group(table, *(Text(line, style="dim", overflow="ellipsis") for line in self.talk))
+
+
+def _some(tables: tuple[str, ...]) -> str:
+    more = len(tables) - TABLES_SHOWN
+    shown = ", ".join(tables[:TABLES_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def show_run(job: Job, launch: JobLaunch, style: Style) -> int:

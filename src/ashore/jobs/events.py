@@ -41,6 +41,7 @@ class BatchLanded:
     rows: int
     files: int
     lag: int  # offsets still to read
+    tables: tuple[str, ...] = ()  # that its files are of; the topic, where a query writes one
 
 
 class Event(Protocol):
@@ -88,7 +89,8 @@ class Landed:
     """A batch is readable: rows in main and late tables, files in all; its numbers.
 
     `lag` is how many offsets are still to be read, 0 where the batch took all there was;
-    `hanging`, how many calls to the lake this process has given up and not heard of since.
+    `hanging`, how many calls to the lake this process has given up and not heard of since;
+    `tables`, the tables that the files are of, or the topic that a query writes.
     """
 
     kind: ClassVar[str] = "landed"
@@ -99,6 +101,7 @@ class Landed:
     hanging: int
     batch: int | None = codec.added(None)  # its number within the slice
     entry: int | None = codec.added(None)  # of the log, that made it count
+    tables: tuple[str, ...] = codec.added(())
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class EventWriter:
         """See Progress."""
         sizes = (batch.rows, batch.files, batch.lag)
         hanging = self._count_hanging()
-        self.send(Landed(slice_name, *sizes, hanging, batch.batch, batch.entry))
+        self.send(Landed(slice_name, *sizes, hanging, batch.batch, batch.entry, batch.tables))
 
     def trouble(self, slice_name: str, message: str) -> None:
         """See Progress."""

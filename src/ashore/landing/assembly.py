@@ -150,18 +150,21 @@ class JobAssembly:
         )
         return SliceLoop(plan, parts)
 
-    def sink(self, name: SliceName, output: OutputSpec | None, remember_ms: int) -> QuerySink:
+    def sink(
+        self, name: SliceName, output: OutputSpec | None, remember_ms: int, topic: str = ""
+    ) -> QuerySink:
         """Return the sink of a query.
 
         Arguments:
             name: of its slice.
             output: the table that it fills; None: a topic.
             remember_ms: how long the log's snapshots keep partitions that were sealed.
+            topic: that it writes.
 
         """
         around = self.environment
         return QuerySink(
-            QuerySlice(around.lake, name, output, remember_ms, around.accepted_by),
+            QuerySlice(around.lake, name, output, remember_ms, around.accepted_by, topic),
             SinkParts(
                 around.storage,
                 self._log(name, lambda: [output.table] if output else []),

@@ -8,12 +8,12 @@ What it must not know: Spark; what a worker does.
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ashore.base.clock import Clock
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, QueryStopped, Stopped
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
@@ -75,9 +75,12 @@ class JobLoop:
         self._have_slices_ended = threading.Event()
         self._ended = threading.Event()
         self._failures: list[BaseException] = []
+        self._stopped: dict[str, AshoreError] = {}  # queries that wait for a decision
 
     def run(self, probe: BatchRunner | None = None) -> None:
         """Run to the end. Raises what stopped the first worker that broke, after all have ended.
+
+        Where nothing but queries has stopped, and others went on: QueryStopped, which names them.
 
         With `probe` the lake is tried out by an executor before the first batch of a slice.
         """
@@ -93,7 +96,15 @@ class JobLoop:
         self._stop.set()
         self._ended.set()
         if self._failures:
-            raise self._failures[0]
+            raise self._gravest()
+
+    def _gravest(self) -> BaseException:
+        """Return what the job ends with: others that went on must not hide queries that stopped."""
+        others = [each for each in self._failures if each not in self._stopped.values()]
+        count = len(self._slices) + len(self._queries)
+        if others or len(self._stopped) == count:
+            return [*others, *self._failures][0]
+        return stopped_queries(self._stopped, count)
 
     def stop(self) -> None:
         """Ask for an orderly stop. May be called from a signal handler, once or often."""
@@ -162,6 +173,8 @@ class JobLoop:
             self._run(worker)
         except AshoreError as error:
             self._failures.append(error)
+            if worker in self._queries and isinstance(error, Stopped):
+                self._stopped[slice_name] = error
             progress.trouble(slice_name, f"stopped: {error.message}")
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
@@ -215,6 +228,17 @@ class JobLoop:
     def _house(self, worker: Worker) -> House:
         parts = self._parts
         return House(worker.log, parts.storage, parts.clock, parts.progress, parts.tables)
+
+
+def stopped_queries(stopped: Mapping[str, AshoreError], count: int) -> QueryStopped:
+    """Return the error that names queries which stopped, of `count` workers, and why."""
+    told = "; ".join(f"{name}: {error.message}" for name, error in sorted(stopped.items()))
+    first = stopped[min(stopped)]
+    return QueryStopped(
+        f"{len(stopped)} of {count} parts of the job stopped, the others ended in order: {told}",
+        hint=first.hint,
+        stopped=[{"slice": name, **error.to_dict()} for name, error in sorted(stopped.items())],
+    )
 
 
 class _Patience:

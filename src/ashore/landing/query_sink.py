@@ -68,11 +68,17 @@ class QuerySlice:
     output: OutputSpec | None  # None: the rows go into a topic
     remember_ms: int
     accepted_by: str = ""  # who takes what is risky about a changed table upon himself
+    topic: str = ""  # that the rows go into, where there is no table
 
     @property
     def table(self) -> str:
         """The table; empty where there is none."""
         return self.output.table if self.output else ""
+
+    @property
+    def filled(self) -> str:
+        """The table, or the topic."""
+        return self.table or self.topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +218,8 @@ class QuerySink:
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         self._entries.append(self._prepare(begun, written))
         entry = self._entries.log.fold.end
-        landed = BatchLanded(begun.order.batch, entry, rows, len(written.files), 0)
+        files = len(written.files)
+        landed = BatchLanded(begun.order.batch, entry, rows, files, 0, (self.plan.filled,))
         # Steps 4 to 6. Move, publish, close: Spark forgets the batch once this has returned.
         self._entries.finish()
         self._entries.close("query")

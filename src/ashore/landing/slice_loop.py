@@ -160,7 +160,9 @@ class SliceLoop:
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
         self._landed += 1
-        landed = BatchLanded(plan.batch, entry, written.rows, len(written.files), plan.left)
+        tables = tuple(sorted({target.table for target in written.targets}))
+        files = len(written.files)
+        landed = BatchLanded(plan.batch, entry, written.rows, files, plan.left, tables)
         self.parts.progress.landed(self.plan.name.slice, landed)
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())

@@ -33,7 +33,7 @@ EVENTS = [
     StepBegun("main", Step.PLAN),
     StepBegun("main", Step.WRITE),
     StepBegun("main", Step.MOVE),
-    Landed("main", rows=1_000, files=2, lag=500, hanging=0, batch=7, entry=12),
+    Landed("main", rows=1_000, files=2, lag=500, hanging=0, batch=7, entry=12, tables=("a.b",)),
 ]
 
 
@@ -46,7 +46,8 @@ def shown(state: RunState, now_s: float) -> str:
 def test_the_view_shows_records_rate_lag_files_and_the_step() -> None:
     state = RunState("clicks")
     lines = [state.take(event, 100.0 + second) for second, event in enumerate(EVENTS)]
-    assert lines[-1] == "batch 7, entry 12: landed 1,000 records in 2 files, 333/s, lag 500"
+    told = "landed 1,000 records in 2 files into a.b, 333/s, lag 500"
+    assert lines[-1] == f"batch 7, entry 12: {told}"
     text = shown(state, 107.0)
     for part in ("clicks", "main", "move", "1,000", "500", "200", "2"):
         assert part in text

@@ -11,7 +11,16 @@ from tests.specs import landing
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.errors import CallsHang, OffsetsGone, SourceUnreachable, StorageError, TableOwned
+from ashore.errors import (
+    CallsHang,
+    Fenced,
+    InvariantBroken,
+    OffsetsGone,
+    QueryStopped,
+    SourceUnreachable,
+    StorageError,
+    TableOwned,
+)
 from ashore.jobs.events import BatchLanded
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
@@ -35,6 +44,7 @@ class Told:
 
     def __init__(self) -> None:
         self.landed_rows = 0
+        self.landed_tables: set[str] = set()
         self.troubles: list[str] = []
         self.notes: list[str] = []
         self.steps: list[str] = []
@@ -44,6 +54,7 @@ class Told:
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:
         self.landed_rows += batch.rows
+        self.landed_tables.update(batch.tables)
 
     def trouble(self, slice_name: str, message: str) -> None:
         self.troubles.append(message)
@@ -115,6 +126,7 @@ def test_slices_are_drained_side_by_side_and_their_logs_closed():
     job = Job("clicks", "orders")
     job.loop.run()
     assert job.told.landed_rows == 20
+    assert job.told.landed_tables == {"ods.clicks", "ods.orders"}
     for stream in ("clicks", "orders"):
         fold = job.fold(stream)
         assert [state.next for state in fold.shards.values()] == [10]
@@ -225,10 +237,40 @@ def test_a_query_goes_on_when_a_slice_has_ended_and_a_stop_reaches_both():
 def test_a_query_that_stops_for_good_takes_no_slice_along():
     job = Job("clicks")
     job.loop = JobLoop(job.slices, [Endless(job.storage, OffsetsGone("gone"))], *job.how)
-    with pytest.raises(OffsetsGone):
+    with pytest.raises(QueryStopped) as stopped:
         job.loop.run()
     assert job.told.landed_rows == 10
     assert "stopped: gone" in job.told.troubles
+    assert stopped.value.exit_code == 8
+    assert "query: gone" in stopped.value.message
+    (one,) = stopped.value.fields["stopped"]
+    assert (one["slice"], one["code"]) == ("query", "offsets-gone")
+
+
+@pytest.mark.parametrize(
+    ("failures", "expected"),
+    [
+        ([OffsetsGone("gone")], OffsetsGone),  # all that the job has
+        ([OffsetsGone("gone"), TableOwned("owned")], OffsetsGone),
+        ([OffsetsGone("gone"), None], QueryStopped),
+        ([OffsetsGone("gone"), Fenced("late")], Fenced),  # nobody may start that one again
+        ([OffsetsGone("gone"), InvariantBroken("bug")], InvariantBroken),
+        ([OffsetsGone("gone"), CallsHang("hang"), None], CallsHang),
+    ],
+)
+def test_a_query_that_stops_hides_nothing_that_is_graver(failures, expected):
+    job = Job("clicks")
+    queries = [Endless(job.storage, failure) for failure in failures]
+    loop = JobLoop([], queries, *job.how)
+    runner = threading.Thread(target=lambda: wait_until(lambda: all_began(queries)) or loop.stop())
+    runner.start()
+    with pytest.raises(expected):
+        loop.run()
+    runner.join(10)
+
+
+def all_began(queries: list[Endless]) -> bool:
+    return all(query.began.is_set() for query in queries)
 
 
 def test_a_slice_that_stops_for_good_takes_no_query_along(monkeypatch):

@@ -178,7 +178,8 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> SqlQu
         output = fed_output(item, output_ddl(frame))
         parts.assembly.registrar.check(output)
         remember_ms = item.seal.remember_ms
-    sink = parts.assembly.sink(name, output, remember_ms)
+    topic = plan.topic.topic if plan.topic else ""
+    sink = parts.assembly.sink(name, output, remember_ms, topic)
     source = parts.assembly.environment.source
     query_parts = QueryParts(parts.spark, parts.kafka, source, sink, rhythm.clean)
     return SqlQuery(plan, query_parts, list_topics(read_sources(frame)))
