@@ -35,7 +35,14 @@ from ashore.control.roll_back import apply as roll_back
 from ashore.control.roll_back import find_query
 from ashore.control.roll_back import plan as plan_roll_back
 from ashore.control.status import read_status
-from ashore.errors import BadRecord, CheckpointUnfit, FilesLost, QueryRefused, StreamReplaced
+from ashore.errors import (
+    BadRecord,
+    CheckpointUnfit,
+    FilesLost,
+    QueryRefused,
+    QueryStopped,
+    StreamReplaced,
+)
 from ashore.landing.log_reader import read_history, read_log
 from ashore.plans.described import DescribedQuery
 from ashore.protocol.entries import Prepare
@@ -290,8 +297,9 @@ def test_a_query_knows_the_topics_that_it_reads_and_no_others(site: Site) -> Non
     delete_topic(site.servers, second)
     create_topic(site.servers, second, 1)
     site.produce(first, encode(clicks(2, 2)))
-    with pytest.raises(StreamReplaced, match=second):
+    with pytest.raises(QueryStopped, match=second) as stopped:
         run(site, job_file)
+    assert [each["code"] for each in stopped.value.fields["stopped"]] == [StreamReplaced.code]
     assert sorted(row.id for row in site.read("ods.a").collect()) == [0, 1, 2, 3]
 
 

@@ -53,7 +53,6 @@ from ashore.jobs.events import (
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
 
-
 TABLES_SHOWN = 3  # of a batch, in a line
 
 

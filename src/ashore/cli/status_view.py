@@ -5,10 +5,11 @@ What it must not know: how it was found out.
 
 from collections.abc import Sequence
 
-from ashore.base.units import format_duration
+from ashore.base.units import format_duration, format_size, format_time
 from ashore.cli.output import escape, out, print_table
 from ashore.control.fleet import FleetRow
 from ashore.control.health import Ailment
+from ashore.control.queries import QueryStatus
 from ashore.control.status import EntryStatus, JobStatus, SliceStatus
 
 SHARDS = {"topic partition": "left", "next": "right", "end": "right", "lag": "right"}
@@ -86,7 +87,7 @@ def _show_slice(each: SliceStatus) -> None:
             f"lag {lag}{rate}"
         )
     else:
-        out.print(f"{head} query {each.query.query_id}, batch {each.query.batch_id:,}, lag {lag}")
+        _show_query(head, each.query, lag)
     out.print(f"last entry {_entry(each.last)}; unclosed {_entry(each.unclosed)}")
     if each.counters:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)
@@ -105,6 +106,21 @@ def _show_slice(each: SliceStatus) -> None:
         for table in each.tables
     ]
     print_table("", TABLES, tables)
+
+
+def _show_query(head: str, query: QueryStatus, lag: str) -> None:
+    out.print(f"{head} query {query.query_id}, batch {query.batch_id:,}, {query.state}, lag {lag}")
+    if query.why is not None:
+        out.print(f"stopped: {escape(query.why)}")
+    told = [f"late {query.late:,} records"]
+    if query.watermark_ms is not None:
+        told.insert(0, f"watermark {format_time(query.watermark_ms)}")
+    if query.state_rows is not None and query.state_bytes is not None:
+        size = format_size(query.state_bytes)
+        told.append(f"state {query.state_rows:,} rows, {size}, committed in {query.commit_ms:,} ms")
+    if query.dropped:
+        told.append(f"{query.dropped:,} rows left out as too late since the start")
+    out.print(", ".join(told))
 
 
 def _entry(entry: EntryStatus | None) -> str:

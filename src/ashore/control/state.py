@@ -48,6 +48,12 @@ class Judged:
     why: str
 
 
+def believe(log: LogSeen | None, beat: Heartbeat | None) -> Heartbeat | None:
+    """Return a heartbeat, unless its job has run elsewhere since."""
+    is_newer = beat is not None and (log is None or log.last_ms <= beat.beat_ms + SILENT_MS)
+    return beat if is_newer else None
+
+
 def judge_state(
     log: LogSeen | None, beat: Heartbeat | None, now_ms: int, interval_ms: int
 ) -> Judged:
@@ -60,9 +66,9 @@ def judge_state(
         interval_ms: of the job's batches.
 
     """
-    is_known = beat is not None and (log is None or log.last_ms <= beat.beat_ms + SILENT_MS)
-    if beat is not None and is_known:
-        return _judge_process(beat, now_ms)
+    believed = believe(log, beat)
+    if believed is not None:
+        return _judge_process(believed, now_ms)
     if log is None:
         return Judged(State.NEVER_STARTED, None, "it has no log")
     return _judge_log(log, now_ms, interval_ms)

@@ -7,17 +7,18 @@ What it must not know: terminals.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from ashore.base.units import format_duration
 from ashore.config import Job, match_topics
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import find_lost_logs
+from ashore.control.queries import QueryStatus, read_query
 from ashore.control.slices import find_slices
-from ashore.control.state import STOPS, LogSeen, State, judge_state
+from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
 from ashore.errors import SourceError
-from ashore.jobs.heartbeat import Heartbeat
+from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
@@ -40,7 +41,8 @@ INTERVAL_MS_MIN = 1_000
 class Warned:
     """Something that somebody should look at."""
 
-    kind: str  # log_lost | kafka | unclosed | owed | replaced | missing | gap | went_back | held_up
+    # log_lost | kafka | stopped | unclosed | owed | replaced | missing | gap | went_back | held_up
+    kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
     hint: str
@@ -101,14 +103,6 @@ class OwedStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryStatus:
-    """The query whose rows a slice takes."""
-
-    query_id: str  # Spark's
-    batch_id: int  # the last batch that is in the table
-
-
-@dataclass(frozen=True, slots=True)
 class SliceStatus:
     """One slice."""
 
@@ -161,7 +155,8 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
     `beat`: the last heartbeat of the job on this machine.
     """
     now_ms = opened.clock.now_ms()
-    slices = []
+    slices: list[SliceStatus] = []
+    folds: dict[str, Fold] = {}
     warnings = [
         Warned("log_lost", name.slice, error.message, error.hint)
         for name, error in find_lost_logs(opened)
@@ -172,6 +167,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         fold = read_log(opened.storage, name)
         if fold.end < 0:
             continue  # a directory, and nothing written yet
+        folds[name.slice] = fold
         there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
         is_reachable = there.trouble is None
         unclosed = _unclosed(fold, now_ms)
@@ -184,7 +180,15 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_owed(name, slices[-1])
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
-    judged = judge_state(_log_seen(slices, now_ms), beat, now_ms, opened.job.batch.interval_ms)
+    seen = _log_seen(slices, now_ms)
+    judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
+    believed = believe(seen, beat)
+    workers = {each.slice: each for each in believed.workers} if believed else {}
+    slices = [
+        replace(each, query=read_query(folds[each.slice], judged, workers.get(each.slice)))
+        for each in slices
+    ]
+    warnings += _warn_stopped(workers.values(), now_ms)
     return JobStatus(
         job=opened.job.job,
         lake=opened.storage.describe(),
@@ -343,7 +347,7 @@ def _slice_status(
         tables=_tables(fold),
         owed=tuple(sorted(fold.owed)),
         owed_by_action=_owed(fold, entries.now_ms),
-        query=QueryStatus(fold.query.query_id, fold.query.batch_id) if fold.query else None,
+        query=None,
     )
 
 
@@ -398,6 +402,15 @@ def _tables(fold: Fold) -> tuple[TableStatus, ...]:
 
 
 # ---- warnings
+
+
+def _warn_stopped(workers: Iterable[WorkerBeat], now_ms: int) -> Iterator[Warned]:
+    for each in workers:
+        if each.stopped is not None:
+            age = format_duration(max(0, now_ms - each.since_ms))
+            text = f"stopped {age} ago: {each.stopped}"
+            hint = "the rest of the job goes on without it until the job is started again"
+            yield Warned("stopped", each.slice, text, hint)
 
 
 def _warn_unclosed(name: SliceName, unclosed: EntryStatus) -> Warned:

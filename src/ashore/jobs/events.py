@@ -44,6 +44,18 @@ class BatchLanded:
     tables: tuple[str, ...] = ()  # that its files are of; the topic, where a query writes one
 
 
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """Where a query is after a batch, as Spark tells. Of all its operators with state together."""
+
+    batch: int  # Spark's number
+    watermark_ms: int | None  # None: it has none
+    state_rows: int
+    state_bytes: int  # of memory and of files that are whole
+    commit_ms: int  # how long it took to commit the state of the batch
+    dropped: int  # rows that were left out as too late, since the query was started
+
+
 class Event(Protocol):
     """Something that a job process tells: one of EVENTS, or Talk."""
 
@@ -102,6 +114,20 @@ class Landed:
     batch: int | None = codec.added(None)  # its number within the slice
     entry: int | None = codec.added(None)  # of the log, that made it count
     tables: tuple[str, ...] = codec.added(())
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgressed:
+    """A query has ended a batch: its watermark and its state. It is not shown as a line.
+
+    `progress` has `batch` (Spark's number), `watermark_ms`, `state_rows`, `state_bytes`,
+    `commit_ms`, and `dropped`: rows that operators with state left out as too late since the
+    query was started, one for each group of a task where they aggregate.
+    """
+
+    kind: ClassVar[str] = "query"
+    slice: str
+    progress: QueryProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +205,7 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, Beat, Trouble, Note),
+    *(Starting, SteeredClock, Started, StepBegun, Landed, QueryProgressed, Beat, Trouble, Note),
     *(Validated, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}

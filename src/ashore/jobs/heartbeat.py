@@ -19,12 +19,23 @@ from pathlib import Path
 import psutil
 
 from ashore.base.clock import SystemClock
+from ashore.jobs.events import QueryProgress
 from ashore.jobs.launch import state_directory
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
 BEAT_S = 1.0
 SAME_START_S = 2.0  # of a process, as two looks tell it
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """What a worker of a job last told: a query after a batch, or that it stopped."""
+
+    slice: str
+    since_ms: int  # when it told so
+    stopped: str | None = None  # why it goes on no more
+    query: QueryProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,7 @@ class Heartbeat:
     step_since_ms: int
     ended: str | None = None  # stopped | failed
     why: str | None = None  # it failed
+    workers: tuple[WorkerBeat, ...] = codec.added(())
 
     @property
     def is_alive(self) -> bool | None:
@@ -75,6 +87,7 @@ class Heart:
         lake: its lake, as it is shown.
         at_work: returns the step at work and since when, in milliseconds.
         on_beat: called with each beat.
+        workers: returns what its workers have told of themselves.
 
     """
 
@@ -84,11 +97,13 @@ class Heart:
         lake: str,
         at_work: Callable[[], tuple[str, int]],
         on_beat: Callable[[], None],
+        workers: Callable[[], tuple[WorkerBeat, ...]] = tuple,
     ) -> None:
         self._clock = SystemClock()
         self._path = heartbeat_path(job, lake)
         self._at_work = at_work
         self._on_beat = on_beat
+        self._workers = workers
         self._ended = threading.Event()
         started_ms = round(psutil.Process().create_time() * 1000)
         host, pid = socket.gethostname(), os.getpid()
@@ -114,7 +129,7 @@ class Heart:
                 return
 
     def _write(self, beat: Heartbeat) -> None:
-        self._last = replace(beat, beat_ms=self._clock.now_ms())
+        self._last = replace(beat, beat_ms=self._clock.now_ms(), workers=self._workers())
         with contextlib.suppress(OSError):  # a hint: the job goes on without
             self._path.parent.mkdir(parents=True, exist_ok=True)
             made = self._path.with_suffix(f".{os.getpid()}")

@@ -19,11 +19,14 @@ from ashore.jobs.events import (
     Event,
     Landed,
     Note,
+    QueryProgress,
+    QueryProgressed,
     Step,
     StepBegun,
     Trouble,
     encode_event,
 )
+from ashore.jobs.heartbeat import WorkerBeat
 
 
 class EventWriter:
@@ -40,6 +43,7 @@ class EventWriter:
         self._clock = SystemClock()
         self._began_ms = self._clock.now_ms()
         self._steps: dict[str, tuple[Step, int]] = {}  # by slice, with when it began
+        self._workers: dict[str, WorkerBeat] = {}  # by slice
 
     def at_work(self) -> tuple[str, int]:
         """Return the step at work that began first and when, in ms; `idle` where none is."""
@@ -51,6 +55,10 @@ class EventWriter:
             began_ms, step = min(working)
             return str(step), began_ms
         return str(Step.IDLE), max(began_ms for _, began_ms in steps)
+
+    def workers(self) -> tuple[WorkerBeat, ...]:
+        """Return what queries, and workers that stopped, have told of themselves last."""
+        return tuple(sorted(self._workers.copy().values(), key=lambda each: each.slice))
 
     def beat(self) -> None:
         """Tell that the process is there."""
@@ -86,6 +94,19 @@ class EventWriter:
     def note(self, slice_name: str, message: str) -> None:
         """See Progress."""
         self.send(Note(slice_name, message))
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        """See Progress."""
+        self._workers[slice_name] = WorkerBeat(slice_name, self._clock.now_ms(), query=progress)
+        self.send(QueryProgressed(slice_name, progress))
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        """See Progress."""
+        self._steps.pop(slice_name, None)  # what it was at is no step that does not end
+        known = self._workers.get(slice_name)
+        query, since_ms = known.query if known else None, self._clock.now_ms()
+        self._workers[slice_name] = WorkerBeat(slice_name, since_ms, message, query)
+        self.send(Trouble(slice_name, f"stopped: {message}"))
 
 
 def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:

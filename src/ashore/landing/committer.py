@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
-from ashore.jobs.events import BatchLanded, Step
+from ashore.jobs.events import BatchLanded, QueryProgress, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
@@ -38,6 +38,14 @@ class Progress(Protocol):
         """Tell what somebody should know, and is no failure."""
         ...
 
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        """Tell where a query is after a batch."""
+        ...
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        """Tell that a worker goes on no more, and why."""
+        ...
+
 
 class Quiet:
     """A progress that nobody watches."""
@@ -53,6 +61,13 @@ class Quiet:
 
     def note(self, slice_name: str, message: str) -> None:
         """Ignore it."""
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        """Ignore it."""
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        """Tell of it as of trouble."""
+        self.trouble(slice_name, f"stopped: {message}")
 
 
 @dataclass

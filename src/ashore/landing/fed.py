@@ -20,6 +20,7 @@ from ashore.routing import Bucketer, is_event_time
 # What an INSERT fills.
 Fed = Table | FedTopic
 
+LATE = "late"  # the counter of records that a query reads behind its watermark
 SENT = "sent"  # the counter of rows that went into a topic
 
 

@@ -175,7 +175,7 @@ class JobLoop:
             self._failures.append(error)
             if worker in self._queries and isinstance(error, Stopped):
                 self._stopped[slice_name] = error
-            progress.trouble(slice_name, f"stopped: {error.message}")
+            progress.stopped(slice_name, error.message)
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
             progress.trouble(slice_name, f"broke: {error!r}")

@@ -139,7 +139,8 @@ class JobProcess(Generic[R]):
     def _beating(self) -> Iterator[None]:
         """Have the heartbeat written while inside; the last one says how the job ended."""
         job = self._job
-        heart = Heart(job.job, str(job.lake), self.events.at_work, self.events.beat)
+        told = self.events
+        heart = Heart(job.job, str(job.lake), told.at_work, told.beat, told.workers)
         heart.start()
         try:
             yield

@@ -21,7 +21,7 @@ from ashore.errors import (
     StorageError,
     TableOwned,
 )
-from ashore.jobs.events import BatchLanded
+from ashore.jobs.events import BatchLanded, QueryProgress
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -61,6 +61,11 @@ class Told:
 
     def note(self, slice_name: str, message: str) -> None:
         self.notes.append(message)
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None: ...
+
+    def stopped(self, slice_name: str, message: str) -> None:
+        self.troubles.append(f"stopped: {message}")
 
 
 class Job:

@@ -12,7 +12,8 @@ from ashore.errors import check
 
 COUNTERS: dict[str, str] = {
     "far_future": "rows whose event time is beyond the batch's time plus `future_max`",
-    "late": "rows whose event time is more than `after` behind the watermark",
+    "late": "rows whose event time is more than `after` behind the watermark; of a query, the "
+    "records that it has read behind its watermark, whether or not a window is open for them",
     "no_event_time": "rows without an event time that a calendar holds",
     "overlapping_spans": "spans that hold offsets of another file of their task and target: "
     "such a file, if lost, cannot be landed again",

@@ -9,6 +9,7 @@ What it must not know: jobs and their files.
 """
 
 from ashore.spark.internals.checks import check_streaming
+from ashore.spark.internals.lateness import TimeMark, count_observed
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import Refusal, explain_refusal
 from ashore.spark.internals.sources import reads_files, refresh_files
@@ -24,7 +25,9 @@ __all__ = [
     "ParsedInsert",
     "Refusal",
     "Statement",
+    "TimeMark",
     "check_streaming",
+    "count_observed",
     "explain_refusal",
     "parse_statements",
     "plan_select",

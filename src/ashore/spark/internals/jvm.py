@@ -201,6 +201,47 @@ AGGREGATE_BUFFERS = Method(
     f"{CATALYST}.expressions.aggregate.AggregateFunction", "aggBufferAttributes", SEQ
 )
 
+# ---- a batch that runs
+
+EXPRESSION = f"{CATALYST}.expressions.Expression"
+DATA_TYPE = f"{SQL}.types.DataType"
+REFERENCE = "java.util.concurrent.atomic.AtomicReference"
+HOLDER = Static(REFERENCE, "<init>", REFERENCE, (OBJECT,))
+HOLD = Method(REFERENCE, "set", "void", (OBJECT,))
+LITERAL = f"{CATALYST}.expressions.Literal"
+LITERAL_OF = Static(LITERAL, "fromObject", LITERAL, (OBJECT,))
+TYPE_OF_DDL = Static(DATA_TYPE, "fromDDL", DATA_TYPE, (STRING,))
+CALL = f"{CATALYST}.expressions.objects.Invoke"
+INVOKE = Static(
+    CALL,
+    "<init>",
+    CALL,
+    (
+        EXPRESSION,  # the target
+        STRING,  # the method
+        DATA_TYPE,  # of the answer
+        SEQ,  # arguments
+        SEQ,  # their types
+        "boolean",  # a null argument gives null
+        "boolean",  # the answer may be null
+        "boolean",  # the same each time
+    ),
+)
+COLUMN_OF = Static(f"{SQL}.classic.ExpressionUtils", "column", f"{SQL}.Column", (EXPRESSION,))
+STREAM_MANAGER = f"{SQL}.classic.StreamingQueryManager"
+STREAMS = Method(CLASSIC_SESSION, "streams", STREAM_MANAGER)
+FIND_STREAM = Method(STREAM_MANAGER, "get", f"{SQL}.classic.StreamingQuery", (STRING,))
+EXECUTION_OF = Method(
+    f"{STREAMING}.runtime.StreamingQueryWrapper",
+    "streamingQuery",
+    f"{STREAMING}.runtime.StreamExecution",
+)
+LAST_EXECUTION = Method(
+    f"{STREAMING}.runtime.StreamExecution", "lastExecution", INCREMENTAL_EXECUTION
+)
+OBSERVED = Method(f"{EXECUTION}.QueryExecution", "observedMetrics", MAP)
+ROW_LONG = Method(f"{SQL}.Row", "getLong", "long", ("int",))
+
 # ---- sources
 
 V2_SOURCE = f"{CATALYST}.streaming.StreamingRelationV2"
@@ -245,6 +286,8 @@ SEQ_GET = Method(SEQ, "apply", OBJECT, ("int",))
 IS_DEFINED = Method(OPTION, "isDefined", "boolean")
 SOME = Static("scala.Some", "<init>", "scala.Some", (OBJECT,))
 OPTION_GET = Method(OPTION, "get", OBJECT)
+TO_LIST = Method(OPTION, "toList", "scala.collection.immutable.List")
+MAP_GET = Method(MAP, "get", OPTION, (OBJECT,))
 CLASS_OF = Method(OBJECT, "getClass", "java.lang.Class")
 CLASS_NAME = Method("java.lang.Class", "getName", STRING)
 TEXT = Method(OBJECT, "toString", STRING)

@@ -27,7 +27,7 @@ from ashore.plans.sources import list_topics
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import read_sources
+from ashore.spark.internals import TimeMark, read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
@@ -100,6 +100,7 @@ def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]
             settings=query_settings(job, parts.cores, roots.newest()),
             limits=BatchLimits(job.batch.max_records, job.batch.max_bytes),
             first_of=first_offset_of(job),
+            mark=TimeMark(parts.spark),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
         )
         planned.append((item, plan))

@@ -24,7 +24,7 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import check_streaming
+from ashore.spark.internals import TimeMark, check_streaming
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan
 from ashore.spark.sql.script import Insert, Script, select
@@ -51,6 +51,7 @@ class QueryPlan:
     settings: Mapping[str, str]
     limits: BatchLimits
     first_of: Callable[[str, bool], FirstOffset]
+    mark: TimeMark  # the watermark that the next batch's records are late by
     topic: TopicPlan | None = None  # None: the rows go into a table
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
 
@@ -103,7 +104,8 @@ def open_frame(
     try:
         for view in plan.views:
             firsts = first_offsets(view, name, fold)
-            create_view(session, kafka, view, firsts, plan.offsets_max.get(view.name))
+            offsets_max = plan.offsets_max.get(view.name)
+            create_view(session, kafka, view, firsts, offsets_max, plan.mark)
         for text in plan.script.views:
             session.sql(text)
         frame = select(session, plan.insert)

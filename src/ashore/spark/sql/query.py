@@ -32,11 +32,12 @@ from ashore.landing.log import LandingLog
 from ashore.landing.query_sink import QuerySink
 from ashore.landing.worker import Tick
 from ashore.protocol.names import query_source
-from ashore.protocol.plan_query import QueryBatch
+from ashore.protocol.plan_query import NO_BATCH, QueryBatch
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import count_observed
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
@@ -47,6 +48,7 @@ from ashore.spark.sql.refresher import Refresher
 from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
+from ashore.spark.sql.views import LATE
 from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
 
 POLL_S = 1.0
@@ -88,6 +90,7 @@ class SqlQuery:
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
+        self._frame: DataFrame | None = None  # that the query runs
         self._next_idle_s = 0.0
         self._housekeeping = self._open_house()
 
@@ -149,6 +152,8 @@ class SqlQuery:
         self._failure = None
         if self._is_stopping.is_set():
             return
+        self._move_mark(self._checkpoint.read_position().committed)
+        self._frame = frame
         self._left = None
         try:
             query = writer.start()
@@ -278,16 +283,34 @@ class SqlQuery:
         # Step 2. Write; or compute, for the state alone.
         if begun is None:
             frame.mapInArrow(drop_rows, RESULT_DDL).collect()
-            return
-        if self.plan.topic is not None:
+        elif self.plan.topic is not None:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
-            sink.sent(begun, sent, self._check_identities)
+            sink.sent(replace(begun, late=self._count_late(batch)), sent, self._check_identities)
+            self._landed += 1
         else:
             task = functools.partial(land_rows, sink.rows_order(begun))
             rows = frame.mapInArrow(task, RESULT_DDL).collect()
             results = [read_row(row.is_error, bytes(row.content)) for row in rows]
-            sink.land(begun, results, self._check_identities)
-        self._landed += 1
+            sink.land(replace(begun, late=self._count_late(batch)), results, self._check_identities)
+            self._landed += 1
+        self._move_mark(batch_id)
+
+    def _count_late(self, batch: QueryBatch) -> int:
+        """Return how many records of a batch are behind the watermark, of all views it reads."""
+        names = [f"{LATE}:{view.name}" for view in self.plan.read_views if view.has_watermark]
+        if self._frame is None or not names:
+            return 0
+        return sum(count_observed(self._frame, batch.query_id, names).values())
+
+    def _move_mark(self, batch_id: int) -> None:
+        """Let the batch after `batch_id` hold records late by that one's watermark, as Spark does.
+
+        Operators with state forget by a batch's own watermark, and leave out by the one before.
+        """
+        if batch_id == NO_BATCH:
+            return
+        settings = self._checkpoint.read_offsets(batch_id).settings
+        self.plan.mark.move(settings.watermark_ms if settings else 0)
 
     def _check_identities(self) -> None:
         """Raise StreamReplaced where a topic was created again while it was read."""
@@ -365,8 +388,11 @@ class SqlQuery:
                 self._in_batch.release()
 
     def _tell(self, query: StreamingQuery, reported: Reported) -> None:
+        before = reported.last
         for message in report(query, reported):
             self._say(message)
+        if reported.last is not None and reported.last is not before:
+            self.parts.sink.parts.progress.query(self.name.slice, reported.last)
 
     def _say(self, message: str) -> None:
         self.parts.sink.parts.progress.trouble(self.name.slice, message)

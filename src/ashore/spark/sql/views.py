@@ -24,10 +24,12 @@ from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
 from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import TimeMark
 from ashore.spark.reader import RECORD, decode_records
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
+LATE = "late"  # the metric of a view: records behind the watermark, and the newest event time
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 
@@ -64,11 +66,19 @@ def create_view(
     kafka: KafkaAddress,
     view: View,
     firsts: FirstOffsets,
-    offsets_max: int | None = None,
+    offsets_max: int | None,
+    mark: TimeMark,
 ) -> None:
     """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid.
 
-    `offsets_max`: how many of its topics a batch reads at most; None: all that are there.
+    Arguments:
+        session: that gets the view.
+        kafka: where it is read from.
+        view: what it is.
+        firsts: where reading begins.
+        offsets_max: how many of its topics a batch reads at most; None: all that are there.
+        mark: the watermark that records of a batch are late by.
+
     """
     stream = _stream(session, kafka, view, firsts)
     if offsets_max is not None:
@@ -88,11 +98,15 @@ def create_view(
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
     time = F.col("timestamp").alias("_ashore_timestamp")
-    _with_event_time(rows.select(*columns, time), view).createOrReplaceTempView(view.name)
+    rows = _with_event_time(rows.select(*columns, time), view, mark)
+    rows.createOrReplaceTempView(view.name)
 
 
-def _with_event_time(rows: DataFrame, view: View) -> DataFrame:
-    """Add the event time, and its watermark, where the table says which column it is."""
+def _with_event_time(rows: DataFrame, view: View, mark: TimeMark) -> DataFrame:
+    """Add the event time, and its watermark, where the table says which column it is.
+
+    Spark holds a row late that is not after the watermark.
+    """
     column, kinds = view.spec.output.event_column, dict(rows.dtypes)
     if column is not None and isinstance(rows.schema[column].dataType, TimestampType):
         name = column
@@ -107,6 +121,9 @@ def _with_event_time(rows: DataFrame, view: View) -> DataFrame:
         rows = rows.withColumn(name, time)
     if view.has_watermark:
         rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
+        is_late, newest = F.col(name) <= mark.column, F.unix_millis(F.max(name))
+        counted = (F.count_if(is_late).alias("records"), newest.alias("newest_ms"))
+        rows = rows.observe(f"{LATE}:{view.name}", *counted)
     return rows.drop("_ashore_timestamp")
 
 

@@ -1,0 +1,59 @@
+"""Where the query of a slice stands: from its log, and from what its job process said last.
+
+What it is: `QueryStatus` and `read_query`.
+What it promises: pure. What only the job process knows (watermark, state, why the query stopped) is
+None without a heartbeat that is believed: the job runs on another machine, or never ran here.
+What it must not know: terminals.
+"""
+
+from dataclasses import dataclass
+
+from ashore.control.state import Judged, State
+from ashore.jobs.heartbeat import WorkerBeat
+from ashore.landing.fed import LATE
+from ashore.protocol.fold import Fold
+from ashore.protocol.plan_query import NO_BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class QueryStatus:
+    """The query whose rows a slice takes. Times are in milliseconds."""
+
+    query_id: str  # Spark's; empty before its first batch
+    batch_id: int  # the last batch that is in the table; -1: none
+    state: State
+    why: str | None  # it stopped
+    since_ms: int | None  # when it stopped, or ended its last batch
+    late: int  # records that it has read behind its watermark
+    dropped: int | None  # rows left out as too late, since it was started
+    watermark_ms: int | None
+    state_rows: int | None
+    state_bytes: int | None
+    commit_ms: int | None  # how long it took to commit the state of the last batch
+
+
+def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatus | None:
+    """Return where a query stands; None: the slice lands topics.
+
+    Arguments:
+        fold: of its log.
+        job: what the job is at.
+        worker: what the query has told of itself.
+
+    """
+    if fold.query is None and fold.plan is None:
+        return None
+    stopped, told = (worker.stopped, worker.query) if worker else (None, None)
+    return QueryStatus(
+        query_id=fold.query.query_id if fold.query else "",
+        batch_id=fold.query.batch_id if fold.query else NO_BATCH,
+        state=job.state if stopped is None else State.STOPPED,
+        why=stopped,
+        since_ms=worker.since_ms if worker else None,
+        late=dict(fold.counters).get(LATE, 0),
+        dropped=told.dropped if told else None,
+        watermark_ms=told.watermark_ms if told else None,
+        state_rows=told.state_rows if told else None,
+        state_bytes=told.state_bytes if told else None,
+        commit_ms=told.commit_ms if told else None,
+    )

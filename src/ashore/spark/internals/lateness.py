@@ -1,0 +1,57 @@
+"""How many records of a batch are behind the watermark of their query.
+
+What it is: `TimeMark`, a time that the plan of a streaming query holds as a constant and that moves
+between batches; and `count_observed`, what a batch has observed, while it runs still.
+What it promises: Spark plans each batch anew, and folds the mark into it as it is then: at no cost
+for a record. It is no part of what a plan means: it stands where rows are counted.
+What it must not know: views, checkpoints.
+"""
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from ashore.spark.internals import jvm
+
+
+class TimeMark:
+    """A time as an expression. It begins where Spark's watermark begins, at the epoch."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Py4J makes Integers of small numbers. A double is always one, and exact for such times.
+        self._held = jvm.HOLDER(spark, 0.0)
+        nothing = jvm.TO_LIST(jvm.NOTHING(spark))
+        double = jvm.TYPE_OF_DDL(spark, "double")
+        literal = jvm.LITERAL_OF(spark, self._held)
+        call = jvm.INVOKE(spark, literal, "get", double, nothing, nothing, True, False, True)
+        millis = Column(jvm.COLUMN_OF(spark, call)).cast("bigint")
+        self.column = F.timestamp_millis(millis)
+
+    def move(self, time_ms: int) -> None:
+        """Let the batches that are planned from now on have another time."""
+        jvm.HOLD(self._held, float(time_ms))
+
+
+def count_observed(frame: DataFrame, query_id: str, names: Iterable[str]) -> dict[str, int]:
+    """Return the first number of each observation of the batch that a query runs.
+
+    Arguments:
+        frame: that the query was started with.
+        query_id: Spark's.
+        names: of observations; those that are not there are left out.
+
+    Requires: the rows of the batch have been computed.
+
+    """
+    streams = jvm.STREAMS(jvm.session_of(frame.sparkSession))
+    running = jvm.FIND_STREAM(streams, query_id)
+    if running is None:
+        return {}
+    observed = jvm.OBSERVED(jvm.LAST_EXECUTION(jvm.EXECUTION_OF(running)))
+    found = {name: jvm.MAP_GET(observed, name) for name in names}
+    return {
+        name: int(jvm.ROW_LONG(jvm.OPTION_GET(row), 0))
+        for name, row in found.items()
+        if jvm.IS_DEFINED(row)
+    }

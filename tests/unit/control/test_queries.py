@@ -1,0 +1,122 @@
+"""What `status` says of queries: running or stopped and why, watermark, state, what came late."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from tests.unit.config.test_sql import SQL_JOB
+from tests.unit.config.texts import job
+
+from ashore.cli import status_view
+from ashore.control.health import DECIDE, Allowed, check_health, worst
+from ashore.control.jobs import OpenJob
+from ashore.control.state import State
+from ashore.control.status import JobStatus, read_status
+from ashore.jobs.events import QueryProgress, Step
+from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
+from ashore.jobs.writer import EventWriter
+from ashore.landing.log import LandingLog, LogContext
+from ashore.protocol.batch_time import BatchTime
+from ashore.protocol.entries import Prepare, Query
+from ashore.protocol.names import SliceName
+from ashore.storage import MemoryStorage
+from ashore.testing import FakeClock, RecordedSource
+
+NAME = SliceName("clicks", "ods__big")
+AT = QueryProgress(3, 1_795_003_200_000, 1_234, 5_000_000, 120, 4)
+
+
+class World:
+    """A job with one query, whose log has one batch."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.storage = MemoryStorage(self.clock)
+        log = LandingLog(LogContext(self.storage, self.clock, lambda: "0" * 16), NAME)
+        log.open()
+        late = (("late", 9),)
+        log.append(Prepare(0, BatchTime(0), (), (), (), late, Query("q-1", 0, "lineage")), None)
+        source = RecordedSource(clock=self.clock)
+        self.opened = OpenJob(job(SQL_JOB), self.storage, source, self.clock)
+
+    def beat(self, *workers: WorkerBeat) -> Heartbeat:
+        now_ms = self.clock.now_ms()
+        started = ("clicks", "lake", "elsewhere", 1, now_ms, now_ms)
+        return Heartbeat(*started, "idle", now_ms, workers=workers)
+
+    def status(self, *workers: WorkerBeat) -> JobStatus:
+        return read_status(self.opened, self.beat(*workers))
+
+
+def shown(status: JobStatus, monkeypatch: pytest.MonkeyPatch) -> str:
+    out = StringIO()
+    monkeypatch.setattr(status_view, "out", Console(file=out, width=300, highlight=False))
+    status_view.show(status)
+    return out.getvalue()
+
+
+def test_a_query_that_runs_shows_watermark_state_and_what_came_late(monkeypatch) -> None:
+    world = World()
+    status = world.status(WorkerBeat(NAME.slice, world.clock.now_ms(), None, AT))
+    query = status.slices[0].query
+    assert query is not None
+    assert (query.batch_id, query.late, query.dropped, query.why) == (0, 9, 4, None)
+    assert (query.state, query.watermark_ms, query.commit_ms) == (State.IDLE, AT.watermark_ms, 120)
+    text = shown(status, monkeypatch)
+    for part in (
+        "query q-1, batch 0, idle",
+        "watermark 2026-11-18T12:00:00.000Z",
+        "state 1,234 rows, 5.0 MB, committed in 120 ms",
+        "late 9 records",
+        "4 rows left out as too late",
+    ):
+        assert part in text, part
+    json.dumps(status.to_dict())
+    assert worst(check_health(world.opened, status, Allowed())) == 0
+
+
+def test_a_query_that_stopped_does_not_hide_behind_a_job_that_runs(monkeypatch) -> None:
+    world = World()
+    stopped = WorkerBeat(NAME.slice, world.clock.now_ms() - 61_000, "the topic is gone", AT)
+    status = world.status(stopped)
+    query = status.slices[0].query
+    assert query is not None
+    assert (status.state, query.state, query.why) == (State.IDLE, State.STOPPED, stopped.stopped)
+    (warned,) = [each for each in status.warnings if each.kind == "stopped"]
+    assert warned.subject == NAME.slice
+    assert "stopped 1.0 min ago: the topic is gone" in warned.text
+    assert "stopped: the topic is gone" in shown(status, monkeypatch)
+    assert worst(check_health(world.opened, status, Allowed())) == DECIDE
+
+
+def test_what_only_the_process_knows_is_not_made_up() -> None:
+    world = World()
+    query = read_status(world.opened).slices[0].query
+    assert query is not None
+    assert (query.late, query.watermark_ms, query.state_rows, query.dropped) == (
+        9,
+        None,
+        None,
+        None,
+    )
+    old = replace(world.beat(WorkerBeat(NAME.slice, 0, "long ago", AT)), beat_ms=-1_000_000)
+    query = read_status(world.opened, old).slices[0].query
+    assert query is not None
+    assert (query.why, query.watermark_ms) == (None, None)  # it has run elsewhere since
+
+
+def test_a_worker_that_stopped_is_no_step_that_does_not_end(capsys) -> None:
+    writer = EventWriter(lambda: 0)
+    writer.step("main", Step.IDLE)
+    writer.step(NAME.slice, Step.PLAN)
+    writer.query(NAME.slice, AT)
+    assert writer.at_work()[0] == "plan"
+    writer.stopped(NAME.slice, "refused")
+    assert writer.at_work()[0] == "idle"
+    (worker,) = writer.workers()
+    assert (worker.slice, worker.stopped, worker.query) == (NAME.slice, "refused", AT)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in told] == ["step", "step", "query", "trouble"]
+    assert told[-1]["message"] == "stopped: refused"
