@@ -14,10 +14,23 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
+from ashore.jobs.events import QueryProgress
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
 
 SLICE = "ods__per_minute"
+YEAR_2099_MS = 4_070_908_800_000
+
+
+class Told(At):
+    """A progress that keeps what it was told of queries."""
+
+    def __init__(self) -> None:
+        super().__init__("never", lambda: None)
+        self.queries: list[QueryProgress] = []
+
+    def query(self, slice_name: str, progress: QueryProgress) -> None:
+        self.queries.append(progress)
 
 
 def counted(site: Site) -> dict[str, int]:
@@ -53,3 +66,62 @@ def test_late_records_are_counted_as_records_over_restarts(site: Site) -> None:
     )
     assert read_per_minute(site) == expected
     site.prove(job_file)
+
+
+def test_a_record_of_the_year_2099_does_not_kill_a_windowed_query(site: Site) -> None:
+    topic = site.topic(1)
+    tables = [read_only(topic), PER_MINUTE_TABLE]
+    job_file = sql_job(site, PER_MINUTE, *tables)
+    site.produce(topic, encode([*clicks(0, 200), (7, "DE", YEAR_2099_MS)]))
+    told = At("never", lambda: None)
+    run(site, job_file, told)
+    assert any("further ahead than `future_max`" in each for each in told.troubles)
+    # `future_max` says what is believed, not what the state means: it may change.
+    late = {"after": "10s", "future_max": "2h"}
+    job_file = sql_job(site, PER_MINUTE, read_only(topic, late=late), PER_MINUTE_TABLE)
+    site.produce(topic, encode([(8, "DE", YEAR_2099_MS), *clicks(200, 100)]))
+    run(site, job_file)
+    # Nor does another SELECT from the same state meet a changed plan.
+    other = PER_MINUTE.replace("sum(id) AS", "sum(id) + 1 AS")
+    job_file = sql_job(site, other, read_only(topic, late=late), PER_MINUTE_TABLE)
+    site.produce(topic, encode(clicks(300, 100)))
+    run(site, job_file)
+    expected = per_minute(clicks(0, 400), watermark_ms=START_MS + 399_000 - 10_000)
+    assert read_per_minute(site) == expected
+    assert counted(site) == {"far_future": 2}
+    site.prove(job_file)
+
+
+UNION = """
+    INSERT INTO ods.per_minute
+    SELECT window.start AS minute, country, count(*) AS clicks FROM (
+        SELECT event_time, country FROM clicks UNION ALL SELECT event_time, country FROM orders)
+    GROUP BY window(event_time, '1 minute'), country;
+"""
+
+
+def test_the_input_whose_silence_holds_a_query_back_is_named(site: Site) -> None:
+    """Spark's watermark is that of the slowest input, since the query was started."""
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "orders"), PER_MINUTE_TABLE]
+    job_file = sql_job(site, UNION, *tables)
+    empty, both, again = Told(), Told(), Told()
+    site.produce(first, encode(clicks(0, 200)))
+    run(site, job_file, empty)
+    assert empty.queries[-1].held_by == "orders"
+    assert empty.queries[-1].state_rows > 0
+    assert site.files("ods.per_minute") == []
+
+    site.produce(second, encode(clicks(200, 1)))
+    site.produce(first, encode(clicks(201, 1)))
+    run(site, job_file, both)
+    assert both.queries[-1].held_by is None
+    expected = per_minute(clicks(0, 202), watermark_ms=START_MS + 190_000)
+    assert read_per_minute(site) == expected
+
+    # A start forgets what the inputs have brought, and not how far the watermark was.
+    site.produce(first, encode(clicks(202, 200)))
+    run(site, job_file, again)
+    assert again.queries[-1].held_by == "orders"
+    assert again.queries[-1].watermark_ms == START_MS + 190_000
+    assert read_per_minute(site) == expected

@@ -112,7 +112,12 @@ def _show_query(head: str, query: QueryStatus, lag: str) -> None:
     out.print(f"{head} query {query.query_id}, batch {query.batch_id:,}, {query.state}, lag {lag}")
     if query.why is not None:
         out.print(f"stopped: {escape(query.why)}")
+    if query.held_by is not None and query.held_since_ms is not None:
+        since = format_time(query.held_since_ms)
+        out.print(f"held back by {escape(query.held_by)}: no record of it since {since}")
     told = [f"late {query.late:,} records"]
+    if query.far_future:
+        told.append(f"{query.far_future:,} too far ahead")
     if query.watermark_ms is not None:
         told.insert(0, f"watermark {format_time(query.watermark_ms)}")
     if query.state_rows is not None and query.state_bytes is not None:

@@ -48,7 +48,7 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
     if item.topic is None:
         yield from sql_checks.check_fed_table(key, item)
         return
-    yield from sql_checks.check_unlanded(key, item)
+    yield from sql_checks.check_read_topic(key, item)
     if TOPIC_PLACE in item.table and not item.is_pattern:
         yield Finding(
             (*key, "table"),

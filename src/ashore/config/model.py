@@ -31,7 +31,7 @@ from ashore.config.naming import (
 )
 from ashore.config.options import KafkaOptions, ProducerOptions
 from ashore.config.section import Key, Section, line_of
-from ashore.config.tables import Table, no_repeats
+from ashore.config.tables import ON_ERROR, OnError, Table, no_repeats, refuse_dead_letters
 from ashore.config.values import (
     SOME,
     DurationMs,
@@ -276,6 +276,9 @@ class FedTopic(Section):
         description="The columns that make the record's key, which `upsert` needs: one is "
         "written as text, several as a JSON object. The value holds all columns.",
         examples=["[country]"],
+    )
+    on_error: Annotated[OnError, AfterValidator(refuse_dead_letters)] = Field(
+        default="fail", description=ON_ERROR
     )
 
 

@@ -13,7 +13,7 @@ from ashore.config.model import FedTopic
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import TIME_PARTITIONS, Table
+from ashore.config.tables import FAIL_OR_NULL, NO_DEAD_LETTERS, TIME_PARTITIONS, Table
 from ashore.protocol import names
 
 _OF_TOPICS = frozenset(
@@ -31,6 +31,8 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
     for name in sorted(_OF_TOPICS & item.model_fields_set):
         message = f"{name} is about records of a topic, and this table is fed by SQL"
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
+    if item.on_error == "dead_letter":
+        yield Finding((*key, "on_error"), NO_DEAD_LETTERS, FAIL_OR_NULL)
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
     elif len(names.insert_into_table(item.table)) > 50:
@@ -46,8 +48,15 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
         )
 
 
-def check_unlanded(key: Key, item: Table) -> Iterator[Finding]:
-    """Yield what is wrong with a topic that only SQL reads."""
+def check_read_topic(key: Key, item: Table) -> Iterator[Finding]:
+    """Yield what is wrong with an item that has a topic, as far as SQL is concerned."""
+    if item.on_error != "fail":
+        message = "on_error is about rows of SQL, and this table has a topic"
+        yield Finding((*key, "on_error"), message, "remove the key; on_invalid is about records")
+    yield from _check_unlanded(key, item)
+
+
+def _check_unlanded(key: Key, item: Table) -> Iterator[Finding]:
     if item.land or item.on_invalid != "dead_letter":
         return
     message = "with land: false there is no table for records that cannot be decoded"

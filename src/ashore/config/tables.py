@@ -7,7 +7,7 @@ What it must not know: Kafka, the other items.
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
 from ashore.config.naming import (
     ColumnName,
@@ -37,6 +37,33 @@ class EventTime(Section):
         description="Unit of a number since 1970-01-01 UTC. Without meaning for a "
         "TIMESTAMP column.",
     )
+
+
+NO_DEAD_LETTERS = (
+    "SQL has no dead letters: a row that cannot be computed may come of many records, and Spark "
+    "does not say of which"
+)
+FAIL_OR_NULL = 'write on_error: fail, or on_error: "null"'
+
+
+def refuse_dead_letters(choice: str) -> str:
+    """Return the choice. Raises Refused where it cannot be made."""
+    if choice == "dead_letter":
+        raise Refused(NO_DEAD_LETTERS, FAIL_OR_NULL)
+    return choice
+
+
+# YAML reads a plain `null` as nothing: here it is a choice.
+OnError = Annotated[
+    Literal["fail", "null", "dead_letter"],
+    BeforeValidator(lambda choice: "null" if choice is None else choice),
+    Shown("`fail` or `null`"),
+]
+ON_ERROR = (
+    "What happens where SQL cannot compute a row: a cast of a text that is no number, a division "
+    "by zero, an overflow. `fail`: the query stops, and says what to write. `null`: such a value "
+    "is NULL, and an integer that overflows wraps (Spark's `ansi.enabled` is off for this query)."
+)
 
 
 class Late(Section):
@@ -194,6 +221,7 @@ class Table(Section):
         description="What happens to a record that cannot be decoded: into the table "
         "`<table>__dead`; counted and dropped; or the job stops.",
     )
+    on_error: OnError = Field(default="fail", description="Of a table that SQL feeds. " + ON_ERROR)
     provenance: StrictBool = Field(
         default=True,
         description="Add the columns "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ashore.control.state import Judged, State
 from ashore.jobs.heartbeat import WorkerBeat
-from ashore.landing.fed import LATE
+from ashore.landing.fed import FAR_FUTURE, LATE
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_query import NO_BATCH
 
@@ -25,11 +25,14 @@ class QueryStatus:
     why: str | None  # it stopped
     since_ms: int | None  # when it stopped, or ended its last batch
     late: int  # records that it has read behind its watermark
+    far_future: int  # records that are in no view, as their event time is too far ahead
     dropped: int | None  # rows left out as too late, since it was started
     watermark_ms: int | None
     state_rows: int | None
     state_bytes: int | None
     commit_ms: int | None  # how long it took to commit the state of the last batch
+    held_by: str | None  # the view whose silence holds the watermark back
+    held_since_ms: int | None  # when that brought its last record, or the query was started
 
 
 def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatus | None:
@@ -43,6 +46,7 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
     """
     if fold.query is None and fold.plan is None:
         return None
+    counters = dict(fold.counters)
     stopped, told = (worker.stopped, worker.query) if worker else (None, None)
     return QueryStatus(
         query_id=fold.query.query_id if fold.query else "",
@@ -50,10 +54,13 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
         state=job.state if stopped is None else State.STOPPED,
         why=stopped,
         since_ms=worker.since_ms if worker else None,
-        late=dict(fold.counters).get(LATE, 0),
+        late=counters.get(LATE, 0),
+        far_future=counters.get(FAR_FUTURE, 0),
         dropped=told.dropped if told else None,
         watermark_ms=told.watermark_ms if told else None,
         state_rows=told.state_rows if told else None,
         state_bytes=told.state_bytes if told else None,
         commit_ms=told.commit_ms if told else None,
+        held_by=told.held_by if told else None,
+        held_since_ms=told.held_since_ms if told else None,
     )

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 
 from ashore.base.units import format_duration
 from ashore.config import Job, match_topics
+from ashore.config.sql_checks import view_name
+from ashore.config.tables import Seal
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
@@ -41,7 +43,8 @@ INTERVAL_MS_MIN = 1_000
 class Warned:
     """Something that somebody should look at."""
 
-    # log_lost | kafka | stopped | unclosed | owed | replaced | missing | gap | went_back | held_up
+    # log_lost | kafka | stopped | held_back | unclosed | owed | replaced | missing | gap
+    # | went_back | held_up
     kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
@@ -189,6 +192,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         for each in slices
     ]
     warnings += _warn_stopped(workers.values(), now_ms)
+    warnings += _warn_held_back(opened.job, slices, now_ms)
     return JobStatus(
         job=opened.job.job,
         lake=opened.storage.describe(),
@@ -422,6 +426,26 @@ def _warn_unclosed(name: SliceName, unclosed: EntryStatus) -> Warned:
         "its files may not be in their tables",
         "if the job does not run, start it, or run: ashore recover JOB.yaml",
     )
+
+
+def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Iterator[Warned]:
+    """Warn of an input that is silent for so long that sealing would no longer wait for it."""
+    patience_ms = {view_name(item.table): item.seal.idle_after_ms for item in job.tables}
+    for each in slices:
+        query = each.query
+        if query is None or query.held_by is None or query.held_since_ms is None:
+            continue
+        silent_ms = now_ms - query.held_since_ms
+        if silent_ms > patience_ms.get(query.held_by, Seal().idle_after_ms):
+            yield Warned(
+                "held_back",
+                each.slice,
+                f"{query.held_by} has brought no record for {format_duration(silent_ms)}: it holds "
+                "the watermark back, and rows that wait for that",
+                "send it a record with an event time of now; or begin the query with "
+                "`spark.sql.streaming.multipleWatermarkPolicy: max` in `spark.conf`: then the "
+                "fastest input decides, and records of slower ones are late",
+            )
 
 
 def _warn_owed(name: SliceName, status: SliceStatus) -> Iterator[Warned]:

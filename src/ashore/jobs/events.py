@@ -54,6 +54,8 @@ class QueryProgress:
     state_bytes: int  # of memory and of files that are whole
     commit_ms: int  # how long it took to commit the state of the batch
     dropped: int  # rows that were left out as too late, since the query was started
+    held_by: str | None = codec.added(None)  # the view whose silence holds the watermark back
+    held_since_ms: int | None = codec.added(None)  # when that brought its last record
 
 
 class Event(Protocol):
@@ -122,7 +124,9 @@ class QueryProgressed:
 
     `progress` has `batch` (Spark's number), `watermark_ms`, `state_rows`, `state_bytes`,
     `commit_ms`, and `dropped`: rows that operators with state left out as too late since the
-    query was started, one for each group of a task where they aggregate.
+    query was started, one for each group of a task where they aggregate. `held_by` is the view
+    whose silence holds the watermark back, `held_since_ms` when it brought its last record, or the
+    query was started.
     """
 
     kind: ClassVar[str] = "query"

@@ -20,7 +20,8 @@ from ashore.routing import Bucketer, is_event_time
 # What an INSERT fills.
 Fed = Table | FedTopic
 
-LATE = "late"  # the counter of records that a query reads behind its watermark
+# Counters of records that a query reads: behind its watermark, and too far ahead to be believed.
+LATE, FAR_FUTURE = "late", "far_future"
 SENT = "sent"  # the counter of rows that went into a topic
 
 

@@ -25,7 +25,7 @@ from ashore.landing.definitions import (
 )
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
-from ashore.landing.fed import LATE, SENT, require_log_of
+from ashore.landing.fed import SENT, require_log_of
 from ashore.landing.log import LandingLog
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
@@ -100,7 +100,7 @@ class BegunBatch:
     batch: QueryBatch
     lineage: str
     order: Order
-    late: int = 0  # records that were read and are behind the watermark
+    counted: Mapping[str, int] = field(default_factory=dict)  # records that were read
 
 
 class QuerySink:
@@ -217,9 +217,8 @@ class QuerySink:
         self._close_batch(begun, Written((), (), (), sort_counters({SENT: rows})), rows)
 
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
-        if begun.late:
-            counters = sort_counters({**dict(written.counters), LATE: begun.late})
-            written = replace(written, counters=counters)
+        counters = sort_counters({**dict(written.counters), **begun.counted})
+        written = replace(written, counters=counters)
         self._entries.append(self._prepare(begun, written))
         entry = self._entries.log.fold.end
         files = len(written.files)

@@ -46,6 +46,9 @@ _BY_ID = {
     *("CollectMetricsExec", "EventTimeWatermarkExec", "ExpandExec", "FilterExec", "GenerateExec"),
     "SortExec",
 }
+# The name of a struct that holds an event time: what compares it leaves out times that are too far
+# ahead. How far, and which time it is now, is no part of what the SQL means.
+BELIEVED = "_ashore_believed"
 INPUT = "input"  # what others take: the columns of each input, in their order
 # Of a leaf's expressions, those that leave rows out.
 _OF_LEAVES = {"dataFilters", "partitionFilters"}
@@ -147,7 +150,7 @@ class _Builder:
 
     def _expressions(self, planned: PlannedNode) -> tuple[tuple[str, tuple[int, ...]], ...]:
         found = [
-            (name, list(expressions_in(row)))
+            (name, list(_without_limits(expressions_in(row))))
             for name, value in planned.node.fields.items()
             if (name in _OF_LEAVES if not planned.children else name not in _NO_EXPRESSIONS)
             for row in _rows(value)
@@ -199,9 +202,33 @@ def _rows(value: object) -> tuple[object, ...]:
 
 
 def _skip_moves(planned: PlannedNode) -> PlannedNode:
-    while planned.kind in MOVES or _is_local_sort(planned.node):
+    while planned.kind in MOVES or _is_local_sort(planned.node) or _is_limit(planned.node):
         planned = planned.children[0]
     return planned
+
+
+def _is_limit(node: Node) -> bool:
+    """Tell whether a filter does nothing but leave out times that are too far ahead."""
+    conditions = node.nodes("condition") if node.kind == "FilterExec" else ()
+    return bool(conditions) and not list(_without_limits(conditions))
+
+
+def _without_limits(expressions: Iterable[Node]) -> Iterator[Node]:
+    """Yield expressions without the parts that leave out times that are too far ahead."""
+    for each in expressions:
+        if each.kind == "And":
+            parts = list(_without_limits(each.children))
+            if len(parts) == 2:
+                yield replace(each, children=tuple(parts))
+            else:
+                yield from parts
+        elif each.kind != "LessThanOrEqual" or not _holds_believed(each.children[0]):
+            yield each
+
+
+def _holds_believed(node: Node) -> bool:
+    names = [each.fields.get("value") for each in node.children[0::2]]
+    return node.kind in {"CreateNamedStruct", "NamedStruct"} and names == [BELIEVED]
 
 
 def _is_local_sort(node: Node) -> bool:

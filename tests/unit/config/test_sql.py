@@ -41,6 +41,15 @@ def test_sql_is_text_or_a_file(written: str) -> None:
     assert job(changed(SQL_JOB, (old, written))).sql is not None
 
 
+@pytest.mark.parametrize("written", ["null", '"null"', "~"])
+def test_null_is_a_choice_though_yaml_reads_it_as_nothing(written: str) -> None:
+    loaded = job(
+        changed(SQL_JOB, ("- table: ods.big", f"- table: ods.big\n    on_error: {written}"))
+    )
+    assert loaded.tables[2].on_error == "null"
+    assert loaded.tables[0].on_error == "fail"
+
+
 ERRORS = [
     pytest.param(
         ('"INSERT INTO ods.big SELECT * FROM clicks;"', "{file: a, text: b}"),
@@ -61,6 +70,14 @@ ERRORS = [
     pytest.param(
         ("- table: ods.big", "- table: ods.big\n    partition_by: [date]"),
         *(14, "tables[2].partition_by", "date is that of an event time", "add event_time"),
+    ),
+    pytest.param(
+        ("- table: ods.big", "- table: ods.big\n    on_error: dead_letter"),
+        *(14, "tables[2].on_error", "no dead letters", "on_error: fail"),
+    ),
+    pytest.param(
+        ("    table: ods.clicks\n", "    table: ods.clicks\n    on_error: null\n"),
+        *(7, "tables[0].on_error", "rows of SQL", "remove the key"),
     ),
     pytest.param(
         ("table: ods.users", "table: raw.clicks"),

@@ -18,10 +18,11 @@ from tests.unit.plans.trees import (
 )
 
 from ashore.errors import InvariantBroken, SparkUnknown
-from ashore.plans.build import build_graph
+from ashore.plans.build import BELIEVED, build_graph
 from ashore.plans.graph import JoinSide, KeptColumn, PlanColumn, PlanGraph, PlanNode
 from ashore.plans.operators import describe_operators
 from ashore.plans.planned import PlannedJoin, PlannedNode, PlannedSide, StateInfo
+from ashore.plans.trees import Node
 
 VALUE = attribute("value", 1, "binary")
 OTHER = attribute("value", 2, "binary")
@@ -115,6 +116,35 @@ def test_what_moves_rows_is_no_node_and_a_sort_of_all_rows_is_one() -> None:
     (sort, _) = graph_of(planned("SortExec", moved, **order)).nodes
     assert (sort.kind, sort.options) == ("SortExec", (("global", "true"),))
     assert len(sort.terms("sortOrder")) == 1
+
+
+def believed(name: str = BELIEVED) -> Node:
+    """What a view leaves out as too far ahead; the time differs with each plan."""
+    struct = node("CreateNamedStruct", literal(name, "string"), attribute("ts", 3))
+    return node("LessThanOrEqual", struct, literal("[1795003200000000]", "struct"))
+
+
+def test_what_is_too_far_ahead_to_be_believed_is_no_part_of_what_a_plan_means() -> None:
+    limit = node("EqualTo", attribute("id", 1), literal("5"))
+    without = graph_of(planned("FilterExec", leaf(attribute("id", 1)), condition=limit))
+    assert (
+        graph_of(
+            planned(
+                "FilterExec", leaf(attribute("id", 1)), condition=node("And", limit, believed())
+            )
+        )
+        == without
+    )
+    alone = planned("FilterExec", leaf(attribute("id", 1)), condition=believed())
+    assert graph_of(alone) == graph_of(leaf(attribute("id", 1)))
+    # Another struct is the author's own.
+    own = planned("FilterExec", leaf(attribute("id", 1)), condition=believed("mine"))
+    assert len(graph_of(own).nodes) == 2
+    three = node("And", node("And", limit, believed()), limit)
+    both = node("And", limit, limit)
+    assert graph_of(planned("FilterExec", leaf(attribute("id", 1)), condition=three)) == graph_of(
+        planned("FilterExec", leaf(attribute("id", 1)), condition=both)
+    )
 
 
 def test_a_join_keeps_the_columns_of_both_sides() -> None:

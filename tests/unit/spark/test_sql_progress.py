@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from ashore.jobs.events import QueryProgress
-from ashore.spark.sql.progress import Reported, report
+from ashore.spark.sql.progress import Inputs, Reported, report
 
 
 def operator(rows: int, dropped: int) -> dict[str, object]:
@@ -15,11 +15,21 @@ def operator(rows: int, dropped: int) -> dict[str, object]:
 def test_each_batch_is_told_of_once_and_the_last_is_kept() -> None:
     first = {
         "batchId": 4,
+        "timestamp": "2026-11-18T12:00:00.000Z",
         "eventTime": {"watermark": "2026-11-18T12:00:00.250Z"},
-        "observedMetrics": {"late:clicks": (9, 1), "undecodable:clicks": (2,), "late:other": None},
+        "observedMetrics": {
+            "times:clicks": (9, 0, None),
+            "undecodable:clicks": (2,),
+            "times:b": None,
+        },
         "stateOperators": [operator(10, 3), operator(5, 1)],
     }
-    second = {"batchId": 5, "stateOperators": [operator(2, 1)], "eventTime": {}}
+    second = {
+        "batchId": 5,
+        "timestamp": "2026-11-18T12:00:01.000Z",
+        "stateOperators": [operator(2, 1)],
+        "eventTime": {},
+    }
     query, reported = SimpleNamespace(recentProgress=[first]), Reported()
     told = list(report(query, reported))
     assert [each.partition(":")[0] for each in told] == ["batch 4"] * 3
@@ -31,3 +41,21 @@ def test_each_batch_is_told_of_once_and_the_last_is_kept() -> None:
     assert len(list(report(query, reported))) == 1
     assert reported.last == QueryProgress(5, None, 2, 1_050, 20, 5)
     assert list(report(query, reported)) == []
+
+
+def test_a_silent_input_that_holds_the_watermark_back_is_named() -> None:
+    inputs = Inputs({"clicks": 10, "orders": 0})
+    inputs.take({"times:clicks": (0, 0, 1_000)}, at_ms=5)
+    assert inputs.held_by() == ("orders", 5)  # it never brought one
+    inputs.take({"times:clicks": (0, 0, 2_000), "times:orders": (0, 0, 500)}, at_ms=6)
+    assert inputs.held_by() == (None, None)  # it is slower, and not silent
+    inputs.take({"times:clicks": (0, 0, 3_000), "times:orders": (0, 0, None)}, at_ms=7)
+    assert inputs.held_by() == ("orders", 6)
+    inputs.take({"times:clicks": (0, 0, 900), "times:orders": (0, 0, 400)}, at_ms=8)
+    inputs.take({"times:orders": (0, 0, 2_990)}, at_ms=9)
+    assert inputs.held_by() == (None, None)  # both are at 2,990: the highest counts
+    inputs.take({"times:orders": (0, 0, 4_000)}, at_ms=10)
+    assert inputs.held_by() == ("clicks", 8)
+    alone = Inputs({"clicks": 0})
+    alone.take({}, at_ms=1)
+    assert alone.held_by() == (None, None)

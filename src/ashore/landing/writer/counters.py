@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from ashore.errors import check
 
 COUNTERS: dict[str, str] = {
-    "far_future": "rows whose event time is beyond the batch's time plus `future_max`",
+    "far_future": "rows whose event time is beyond the batch's time plus `future_max`; of a query, "
+    "the records that are in no view for it",
     "late": "rows whose event time is more than `after` behind the watermark; of a query, the "
     "records that it has read behind its watermark, whether or not a window is open for them",
     "no_event_time": "rows without an event time that a calendar holds",

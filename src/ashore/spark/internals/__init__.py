@@ -16,6 +16,7 @@ from ashore.spark.internals.sources import reads_files, refresh_files
 from ashore.spark.internals.statements import (
     ParsedInsert,
     Statement,
+    parse_query,
     parse_statements,
     plan_select,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "check_streaming",
     "count_observed",
     "explain_refusal",
+    "parse_query",
     "parse_statements",
     "plan_select",
     "read_plan",

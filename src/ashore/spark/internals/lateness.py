@@ -33,13 +33,16 @@ class TimeMark:
         jvm.HOLD(self._held, float(time_ms))
 
 
-def count_observed(frame: DataFrame, query_id: str, names: Iterable[str]) -> dict[str, int]:
-    """Return the first number of each observation of the batch that a query runs.
+def count_observed(
+    frame: DataFrame, query_id: str, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
+    """Return the first numbers of each observation of the batch that a query runs.
 
     Arguments:
         frame: that the query was started with.
         query_id: Spark's.
         names: of observations; those that are not there are left out.
+        count: how many numbers of each.
 
     Requires: the rows of the batch have been computed.
 
@@ -47,11 +50,8 @@ def count_observed(frame: DataFrame, query_id: str, names: Iterable[str]) -> dic
     streams = jvm.STREAMS(jvm.session_of(frame.sparkSession))
     running = jvm.FIND_STREAM(streams, query_id)
     if running is None:
-        return {}
+        return []
     observed = jvm.OBSERVED(jvm.LAST_EXECUTION(jvm.EXECUTION_OF(running)))
-    found = {name: jvm.MAP_GET(observed, name) for name in names}
-    return {
-        name: int(jvm.ROW_LONG(jvm.OPTION_GET(row), 0))
-        for name, row in found.items()
-        if jvm.IS_DEFINED(row)
-    }
+    found = [jvm.MAP_GET(observed, name) for name in names]
+    rows = [jvm.OPTION_GET(row) for row in found if jvm.IS_DEFINED(row)]
+    return [tuple(int(jvm.ROW_LONG(row, place)) for place in range(count)) for row in rows]

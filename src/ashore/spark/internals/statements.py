@@ -50,6 +50,20 @@ def parse_statements(spark: SparkSession, script: str) -> list[Statement]:
     ]
 
 
+def parse_query(session: SparkSession, insert: str) -> JavaObject:
+    """Return what an INSERT selects, parsed by the settings of `session`.
+
+    A cast is one that fails or one that gives NULL from then on. Raises ParseException.
+    """
+    require_known_spark(session)
+    java = jvm.session_of(session)
+    jvm.SET_ACTIVE(session, java)
+    try:
+        return jvm.INSERT_QUERY(jvm.PARSE_PLAN(jvm.SQL_PARSER(jvm.SESSION_STATE(java)), insert))
+    finally:
+        jvm.CLEAR_ACTIVE(session)
+
+
 def plan_select(session: SparkSession, query: JavaObject) -> DataFrame:
     """Return what was parsed as a frame, over the views of `session`.
 

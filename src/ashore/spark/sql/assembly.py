@@ -32,6 +32,7 @@ from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.script import Insert, Script, parse_script
+from ashore.spark.sql.settings import NULL_FOR_ERRORS
 from ashore.spark.sql.topics import plan_topic
 from ashore.spark.sql.tuned import query_settings
 from ashore.spark.sql.views import View
@@ -97,7 +98,10 @@ def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]
             until_drained=rhythm.until_drained,
             refresh_ms=job.sql.refresh_ms,
             patience_s=rhythm.grace_s / 2,
-            settings=query_settings(job, parts.cores, roots.newest()),
+            settings={
+                **query_settings(job, parts.cores, roots.newest()),
+                **(NULL_FOR_ERRORS if item.on_error == "null" else {}),
+            },
             limits=BatchLimits(job.batch.max_records, job.batch.max_bytes),
             first_of=first_offset_of(job),
             mark=TimeMark(parts.spark),

@@ -27,8 +27,8 @@ from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, check_streaming
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan
-from ashore.spark.sql.script import Insert, Script, select
-from ashore.spark.sql.settings import open_session
+from ashore.spark.sql.script import Insert, Script, select, select_by_settings
+from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.spark.sql.views import View, create_view, first_offsets
 
@@ -61,10 +61,17 @@ class QueryPlan:
         return "update" if self.topic and self.topic.is_upsert else "append"
 
     @property
+    def makes_nulls(self) -> bool:
+        """Whether what SQL cannot compute is NULL."""
+        return NULL_FOR_ERRORS.items() <= self.settings.items()
+
+    @property
     def digest(self) -> str:
         """Digest of what the query computes: its SQL, and the views that it reads."""
         views = sorted((view.describe() for view in self.read_views), key=json.dumps)
-        into = [self.topic.describe()] if self.topic else []
+        into: list[object] = [self.topic.describe()] if self.topic else []
+        if self.makes_nulls:
+            into.append("on_error: null")
         return hashlib.sha256(json.dumps([self.texts, views, *into]).encode()).hexdigest()
 
     @property
@@ -108,7 +115,8 @@ def open_frame(
             create_view(session, kafka, view, firsts, offsets_max, plan.mark)
         for text in plan.script.views:
             session.sql(text)
-        frame = select(session, plan.insert)
+        make = select_by_settings if plan.makes_nulls else select
+        frame = make(session, plan.insert)
         if not frame.isStreaming:
             raise QueryRefused(
                 f"the INSERT that fills {plan.insert.table} reads no topic",

@@ -5,20 +5,63 @@ What it must not know: who is told.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
 from ashore.jobs.events import QueryProgress
-from ashore.spark.sql.views import BAD, LATE
+from ashore.spark.sql.views import BAD, TIMES
+
+
+@dataclass
+class Inputs:
+    """What each view with a watermark has brought since the query was started.
+
+    Spark remembers no longer than that: until a view brings a record, its watermark is the epoch,
+    and that of the query, the lowest of all, stays where it was.
+
+    Arguments:
+        delays_ms: how late each view's watermark is.
+
+    """
+
+    delays_ms: Mapping[str, int] = field(default_factory=dict)
+    _newest_ms: dict[str, int] = field(default_factory=dict)
+    _brought_ms: dict[str, int] = field(default_factory=dict)
+    _silent: set[str] = field(default_factory=set)
+
+    def take(self, observed: Mapping[str, Any], at_ms: int) -> None:
+        """Take a batch in that began at `at_ms`."""
+        self._silent = set()
+        for view in self.delays_ms:
+            row = observed.get(f"{TIMES}:{view}")
+            newest_ms = row[2] if row else None
+            self._brought_ms.setdefault(view, at_ms)
+            if newest_ms is None:
+                self._silent.add(view)
+                continue
+            self._newest_ms[view] = max(newest_ms, self._newest_ms.get(view, newest_ms))
+            self._brought_ms[view] = at_ms
+
+    def held_by(self) -> tuple[str | None, int | None]:
+        """Return the silent view that the others wait for, and when it brought its last record."""
+        marks = {
+            view: self._newest_ms[view] - delay_ms if view in self._newest_ms else 0
+            for view, delay_ms in self.delays_ms.items()
+        }
+        lowest = min(marks, key=lambda view: marks[view], default=None)
+        if lowest is None or lowest not in self._silent or len(set(marks.values())) < 2:
+            return None, None
+        return lowest, self._brought_ms[lowest]
 
 
 @dataclass
 class Reported:
     """The last batch that was told of, and rows left out as too late up to it."""
 
+    inputs: Inputs = field(default_factory=Inputs)
     batch_id: int = -1
     dropped: int = 0
     last: QueryProgress | None = None
@@ -33,13 +76,20 @@ def report(query: StreamingQuery, reported: Reported) -> Iterator[str]:
         reported.batch_id = batch_id
         late = sum(int(each["numRowsDroppedByWatermark"]) for each in progress["stateOperators"])
         reported.dropped += late
-        reported.last = read_progress(progress, reported.dropped)
-        for name, row in (progress.get("observedMetrics") or {}).items():
+        observed = progress.get("observedMetrics") or {}
+        reported.inputs.take(observed, _to_ms(progress["timestamp"]))
+        reported.last = read_progress(progress, reported)
+        for name, row in observed.items():
             kind, _, view = name.partition(":")
             if kind == BAD and row and row[0]:
                 yield f"batch {batch_id}: {row[0]} records of {view} cannot be decoded"
-            if kind == LATE and row and row[0]:
+            if kind == TIMES and row and row[0]:
                 yield f"batch {batch_id}: {row[0]} records of {view} are behind the watermark"
+            if kind == TIMES and row and row[1]:
+                yield (
+                    f"batch {batch_id}: {row[1]} records of {view} are left out: their event time "
+                    "is further ahead than `future_max`"
+                )
         if late:
             yield (
                 f"batch {batch_id}: {late} rows came later than the watermark allows: operators "
@@ -47,8 +97,9 @@ def report(query: StreamingQuery, reported: Reported) -> Iterator[str]:
             )
 
 
-def read_progress(progress: Mapping[str, Any], dropped: int) -> QueryProgress:
-    """Return what Spark tells of a batch. `dropped`: rows left out since the query was started."""
+def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgress:
+    """Return what Spark tells of a batch that `reported` has taken in."""
+    held_by, held_since_ms = reported.inputs.held_by()
     operators = progress["stateOperators"]
     watermark = (progress.get("eventTime") or {}).get("watermark")
     return QueryProgress(
@@ -57,7 +108,9 @@ def read_progress(progress: Mapping[str, Any], dropped: int) -> QueryProgress:
         state_rows=sum(int(each["numRowsTotal"]) for each in operators),
         state_bytes=sum(_size_of(each) for each in operators),
         commit_ms=sum(int(each["commitTimeMs"]) for each in operators),
-        dropped=dropped,
+        dropped=reported.dropped,
+        held_by=held_by,
+        held_since_ms=held_since_ms,
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
+from ashore.landing.fed import FAR_FUTURE, LATE
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import (
     EARLIEST,
@@ -42,13 +43,13 @@ from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
 from ashore.spark.sql.limits import measure_records, plan_limits
-from ashore.spark.sql.progress import Reported, report
+from ashore.spark.sql.progress import Inputs, Reported, report
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
 from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
-from ashore.spark.sql.views import LATE
+from ashore.spark.sql.views import TIMES
 from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
 
 POLL_S = 1.0
@@ -285,22 +286,28 @@ class SqlQuery:
             frame.mapInArrow(drop_rows, RESULT_DDL).collect()
         elif self.plan.topic is not None:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
-            sink.sent(replace(begun, late=self._count_late(batch)), sent, self._check_identities)
+            counted = replace(begun, counted=self._count(batch))
+            sink.sent(counted, sent, self._check_identities)
             self._landed += 1
         else:
             task = functools.partial(land_rows, sink.rows_order(begun))
             rows = frame.mapInArrow(task, RESULT_DDL).collect()
             results = [read_row(row.is_error, bytes(row.content)) for row in rows]
-            sink.land(replace(begun, late=self._count_late(batch)), results, self._check_identities)
+            counted = replace(begun, counted=self._count(batch))
+            sink.land(counted, results, self._check_identities)
             self._landed += 1
         self._move_mark(batch_id)
 
-    def _count_late(self, batch: QueryBatch) -> int:
-        """Return how many records of a batch are behind the watermark, of all views it reads."""
-        names = [f"{LATE}:{view.name}" for view in self.plan.read_views if view.has_watermark]
+    def _count(self, batch: QueryBatch) -> dict[str, int]:
+        """Return records that are late, or too far ahead, of all views that the query reads."""
+        names = [f"{TIMES}:{view.name}" for view in self.plan.read_views if view.has_watermark]
         if self._frame is None or not names:
-            return 0
-        return sum(count_observed(self._frame, batch.query_id, names).values())
+            return {}
+        found = count_observed(self._frame, batch.query_id, names, 2)
+        return {
+            LATE: sum(late for late, _ in found),
+            FAR_FUTURE: sum(future for _, future in found),
+        }
 
     def _move_mark(self, batch_id: int) -> None:
         """Let the batch after `batch_id` hold records late by that one's watermark, as Spark does.
@@ -330,7 +337,8 @@ class SqlQuery:
 
     def _wait(self, query: StreamingQuery, frame: DataFrame) -> None:
         """Wait for the end of the query, and tell of records that it has left out."""
-        reported = Reported()
+        views = (view for view in self.plan.read_views if view.has_watermark)
+        reported = Reported(Inputs({view.name: view.spec.late.after_ms for view in views}))
         refresh_s = self.plan.refresh_ms / 1000
         refresher = Refresher(frame, refresh_s, self.parts.sink.parts.clock, self._say)
         try:

@@ -9,8 +9,16 @@ import re
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from ashore.errors import AshoreError, BadRecord, BatchFailed, OffsetsGone, QueryRefused
+from ashore.errors import (
+    AshoreError,
+    BadRecord,
+    BatchFailed,
+    OffsetsGone,
+    QueryRefused,
+    RowNotComputed,
+)
 from ashore.spark.internals import explain_refusal
+from ashore.spark.sql.row_errors import RowError, find_row_error
 from ashore.spark.sql.topics import NO_KEY
 from ashore.spark.sql.views import BAD_RECORD
 
@@ -62,6 +70,9 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
             hint=f"leave such rows out: `WHERE {column} IS NOT NULL`; or select and group by "
             f"`coalesce({column}, '')`",
         )
+    row_error = find_row_error(text)
+    if row_error is not None:
+        return not_computed(name, row_error, detail)
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint is that of other SQL",
@@ -83,6 +94,17 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
     )
 
 
+def not_computed(name: str, found: RowError, detail: str) -> RowNotComputed:
+    """Return the error of a query, or a table, that meets a row which SQL cannot compute."""
+    place = f" in `{found.place}`" if found.place else ""
+    return RowNotComputed(
+        f"{name}: SQL cannot compute a row{place}: {found.sentence} ({found.condition})",
+        hint=f'{found.advice}; or write `on_error: "null"` for the table or topic that is filled',
+        condition=found.condition,
+        detail=detail,
+    )
+
+
 def other_sources(name: str, detail: str) -> QueryRefused:
     """Return why a query does not start whose sources are not those of its checkpoint."""
     return QueryRefused(
@@ -96,6 +118,9 @@ def explain_plan(error: Exception, table: str) -> AshoreError:
     It is refused for what Spark says of the SQL. A database or files that it reads beside topics
     may be away for a while: then another try is worth it.
     """
+    row_error = find_row_error(str(error))
+    if row_error is not None:  # Spark computes constants while it plans
+        return not_computed(table, row_error, str(error)[:DETAIL_LENGTH_MAX])
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
         return refuse(error, table)
     return BatchFailed(

@@ -15,7 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import QueryRefused
 from ashore.plans.text import find_outside_literals, normalise_sql
-from ashore.spark.internals import ParsedInsert, Statement, parse_statements, plan_select
+from ashore.spark.internals import (
+    ParsedInsert,
+    Statement,
+    parse_query,
+    parse_statements,
+    plan_select,
+)
 
 _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
 _WINDOWS = {
@@ -129,6 +135,11 @@ def _insert(parsed: ParsedInsert, text: str) -> Insert:
 def select(session: SparkSession, insert: Insert) -> DataFrame:
     """Return what an INSERT selects, over the views of `session`. Raises AnalysisException."""
     return plan_select(session, insert.query)
+
+
+def select_by_settings(session: SparkSession, insert: Insert) -> DataFrame:
+    """Return what `select` does; its casts are those of the settings of `session`."""
+    return plan_select(session, parse_query(session, insert.text))
 
 
 def _words(error: ParseException) -> str:

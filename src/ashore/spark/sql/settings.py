@@ -35,6 +35,8 @@ STATE = {
     # One store a partition instead of four. A checkpoint notes which it has, and keeps it.
     JOIN_FORMAT: "3",
 }
+# What SQL cannot compute is NULL: a cast, a division by zero; an overflow of integers wraps.
+NULL_FOR_ERRORS = {"spark.sql.ansi.enabled": "false"}
 BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"
 KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
 MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"

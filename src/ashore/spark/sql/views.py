@@ -19,6 +19,7 @@ from pyspark.sql.types import TimestampType
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.landing.specs import LandingSpec
+from ashore.plans.build import BELIEVED
 from ashore.plans.stored import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
@@ -29,7 +30,7 @@ from ashore.spark.reader import RECORD, decode_records
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
-LATE = "late"  # the metric of a view: records behind the watermark, and the newest event time
+TIMES = "times"  # the metric of a view: late records, those too far ahead, the newest event time
 BAD_RECORD = "a record cannot be decoded: "
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
 
@@ -120,11 +121,25 @@ def _with_event_time(rows: DataFrame, view: View, mark: TimeMark) -> DataFrame:
         time = F.col("_ashore_timestamp") if column is None else _to_time(view.spec, F.col(column))
         rows = rows.withColumn(name, time)
     if view.has_watermark:
+        rows = _believed(rows, view, name, mark)
         rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
-        is_late, newest = F.col(name) <= mark.column, F.unix_millis(F.max(name))
-        counted = (F.count_if(is_late).alias("records"), newest.alias("newest_ms"))
-        rows = rows.observe(f"{LATE}:{view.name}", *counted)
     return rows.drop("_ashore_timestamp")
+
+
+def _believed(rows: DataFrame, view: View, name: str, mark: TimeMark) -> DataFrame:
+    """Leave out what is too far ahead: one record would move the watermark for good."""
+    now_ms = F.unix_millis(F.current_timestamp())  # of the batch, also when it is run again
+    most = F.timestamp_millis(now_ms + F.lit(view.spec.late.future_max_ms))
+    time = F.col(name)
+    is_future = F.coalesce(time > most, F.lit(False))
+    counted = (
+        F.count_if(time <= mark.column).alias("late"),
+        F.count_if(is_future).alias("far_future"),
+        F.max(F.unix_millis(F.when(~is_future, time))).alias("newest_ms"),
+    )
+    rows = rows.observe(f"{TIMES}:{view.name}", *counted)
+    # A struct of this name is known in plans: where it is compared, nothing of the SQL is.
+    return rows.where(F.struct(time.alias(BELIEVED)) <= F.struct(most.alias(BELIEVED)))
 
 
 def _to_time(spec: LandingSpec, column: Column) -> Column:

@@ -1,0 +1,94 @@
+"""Errors that a row is to blame for: SQL cannot compute a value of it.
+
+What it is: `find_row_error`, from what Spark says to the class of the error, a sentence and what to
+write instead.
+What it promises: pure. Only classes that stand here are the data's; anything else may pass, and the
+batch is run again.
+What it must not know: Spark's objects.
+"""
+
+import re
+from dataclasses import dataclass
+
+_CASTS = "`try_cast(x AS TYPE)` is NULL where the cast does not work"
+_SUMS = (
+    "`try_add`, `try_subtract`, `try_multiply` and `try_sum` are NULL where the result has no "
+    "place; or cast to a wider type, such as DECIMAL(38, 0), first"
+)
+_DIVISIONS = "`try_divide(a, b)` and `try_mod(a, b)` are NULL where b is 0"
+_TIMES = "`try_to_timestamp`, `try_to_date` and `try_make_timestamp` are NULL where it is no time"
+_ITEMS = "`get(array, index)` and `try_element_at(array, index)` are NULL where there is none"
+_KEYS = "leave such rows out: `WHERE key IS NOT NULL`, or keep one of the keys"
+_RAISED = "the SQL raises it itself: `raise_error` or `assert_true`"
+_BYTES = "`try_to_binary` and `try_parse_url` are NULL where the text does not fit"
+
+# Spark's conditions: data exceptions (the SQL standard's class 22), a key that is there twice, and
+# what the SQL raises itself.
+ROW_ERRORS = {
+    "ARITHMETIC_OVERFLOW": _SUMS,
+    "BINARY_ARITHMETIC_OVERFLOW": _SUMS,
+    "CANNOT_PARSE_TIMESTAMP": _TIMES,
+    "CAST_INVALID_INPUT": _CASTS,
+    "CAST_OVERFLOW": _CASTS,
+    "CONVERSION_INVALID_INPUT": _BYTES,
+    "DATETIME_FIELD_OUT_OF_BOUNDS": _TIMES,
+    "DATETIME_OVERFLOW": _TIMES,
+    "DIVIDE_BY_ZERO": _DIVISIONS,
+    "DUPLICATED_MAP_KEY": _KEYS,
+    "INTERVAL_ARITHMETIC_OVERFLOW": _SUMS,
+    "INTERVAL_DIVIDED_BY_ZERO": _DIVISIONS,
+    "INVALID_ARRAY_INDEX": _ITEMS,
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": _ITEMS,
+    "INVALID_FRACTION_OF_SECOND": _TIMES,
+    "INVALID_INDEX_OF_ZERO": _ITEMS,
+    "INVALID_URL": _BYTES,
+    "NULL_MAP_KEY": _KEYS,
+    "NUMERIC_VALUE_OUT_OF_RANGE": _CASTS,
+    "REMAINDER_BY_ZERO": _DIVISIONS,
+    "USER_RAISED_EXCEPTION": _RAISED,
+}
+_TEXT_LENGTH_MAX = 300
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] ([^\n]*)")
+_PLACE = re.compile(r"== SQL[^\n]*\(line \d+, position \d+\) ==\n([^\n]*)\n( *)(\^+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RowError:
+    """Why a row cannot be computed."""
+
+    condition: str  # Spark's class of the error
+    sentence: str  # what Spark says, without its advice
+    place: str  # the part of the SQL; empty where it is not known
+    advice: str  # what to write instead
+
+
+def find_row_error(text: str) -> RowError | None:
+    """Return why a row cannot be computed; None: nothing in `text` says that a row is to blame."""
+    for found in _CONDITION.finditer(text):
+        condition = _known(found[1])
+        if condition is not None:
+            place = _PLACE.search(text, found.end())
+            return RowError(
+                found[1], _first_sentence(found[2]), _marked(place), ROW_ERRORS[condition]
+            )
+    return None
+
+
+def _known(condition: str) -> str | None:
+    if condition in ROW_ERRORS:
+        return condition
+    main = condition.partition(".")[0]
+    return main if main in ROW_ERRORS else None
+
+
+def _first_sentence(text: str) -> str:
+    """Return what happened. A value may hold a dot: a sentence ends before a capital letter."""
+    said = text.partition(" SQLSTATE:")[0]
+    return re.split(r"\.\s+(?=[A-Z])", said)[0].rstrip(". ")[:_TEXT_LENGTH_MAX]
+
+
+def _marked(place: re.Match[str] | None) -> str:
+    if place is None:
+        return ""
+    start = len(place[2])
+    return place[1][start : start + len(place[3])]
