@@ -30,7 +30,7 @@ from ashore.spark.sql.refusals import explain_plan
 from ashore.spark.sql.script import Insert, Script, select, select_by_settings
 from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
-from ashore.spark.sql.views import View, create_view, first_offsets
+from ashore.spark.sql.views import Reading, View, create_view, first_offsets
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}
@@ -111,8 +111,8 @@ def open_frame(
     try:
         for view in plan.views:
             firsts = first_offsets(view, name, fold)
-            offsets_max = plan.offsets_max.get(view.name)
-            create_view(session, kafka, view, firsts, offsets_max, plan.mark)
+            reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
+            create_view(session, kafka, view, reading)
         for text in plan.script.views:
             session.sql(text)
         make = select_by_settings if plan.makes_nulls else select

@@ -62,28 +62,27 @@ class View:
 FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where reading begins
 
 
-def create_view(
-    session: SparkSession,
-    kafka: KafkaAddress,
-    view: View,
-    firsts: FirstOffsets,
-    offsets_max: int | None,
-    mark: TimeMark,
-) -> None:
-    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How one query reads a view.
 
     Arguments:
-        session: that gets the view.
-        kafka: where it is read from.
-        view: what it is.
-        firsts: where reading begins.
-        offsets_max: how many of its topics a batch reads at most; None: all that are there.
+        firsts: where it begins.
+        offsets_max: how many offsets of the topics a batch reads; None: all that are there.
         mark: the watermark that records of a batch are late by.
 
     """
-    stream = _stream(session, kafka, view, firsts)
-    if offsets_max is not None:
-        stream = stream.option("maxOffsetsPerTrigger", str(offsets_max))
+
+    firsts: FirstOffsets
+    offsets_max: int | None
+    mark: TimeMark
+
+
+def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading: Reading) -> None:
+    """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
+    stream = _stream(session, kafka, view, reading.firsts)
+    if reading.offsets_max is not None:
+        stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
     records = stream.load().select(*RECORD)
     rows = decode_records(records, view.spec)
     is_bad = F.col("decoded").isNull()
@@ -99,7 +98,7 @@ def create_view(
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
     time = F.col("timestamp").alias("_ashore_timestamp")
-    rows = _with_event_time(rows.select(*columns, time), view, mark)
+    rows = _with_event_time(rows.select(*columns, time), view, reading.mark)
     rows.createOrReplaceTempView(view.name)
 
 
