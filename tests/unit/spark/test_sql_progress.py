@@ -49,6 +49,8 @@ def test_a_silent_input_that_holds_the_watermark_back_is_named() -> None:
     assert inputs.held_by() == ("orders", 5)  # it never brought one
     inputs.take({"times:clicks": (0, 0, 2_000), "times:orders": (0, 0, 500)}, at_ms=6)
     assert inputs.held_by() == (None, None)  # it is slower, and not silent
+    inputs.take({"times:clicks": None, "times:orders": (0, 0, None)}, at_ms=6)
+    assert inputs.held_by() == (None, None)  # a batch for the state alone
     inputs.take({"times:clicks": (0, 0, 3_000), "times:orders": (0, 0, None)}, at_ms=7)
     assert inputs.held_by() == ("orders", 6)
     inputs.take({"times:clicks": (0, 0, 900), "times:orders": (0, 0, 400)}, at_ms=8)

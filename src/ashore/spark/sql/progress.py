@@ -33,17 +33,18 @@ class Inputs:
     _silent: set[str] = field(default_factory=set)
 
     def take(self, observed: Mapping[str, Any], at_ms: int) -> None:
-        """Take a batch in that began at `at_ms`."""
-        self._silent = set()
+        """Take a batch in that began at `at_ms`. One without records says nothing of silence."""
+        brought: set[str] = set()
         for view in self.delays_ms:
             row = observed.get(f"{TIMES}:{view}")
             newest_ms = row[2] if row else None
             self._brought_ms.setdefault(view, at_ms)
-            if newest_ms is None:
-                self._silent.add(view)
-                continue
-            self._newest_ms[view] = max(newest_ms, self._newest_ms.get(view, newest_ms))
-            self._brought_ms[view] = at_ms
+            if newest_ms is not None:
+                self._newest_ms[view] = max(newest_ms, self._newest_ms.get(view, newest_ms))
+                self._brought_ms[view] = at_ms
+                brought.add(view)
+        if brought:
+            self._silent = self.delays_ms.keys() - brought
 
     def held_by(self) -> tuple[str | None, int | None]:
         """Return the silent view that the others wait for, and when it brought its last record."""
