@@ -36,6 +36,7 @@ from ashore.cli.output import (
 from ashore.config import Job
 from ashore.errors import JobProcessEnded
 from ashore.jobs.events import (
+    STOPPED,
     Beat,
     Ended,
     Event,
@@ -105,6 +106,8 @@ class RunState:
             case Failed():
                 self.error = event
             case Trouble() | Note() | Talk():
+                if isinstance(event, Trouble) and event.message.startswith(STOPPED):
+                    self._slice(event.slice).step = "stopped"
                 self.talk.append(event.message)
                 return event.message
             case Starting():

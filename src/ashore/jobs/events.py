@@ -18,6 +18,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
 KIND = "event"  # the key that names the kind
+STOPPED = "stopped: "  # the message of a worker that goes on no more begins so; then it says why
 
 
 class Step(StrEnum):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import (
+    STOPPED,
     BatchLanded,
     Beat,
     Event,
@@ -106,7 +107,7 @@ class EventWriter:
         known = self._workers.get(slice_name)
         query, since_ms = known.query if known else None, self._clock.now_ms()
         self._workers[slice_name] = WorkerBeat(slice_name, since_ms, message, query)
-        self.send(Trouble(slice_name, f"stopped: {message}"))
+        self.send(Trouble(slice_name, f"{STOPPED}{message}"))
 
 
 def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
-from ashore.jobs.events import BatchLanded, QueryProgress, Step
+from ashore.jobs.events import STOPPED, BatchLanded, QueryProgress, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
@@ -67,7 +67,7 @@ class Quiet:
 
     def stopped(self, slice_name: str, message: str) -> None:
         """Tell of it as of trouble."""
-        self.trouble(slice_name, f"stopped: {message}")
+        self.trouble(slice_name, f"{STOPPED}{message}")
 
 
 @dataclass

@@ -53,6 +53,16 @@ def test_the_view_shows_records_rate_lag_files_and_the_step() -> None:
         assert part in text
 
 
+def test_a_worker_that_stopped_is_shown_as_that_while_others_go_on() -> None:
+    state = RunState("clicks")
+    for event in (*EVENTS, StepBegun("ods__big", Step.PLAN), Trouble("ods__big", "stopped: gone")):
+        state.take(event, 100.0)
+    assert state.slices["ods__big"].step == "stopped"
+    assert state.slices["main"].step == "move"
+    state.take(Trouble("main", "no broker"), 101.0)
+    assert state.slices["main"].step == "move"
+
+
 def test_the_rate_of_a_job_that_was_started_again_is_its_own() -> None:
     state = RunState("clicks")
     for second, event in enumerate(EVENTS):
