@@ -47,7 +47,7 @@ class Region:
     Arguments:
         operator_id: of the operator.
         digest: of all that its state depends on, but for the operators below.
-        nodes: places in the graph, the operator's first.
+        nodes: places in the graph, the operator's first; without those that only count rows.
         below: the ids of the operators that it stands on.
         is_seen: whether Spark writes all that is computed in it.
 
@@ -72,13 +72,14 @@ def find_regions(graph: PlanGraph) -> dict[int, Region]:
 
 
 def _region(digests: "_Digests", place: int, state: State) -> Region:
-    nodes = tuple(_walk(digests.graph, place))
+    walked = tuple(_walk(digests.graph, place))
     below = tuple(
         inner.operator_id
-        for each in nodes
+        for each in walked
         for at in digests.graph.nodes[each].inputs
         if (inner := digests.graph.nodes[at].state) is not None
     )
+    nodes = tuple(each for each in walked if digests.graph.nodes[each].kind not in _COUNTS)
     is_seen = all(digests.is_seen(digests.graph.nodes[each]) for each in nodes)
     return Region(state.operator_id, _hash(digests.node(place)), nodes, below, is_seen)
 
