@@ -98,7 +98,7 @@ def build_golden() -> dict[str, bytes]:
         Closing(8, 1, 0, registered=True, owed=(), done=()),
     )
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
-    files |= {**_query_files(), **_table_files()}
+    files |= {**_query_files(), **_table_files(), **_leader_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -227,6 +227,25 @@ def _table_files() -> dict[str, bytes]:
     return {
         "entry-define.json": log.entries[1][1],
         "snapshot-tables.json": write_snapshot(log.fold),
+    }
+
+
+def _leader_files() -> dict[str, bytes]:
+    """Return a batch whose ranges name the leaders that told their ends, and a snapshot after."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    log.add(Join((Joined(KEY, _STREAM, 110, "latest"),)))
+    body = replace(_second(), batch=0)
+    (read,) = body.shards
+    log.add(replace(body, shards=(replace(read, leader_epoch=3),)))
+    log.add(Commit("idle"), Closing(2, 1, 0, registered=False, owed=(), done=()))
+    snapshot = write_snapshot(log.fold)
+    here = ShardRange(KEY, OffsetRange(113, 113))
+    log.add(Skip((here,), None, (), (), "ana", "what was cut is in the table", ((KEY, 4),)))
+    return {
+        "leader-prepare.json": log.entries[2][1],
+        "leader-snapshot.json": snapshot,
+        "leader-skip.json": log.entries[4][1],
     }
 
 

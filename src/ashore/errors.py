@@ -18,6 +18,7 @@
   + Stopped                   the job stops until somebody decides
     - OffsetsGone             the source no longer has what comes next (gap)
     - OffsetsWentBack         the source ends below what was landed
+      + HistoryTruncated      it was cut below that, and has grown on with other records
     - StreamReplaced          a topic was deleted and created again
     - FilesLost               pending files are gone and not at their targets
     - FileConflict            a target holds something else than its entry says
@@ -183,6 +184,12 @@ class OffsetsWentBack(Stopped):
     """The source ends below what was landed."""
 
     code = "offsets-went-back"
+
+
+class HistoryTruncated(OffsetsWentBack):
+    """A topic partition was cut below what was landed, and has grown on with other records."""
+
+    code = "history-truncated"
 
 
 class StreamReplaced(Stopped):

@@ -117,7 +117,7 @@ def test_added_partitions_are_seen_and_read(kafka: Kafka, source: Source, topic:
 
     assert after.shards == ("0", "1", "2", "3")
     assert after.stream_id == before.stream_id
-    assert source.read_offsets([new]) == {new: ShardOffsets(0, 1)}
+    assert source.read_offsets([new]) == {new: ShardOffsets(0, 1, 0)}
 
 
 # --- offsets -----------------------------------------------------------------------------------
@@ -136,9 +136,9 @@ def test_offsets_of_many_shards_come_in_one_answer(
     )
 
     assert found == {
-        StreamShard(topic, "0"): ShardOffsets(0, 3),
-        StreamShard(topic, "1"): ShardOffsets(0, 5),
-        StreamShard(other, "0"): ShardOffsets(0, 0),
+        StreamShard(topic, "0"): ShardOffsets(0, 3, 0),
+        StreamShard(topic, "1"): ShardOffsets(0, 5, 0),
+        StreamShard(other, "0"): ShardOffsets(0, 0, 0),
     }
     assert source.read_offsets([]) == {}
 
@@ -149,7 +149,7 @@ def test_removed_records_move_the_earliest_offset(kafka: Kafka, source: Source, 
 
     delete_records(kafka.bootstrap_servers, topic, 0, 4)
 
-    assert source.read_offsets([shard]) == {shard: ShardOffsets(4, 10)}
+    assert source.read_offsets([shard]) == {shard: ShardOffsets(4, 10, 0)}
     assert source.resolve_first(shard, FirstOffset("earliest")) == 4
 
 

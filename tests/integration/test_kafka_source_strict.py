@@ -162,7 +162,7 @@ def test_a_login_without_rights_to_groups_reads(
     source = KafkaSource(strict.login, options, TIMEOUT_S)
     shard = first_shard(topic)
 
-    assert source.read_offsets([shard]) == {shard: ShardOffsets(0, 3)}
+    assert source.read_offsets([shard]) == {shard: ShardOffsets(0, 3, 0)}
     assert values(source.read_again(shard, OffsetRange(0, 3))) == [b"x"] * 3
 
 
@@ -274,7 +274,7 @@ def test_compaction_holes_are_no_end(strict: StrictKafka) -> None:
         assert time.monotonic() < deadline_s, "the broker did not compact"
         time.sleep(0.2)
 
-    assert source.read_offsets([shard])[shard] == ShardOffsets(0, 32)
+    assert source.read_offsets([shard])[shard] == ShardOffsets(0, 32, 0)
     assert read(0, 32) == [0, 10, *range(20, 30)]
     assert read(1, 9) == []  # wholly in a hole
     assert read(5, 21) == [10, 20]  # begins and ends beside holes
@@ -299,7 +299,7 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(
         strict.broker.start()
         found += [each.offset for each in reading]
 
-        assert asked.result(60) == {shard: ShardOffsets(0, count)}
+        assert asked.result(60) == {shard: ShardOffsets(0, count, 0)}
     assert found == list(range(count))
     assert capfd.readouterr() == ("", "")  # the library's complaints are not for the terminal
 
@@ -325,4 +325,4 @@ def test_offsets_asked_while_a_broker_dies_are_right_or_waited_for(strict: Stric
             strict.broker.start()
         is_over.set()
 
-        assert {each for found in asked for each in found.result(60)} == {ShardOffsets(0, count)}
+        assert {each for found in asked for each in found.result(60)} == {ShardOffsets(0, count, 0)}

@@ -4,7 +4,7 @@ The larger settings are in tests/crash/test_model_settings.py.
 """
 
 import pytest
-from model import sealing, streaming_query
+from model import histories, sealing, streaming_query
 from model.landing_log import GAP, LATE_CLEAN, MUTATIONS, explore
 from tests.marks import but
 
@@ -83,3 +83,30 @@ def test_a_shortcut_of_sealing_tells_what_is_not_so(mutation: str, invariant: st
 
 def test_every_shortcut_of_sealing_is_played():
     assert SHORTCUTS_OF_SEALING.keys() == set(sealing.MUTATIONS)
+
+
+def test_the_protocol_of_histories_holds():
+    states, wrong, trace = histories.explore()
+    assert wrong is None, trace
+    assert states == 15_523  # fewer: something is no longer explored
+
+
+SHORTCUTS_OF_HISTORIES = {
+    "do not ask": "H1",
+    "name the leader after the reading": "H1",
+    "name the leader of the last record": "H1",
+    "keep the leader where somebody decides": "H2",
+    "forget the leader where somebody decides": "H1",
+}
+
+
+@pytest.mark.parametrize(("mutation", "invariant"), SHORTCUTS_OF_HISTORIES.items())
+def test_a_shortcut_goes_on_in_another_history(mutation: str, invariant: str):
+    _, wrong, trace = histories.explore(mutation)
+    assert wrong is not None
+    assert wrong.startswith(f"{invariant}: ")
+    assert trace
+
+
+def test_every_shortcut_of_histories_is_played():
+    assert SHORTCUTS_OF_HISTORIES.keys() == set(histories.MUTATIONS)

@@ -19,6 +19,7 @@ from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
 from ashore.errors import PathMissing, StorageError, StreamMissing
 from ashore.landing.definitions import plan_define, require_readable
+from ashore.landing.histories import Histories
 from ashore.landing.job import (
     check_table,
     define_tables,
@@ -145,6 +146,8 @@ def _check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None
             raise went_back(outcome)
         case Gaps() as gaps if opened.job.source.gap == "fail":
             raise offsets_gone(gaps)
+        case None:
+            Histories(source).check(fold, offsets)
 
 
 def check_topics(job: Job, existing: Sequence[str]) -> None:

@@ -238,10 +238,13 @@ def _check(written: Written) -> None:
 
 def prepare_of(plan: BatchPlan, written: Written) -> Prepare:
     """Return the body of the entry that makes a batch count."""
+    leader_epochs = dict(plan.leader_epochs)
     return Prepare(
         batch=plan.batch,
         time=plan.time,
-        shards=written.reads,
+        shards=tuple(
+            replace(read, leader_epoch=leader_epochs.get(read.key)) for read in written.reads
+        ),
         targets=written.targets,
         files=written.files,
         counters=written.counters,

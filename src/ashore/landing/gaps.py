@@ -2,7 +2,8 @@
 
 What it is: what may be skipped, looked up, and the `skip` entry that says who did it and why.
 What it promises: what the source still has is never given up. Where there is nothing to skip, the
-slice is not taken over.
+slice is not taken over. Where a history was cut below the next offset, a `skip` of no offsets says
+that somebody goes on all the same.
 What it must not know: terminals.
 """
 
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 
 from ashore.errors import OffsetsWentBack, Stopped, StreamMissing, StreamReplaced
 from ashore.landing.committer import Committer
+from ashore.landing.histories import find_truncated
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold, ShardState
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import leaders_of
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import Storage
@@ -37,7 +40,8 @@ def find_skip(
     Looks only, beside whatever runs. Raises StreamMissing, StreamReplaced, OffsetsWentBack, and
     Stopped where the wish goes beyond the gap, or back.
     """
-    return _plan(read_log(storage, name), source, wish)
+    planned = _plan(read_log(storage, name), source, wish)
+    return planned.ranges[0] if planned else None
 
 
 def skip(committer: Committer, source: Source, wish: SkipWish) -> ShardRange | None:
@@ -54,20 +58,24 @@ def skip(committer: Committer, source: Source, wish: SkipWish) -> ShardRange | N
     closing = committer.finish()
     planned = _plan(log.fold, source, wish)
     if planned is not None:
-        log.append(Skip((planned,), None, (), (), wish.by, wish.why), closing)
-    return planned
+        log.append(planned, closing)
+    return planned.ranges[0] if planned else None
 
 
-def _plan(fold: Fold, source: Source, wish: SkipWish) -> ShardRange | None:
+def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
     state = _find_shard(fold, source, wish.shard)
+    there = source.read_offsets([wish.shard])[wish.shard]
+    skipped = ShardRange(state.key, OffsetRange(state.next, max(state.next, wish.to)))
+    leaders = leaders_of([state.key], {state.key: there})
+    planned = Skip((skipped,), None, (), (), wish.by, wish.why, leaders)
     if wish.to == state.next:
-        return None
+        # No offset is given up, but that what is below is what the topic holds.
+        return planned if find_truncated(source, [state]) else None
     if wish.to < state.next:
         raise Stopped(
             f"{state.key} is landed or given up below {state.next}: nothing before it can be",
             hint="look at the next offset with ashore status",
         )
-    there = source.read_offsets([wish.shard])[wish.shard]
     if there.end < state.next:
         raise OffsetsWentBack(
             f"{state.key} ends at {there.end}, but {state.next} is the next offset to read",
@@ -80,7 +88,7 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> ShardRange | None:
             hint=f"write --to {first}" if is_gap else "there is no gap: start the job",
             earliest=there.earliest,
         )
-    return ShardRange(state.key, OffsetRange(state.next, wish.to))
+    return planned
 
 
 def _find_shard(fold: Fold, source: Source, shard: StreamShard) -> ShardState:

@@ -29,6 +29,7 @@ from ashore.landing.definitions import (
 )
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
+from ashore.landing.histories import Histories
 from ashore.landing.joins import (
     check_streams,
     find_replaced,
@@ -52,8 +53,10 @@ from ashore.protocol.plan_batch import (
     Gaps,
     Limits,
     Nothing,
+    ShardOffsets,
     WentBack,
     check_plan,
+    leaders_of,
     plan_batch,
     plan_time,
 )
@@ -114,6 +117,7 @@ class SliceLoop:
         self.plan = plan
         self.parts = parts
         self._entries = EntryWriter(parts.committer(), parts.effects)
+        self._histories = Histories(parts.source)
         self._landed = 0
 
     @property
@@ -220,21 +224,21 @@ class SliceLoop:
             now_ms = self.parts.clock.now_ms()
             outcome = plan_batch(fold, offsets, feeds, self.plan.limits, now_ms)
             match outcome:
-                case BatchPlan():
-                    return outcome
-                case Nothing():
-                    return None
+                case BatchPlan() | Nothing():
+                    self._histories.check(fold, offsets)
+                    return outcome if isinstance(outcome, BatchPlan) else None
                 case WentBack():
                     raise went_back(outcome)
                 case Gaps():
-                    self._skip(outcome)
+                    self._skip(outcome, offsets)
 
-    def _skip(self, gaps: Gaps) -> None:
+    def _skip(self, gaps: Gaps, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
         shown = shown_gaps(gaps)
         if not self.plan.skips_gaps:
             raise offsets_gone(gaps)
         self._tell(f"skipped, Kafka has it no more: {shown}")
-        self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip"))
+        leaders = leaders_of([each.key for each in gaps.ranges], offsets)
+        self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip", leaders))
 
     def _order(self, plan: BatchPlan) -> BatchOrder:
         log = self.parts.log

@@ -44,6 +44,7 @@ from types import MappingProxyType
 from typing import TypedDict
 
 from ashore.errors import check
+from ashore.protocol import codec
 from ashore.protocol.effects import Action, HasEffects, Owed
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
@@ -71,6 +72,8 @@ class ShardState:
     size_bytes: int
     event_max_ms: int | None
     active_ms: int  # `now` of the last batch that found records, or of the join
+    # Of the leader that told the end of the last range; None: not known, so nothing can be asked.
+    leader_epoch: int | None = codec.added(None)
 
 
 @dataclass(frozen=True, slots=True)

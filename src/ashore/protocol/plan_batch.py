@@ -9,7 +9,7 @@ What it must not know: how a range is read.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.errors import check
@@ -28,6 +28,7 @@ class ShardOffsets:
 
     earliest: int  # the first offset that it still has
     end: int  # one past the last stable record (for Kafka: the last stable offset)
+    leader_epoch: int | None = None  # of the leader that told this end; None: it does not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class BatchPlan:
     shared_tasks: int
     is_behind: bool  # the source has more than the limits allow: the next batch follows at once
     left: int = 0  # offsets that stay behind
+    leader_epochs: tuple[tuple[ShardKey, int], ...] = ()  # that told the ends, before any reading
 
     @property
     def size(self) -> int:
@@ -110,6 +112,31 @@ def find_unreadable(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> Gap
     return Gaps(tuple(gaps)) if gaps else None
 
 
+def find_doubtful(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> tuple[ShardState, ...]:
+    """Return the shards that have had another leader since their last range was planned.
+
+    Whether what was read is still what they hold only the source can tell. A leader never cuts its
+    own history: where it is the same one, nothing has to be asked. Arguments as `plan_batch`.
+    """
+    return tuple(
+        fold.shards[key]
+        for key, there in sorted(offsets.items())
+        if None not in (fold.shards[key].leader_epoch, there.leader_epoch)
+        and fold.shards[key].leader_epoch != there.leader_epoch
+    )
+
+
+def leaders_of(
+    keys: Iterable[ShardKey], offsets: Mapping[ShardKey, ShardOffsets]
+) -> tuple[tuple[ShardKey, int], ...]:
+    """Return the leader epochs under which offsets of shards were told, as entries hold them."""
+    return tuple(
+        (key, leader_epoch)
+        for key in keys
+        if (leader_epoch := offsets[key].leader_epoch) is not None
+    )
+
+
 def plan_batch(
     fold: Fold,
     offsets: Mapping[ShardKey, ShardOffsets],
@@ -153,6 +180,7 @@ def plan_batch(
             shared_tasks=0,
             is_behind=left > 0,
             left=left,
+            leader_epochs=leaders_of([each.key for each in ranges], offsets),
         ),
         limits.parallelism,
     )

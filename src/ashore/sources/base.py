@@ -22,6 +22,13 @@ class StreamShard(NamedTuple):
     shard: str
 
 
+class Position(NamedTuple):
+    """Where reading goes on, and the leader of the history that was read up to there."""
+
+    offset: int
+    leader_epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
     """A stream that exists."""
@@ -75,7 +82,15 @@ class Source(Protocol):
         ...
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
-        """Return the first offset and the stable end of each shard."""
+        """Return the first offset and the stable end of each shard, and who leads it."""
+        ...
+
+    def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
+        """Return the shards whose history was cut below a position, with what is known of it.
+
+        A shard that is there again, with other records up to the position and beyond, is found too.
+        A position that the shard no longer reaches, or has not any more, is left to `read_offsets`.
+        """
         ...
 
     def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:

@@ -10,7 +10,7 @@ What it must not know: tables, batches, the log.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
@@ -28,9 +28,17 @@ from ashore.config.values import nearest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
+from ashore.sources.base import (
+    FirstOffset,
+    HeldUp,
+    Position,
+    Record,
+    StreamInfo,
+    StreamShard,
+)
 from ashore.sources.client import Admin, Cluster, wait_for
 from ashore.sources.failures import ABSENT, MAYBE_ABSENT
+from ashore.sources.histories import find_refused
 from ashore.sources.plain import PlainReader
 from ashore.sources.reading import read_range
 
@@ -41,6 +49,13 @@ UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 NO_ID = str(Uuid(0, 0))
 URL_SAFE = str.maketrans("+/", "-_")  # the library shows an id in the other base64 alphabet
 NO_OFFSET = -1  # no record at or after the time that was asked for
+
+
+class _Listed(NamedTuple):
+    """An offset that a leader has told."""
+
+    offset: int
+    leader_epoch: int | None  # None: an old broker does not tell
 
 
 class KafkaSource:
@@ -78,20 +93,30 @@ class KafkaSource:
         # In this order: between the calls retention may raise the earliest, never lower the end.
         earliest = self._list_offsets(shards, OffsetSpec.earliest(), COMMITTED)
         ends = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
-        return {shard: ShardOffsets(earliest[shard], ends[shard]) for shard in shards}
+        return {shard: ShardOffsets(earliest[shard].offset, *ends[shard]) for shard in shards}
+
+    def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
+        """Return the partitions whose log was cut below a position: see Source."""
+        refused = find_refused(self._cluster, positions)
+        there = self.read_offsets(list(refused))
+        return {
+            shard: reason
+            for shard, reason in refused.items()
+            if there[shard].earliest <= positions[shard].offset <= there[shard].end
+        }
 
     def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:
         """Return the offset that a policy means now. Nothing that young yet: the stable end."""
         if first.policy == "earliest":
-            return self._list_offsets([shard], OffsetSpec.earliest(), COMMITTED)[shard]
+            return self._list_offsets([shard], OffsetSpec.earliest(), COMMITTED)[shard].offset
         # The end is asked first: what is produced between the calls lies behind it.
-        end = self._list_offsets([shard], OffsetSpec.latest(), COMMITTED)[shard]
+        end = self._list_offsets([shard], OffsetSpec.latest(), COMMITTED)[shard].offset
         if first.policy == "latest":
             return end
         check(first.policy == "timestamp", f"first start {first.policy!r}")
         check(first.timestamp_ms is not None, "first start at a timestamp without one")
         spec = OffsetSpec.for_timestamp(first.timestamp_ms)
-        found = self._list_offsets([shard], spec, COMMITTED)[shard]
+        found = self._list_offsets([shard], spec, COMMITTED)[shard].offset
         return end if found == NO_OFFSET else found
 
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
@@ -103,9 +128,9 @@ class KafkaSource:
         newest = self._list_offsets(shards, OffsetSpec.latest(), UNCOMMITTED)
         stable = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
         return [
-            HeldUp(shard, stable[shard], newest[shard], f"open since offset {stable[shard]}")
-            for shard in shards
-            if stable[shard] < newest[shard]
+            HeldUp(shard, there.offset, newest[shard].offset, f"open since offset {there.offset}")
+            for shard, there in stable.items()
+            if there.offset < newest[shard].offset
         ]
 
     def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
@@ -178,10 +203,10 @@ class KafkaSource:
 
     def _list_offsets(
         self, shards: Sequence[StreamShard], spec: OffsetSpec, isolation: IsolationLevel
-    ) -> dict[StreamShard, int]:
+    ) -> dict[StreamShard, _Listed]:
         """Ask all partitions in one call."""
 
-        def attempt(client: AdminClient, wait_s: float) -> dict[StreamShard, int]:
+        def attempt(client: AdminClient, wait_s: float) -> dict[StreamShard, _Listed]:
             asked = {TopicPartition(each.stream, int(each.shard)): spec for each in shards}
             answers = client.list_offsets(asked, isolation_level=isolation, request_timeout=wait_s)
             try:
@@ -197,12 +222,14 @@ class KafkaSource:
         return self._ask(attempt)
 
 
-def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> int:
-    offset: int = wait_for(answer, wait_s).offset
+def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> _Listed:
+    found = wait_for(answer, wait_s)
+    offset: int = found.offset
     # So the library answers, without an error, for a broker that went away in the middle of a call.
     if offset == OFFSET_INVALID:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-    return offset
+    known = found.leader_epoch is not None and found.leader_epoch >= 0
+    return _Listed(offset, found.leader_epoch if known else None)
 
 
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:

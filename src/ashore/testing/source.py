@@ -18,7 +18,14 @@ from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
-from ashore.sources.base import FirstOffset, HeldUp, Record, StreamInfo, StreamShard
+from ashore.sources.base import (
+    FirstOffset,
+    HeldUp,
+    Position,
+    Record,
+    StreamInfo,
+    StreamShard,
+)
 from ashore.sources.fetched import FETCHED, to_times
 from ashore.testing.clock import FakeClock
 
@@ -31,6 +38,7 @@ class _Shard:
     end: int = 0
     held_up_from: int | None = None  # where an open transaction begins
     records: list[Record] = field(default_factory=list)
+    leaders: list[int] = field(default_factory=lambda: [0])  # first offset of each leader epoch
 
     @property
     def stable_end(self) -> int:
@@ -99,6 +107,14 @@ class RecordedSource:
             there.earliest = max(there.earliest, below)
             there.records = [each for each in there.records if each.offset >= there.earliest]
 
+    def elect(self, shard: StreamShard, cut_at: int | None = None) -> None:
+        """Give a shard another leader; what that lacks, from `cut_at` on, is gone."""
+        with self._lock:
+            there = self._find(shard)
+            there.end = there.end if cut_at is None else cut_at
+            there.records = [each for each in there.records if each.offset < there.end]
+            there.leaders = [min(first, there.end) for first in there.leaders] + [there.end]
+
     def add_shard(self, stream: str) -> StreamShard:
         """Add an empty shard to a stream."""
         with self._lock:
@@ -144,9 +160,22 @@ class RecordedSource:
         with self._lock:
             found = {shard: self._find(shard) for shard in shards}
             return {
-                shard: ShardOffsets(there.earliest, there.stable_end)
+                shard: ShardOffsets(there.earliest, there.stable_end, len(there.leaders) - 1)
                 for shard, there in found.items()
             }
+
+    def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
+        """See Source."""
+        with self._lock:
+            ends = {
+                shard: [*self._find(shard).leaders, self._find(shard).end][at.leader_epoch + 1]
+                for shard, at in positions.items()
+            }
+        return {
+            shard: f"the history of that leader ends at {ends[shard]}"
+            for shard, at in positions.items()
+            if ends[shard] < at.offset
+        }
 
     def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:
         """See Source."""

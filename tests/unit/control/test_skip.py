@@ -43,7 +43,7 @@ def test_a_gap_is_given_up_with_person_and_reason(lake: Lake) -> None:
     skipped = ShardRange(lake.key(0), OffsetRange(100, 130))
     assert go(lake, 130) == skipped
     *_, last = read_history(lake.storage, lake.name)
-    assert last.body == Skip((skipped,), None, (), (), getpass.getuser(), WHY)
+    assert last.body == Skip((skipped,), None, (), (), getpass.getuser(), WHY, ((lake.key(0), 0),))
     state = read_log(lake.storage, lake.name).shards[lake.key(0)]
     assert (state.next, state.skipped) == (130, 30)
     end = last.number

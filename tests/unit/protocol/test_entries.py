@@ -38,7 +38,8 @@ from ashore.protocol.snapshot import read_snapshot
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY, "snapshot-tables.json"]
+LEADERS = ["leader-prepare.json", "leader-snapshot.json", "leader-skip.json"]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *LEADERS, "snapshot-tables.json"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ashore.protocol import codec
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.effects import HasEffects
 from ashore.protocol.files import DataFile, PartitionKey, Role, Target
@@ -34,6 +35,8 @@ class ShardRead:
     dropped: int
     size_bytes: int  # keys and values as fetched
     event_max_ms: int | None  # the highest plausible event time
+    # Of the leader that told the range's end, before it was read.
+    leader_epoch: int | None = codec.added(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
         size_bytes=state.size_bytes + read.size_bytes,
         event_max_ms=event_max_ms,
         active_ms=body.time.now_ms if read.fetched else state.active_ms,
+        leader_epoch=read.leader_epoch,
     )
 
 

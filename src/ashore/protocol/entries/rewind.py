@@ -54,7 +54,7 @@ def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
         state = shards.get(each.key)
         if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
             raise Refused(f"{each} is given back, which is not the end of what was read")
-        shards[each.key] = replace(state, next=each.offsets.start)
+        shards[each.key] = replace(state, next=each.offsets.start, leader_epoch=None)
     return {
         "shards": shards,
         "partitions": _withdraw(fold, body, number),

@@ -9,6 +9,7 @@ What it must not know: who may decide it.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ashore.protocol import codec
 from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.entries.reland import find_lost
 from ashore.protocol.fold import Changes, Fold, Unclosed
@@ -27,6 +28,8 @@ class Skip:
     lost_rows: tuple[tuple[ShardKey, int], ...]
     by: str
     why: str
+    # Of the leaders that had the offsets where reading goes on, as `ShardRead.leader_epoch`.
+    leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
 
 
 def fold_skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Changes:
@@ -35,10 +38,13 @@ def fold_skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Changes:
     `closed`: what its closing has closed.
     """
     shards = dict(fold.shards)
+    leader_epochs = dict(body.leader_epochs)
     for each in body.ranges:
         state = check_next(shards.get(each.key), each.key, each.offsets)
         skipped = state.skipped + each.offsets.size
-        shards[each.key] = replace(state, next=each.offsets.end, skipped=skipped)
+        shards[each.key] = replace(
+            state, next=each.offsets.end, skipped=skipped, leader_epoch=leader_epochs.get(each.key)
+        )
     partitions, lost_rows = dict(fold.partitions), 0
     if body.lost or body.entry is not None:
         gone = find_lost(closed, body.entry, body.lost)

@@ -1,0 +1,74 @@
+"""Whether what was landed is still what a topic partition holds: asked before planning.
+
+What it is: `Histories`, which asks the source where a partition has got another leader since its
+last range was planned. A leader that lacked records (an unclean election) may have cut the
+partition below that, and what has grown since would be read on from the next offset.
+What it promises: a position whose history was cut is refused, never read on from. Where the leader
+is the same, or the log knows none (it is older, or offsets were skipped), nothing is asked.
+What it must not know: Kafka.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ashore.errors import HistoryTruncated
+from ashore.protocol.fold import Fold, ShardState
+from ashore.protocol.plan_batch import ShardOffsets, find_doubtful
+from ashore.protocol.positions import ShardKey
+from ashore.sources.base import Position, Source, StreamShard
+
+
+class Histories:
+    """Asks once for each position and leader. Used by one thread."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._confirmed: dict[ShardKey, tuple[int, int | None]] = {}
+
+    def check(self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
+        """Raise HistoryTruncated where a shard was cut below what was landed; SourceError.
+
+        Arguments:
+            fold: of the slice's log.
+            offsets: of shards, as the source has just told them; none of them ends below what was
+                landed, or begins above.
+
+        """
+        doubtful = {
+            state.key: (state.next, offsets[state.key].leader_epoch)
+            for state in find_doubtful(fold, offsets)
+        }
+        asked = [fold.shards[key] for key, at in doubtful.items() if self._confirmed.get(key) != at]
+        if not asked:
+            return
+        found = find_truncated(self._source, asked)
+        for state, reason in found.items():
+            raise _truncated(state, reason, len(found))
+        self._confirmed |= {state.key: doubtful[state.key] for state in asked}
+
+
+def find_truncated(source: Source, states: Sequence[ShardState]) -> dict[ShardState, str]:
+    """Return the shards whose history was cut below what was landed, with the reason."""
+    positions = {
+        StreamShard(state.key.stream, state.key.shard): Position(state.next, state.leader_epoch)
+        for state in states
+        if state.leader_epoch is not None
+    }
+    found = source.find_truncated(positions) if positions else {}
+    return {
+        state: found[shard]
+        for state in states
+        if (shard := StreamShard(state.key.stream, state.key.shard)) in found
+    }
+
+
+def _truncated(state: ShardState, reason: str, shards: int) -> HistoryTruncated:
+    key, more = state.key, f", and {shards - 1} more" if shards > 1 else ""
+    return HistoryTruncated(
+        f"{key} was cut below offset {state.next}, which comes next, and holds other records up to "
+        f"there than were landed{more}: {reason}",
+        hint="did a leader take over that lacked records? Nothing was read. To keep what was "
+        f"landed and go on at {state.next}: ashore skip JOB.yaml {key.stream}/{key.shard} "
+        f'--to {state.next} --why "..."',
+        shard=str(key),
+        next=state.next,
+    )
