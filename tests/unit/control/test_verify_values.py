@@ -29,6 +29,7 @@ from ashore.control.verify.values import (
     EXPIRED,
     NO_OFFSETS,
     NO_RECORD,
+    OTHER_BYTES,
     REPLACED,
     kept_time_us,
 )
@@ -318,6 +319,21 @@ def test_what_was_written_before_is_not_read():
 def test_a_timestamp_that_no_table_holds_is_null():
     assert (kept_time_us(None, "parquet"), kept_time_us(-1, "orc")) == (None, None)
     assert kept_time_us(-1, "parquet") == -1_000
+
+
+def test_a_damaged_file_ends_nothing():
+    for file_format in ("parquet", "orc", "jsonl"):
+        lake = make_lake(file_format)[0]
+        path = lake.final(lake.entries[-1])
+        data = lake.storage.read(path)
+        lake.overwrite(path, data[: len(data) // 3] + b"\xff\x00" + data[len(data) // 3 + 2 :])
+        result = compare(lake)
+        assert ProblemKind.FILE_CHECKSUM in result.problem_counts
+        assert result.values is not None
+        counts = not_compared(result)
+        assert all("cannot be read" in reason or reason == OTHER_BYTES for reason in counts)
+        if file_format == "orc":
+            assert OTHER_BYTES in counts
 
 
 # ---- rows of files

@@ -15,7 +15,8 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from ashore.control.verify.offsets import StoredFile, Unreadable, read_pieces
-from ashore.control.verify.plain_rows import Row, TooDeep, decode_row, plain_value
+from ashore.control.verify.plain_rows import Row, decode_row, plain_value
+from ashore.errors import AshoreError
 from ashore.formats.ddl import Schema
 from ashore.storage.base import Storage
 
@@ -34,23 +35,32 @@ def read_rows(
         schema: of the file: the table's columns without those that only its path has.
         blocks: `[start, end)` of rows, ascending and apart.
 
+    Requires: of ORC the bytes are what a writer wrote; others may end the process (see `apart`).
     Raises Unreadable, StorageError.
 
     """
-    file = StoredFile(storage, *place)
     try:
-        match extension:
-            case "parquet":
-                yield from _rows_of(_read_parquet(file, schema.names, blocks), schema)
-            case "orc":
-                yield from _rows_of(_read_orc(file, schema.names, blocks), schema)
-            case "jsonl":
-                for line in _pick(_read_lines(storage, place[0]), blocks):
-                    yield decode_row(line, "json", schema)
-            case _:
-                raise Unreadable(f"{extension} is not a format that can be read back")
-    except (pa.ArrowException, OSError, KeyError, ValueError, OverflowError, TooDeep) as error:
+        yield from _read(storage, place, extension, schema, blocks)
+    except (AshoreError, Unreadable):
+        raise
+    except Exception as error:  # damaged bytes make parsers raise whatever there is
         raise Unreadable(next(iter(str(error).splitlines()), repr(error))) from error
+
+
+def _read(
+    storage: Storage, place: tuple[str, int], extension: str, schema: Schema, blocks: Blocks
+) -> Iterator[Row]:
+    file = StoredFile(storage, *place)
+    match extension:
+        case "parquet":
+            yield from _rows_of(_read_parquet(file, schema.names, blocks), schema)
+        case "orc":
+            yield from _rows_of(_read_orc(file, schema.names, blocks), schema)
+        case "jsonl":
+            for line in _pick(_read_lines(storage, place[0]), blocks):
+                yield decode_row(line, "json", schema)
+        case _:
+            raise Unreadable(f"{extension} is not a format that can be read back")
 
 
 def _read_parquet(file: StoredFile, names: Sequence[str], blocks: Blocks) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ could not be: what the source no longer has is never taken for a difference.
 What it must not know: how a sample is chosen; whether a row should be there at all.
 """
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.control.verify.again import Generations
 from ashore.control.verify.files import locate
 from ashore.control.verify.ledger import Ledger, LoggedFile
-from ashore.control.verify.offsets import Unreadable
+from ashore.control.verify.offsets import Unreadable, read_pieces
 from ashore.control.verify.plain_rows import Odd, Row, TooDeep, decode_row, is_same, read_hive
 from ashore.control.verify.result import (
     Difference,
@@ -49,6 +50,7 @@ EXPIRED = "Kafka no longer has the offsets"
 NO_RECORD = "Kafka has no record at the offset (any more)"
 TOO_DEEP = "nested too deeply for the second decoder"
 FILE_GONE = "the file is gone"
+OTHER_BYTES = "the file's bytes are not those that were written"
 STRANGE = "the row names a topic partition that its entry does not list"
 
 _DEAD_PROVENANCE = ("topic", "partition", "offset", "timestamp")
@@ -179,6 +181,8 @@ class _Comparison:
                 break
             try:
                 extension = file.target.extension
+                if extension == "orc" and not self._is_as_written(file, place[0]):
+                    raise NotComparable(OTHER_BYTES)  # Arrow's reader may end the process
                 found = read_rows(
                     self._access.storage, place, extension, reading.of_file, sample.blocks
                 )
@@ -188,6 +192,12 @@ class _Comparison:
             except Unreadable as error:
                 raise NotComparable(f"a file cannot be read: {error}") from error
         raise NotComparable(FILE_GONE)
+
+    def _is_as_written(self, file: LoggedFile, path: str) -> bool:
+        digest = hashlib.blake2b(digest_size=8)
+        for piece in read_pieces(self._access.storage, path):
+            digest.update(piece)
+        return digest.hexdigest() == file.file.checksum
 
     def _compare(
         self,
