@@ -2,18 +2,26 @@
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.kafka_tools import Sender
 from tests.spark import tasks
 from tests.spark.site import Site, event, events, table_of
+from tests.specs import OUTPUT
 
 from ashore.control.jobs import clean_job, open_job, plan_clean_job
 from ashore.errors import BatchFailed
+from ashore.landing.batch import RowsOrder
 from ashore.landing.worker import Tick
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare
+from ashore.protocol.names import SliceName
 from ashore.spark import runner
+from ashore.spark.sql import query
+from ashore.storage.open import LakeAddress
 
 MB = 1_000_000
 
@@ -175,3 +183,17 @@ def test_large_values_come_in_bounded_batches(site: Site, monkeypatch: pytest.Mo
     assert memory < 900 * MB
     assert site.read().count() == 6_000
     site.prove(job_file)
+
+
+def test_a_task_of_a_query_that_does_not_tell_is_missed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its result the rows that it has written would be nowhere, and the batch done."""
+    lake = LakeAddress(f"file://{tmp_path}")
+    output = replace(OUTPUT, schema="id BIGINT", event_column=None)
+    order = RowsOrder(lake, SliceName("job", "numbers"), 1, 0, BatchTime(1), output=output)
+    rows = spark.range(0, 30, 1, 3)
+    assert [each.task for each in query.write_rows(rows, order)] == [0, 1, 2]
+    monkeypatch.setattr(query, "land_rows", tasks.land_rows_but_one)
+    with pytest.raises(BatchFailed, match=r"tasks \[1\] have not told"):
+        query.write_rows(rows, order)

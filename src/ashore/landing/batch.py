@@ -176,6 +176,26 @@ def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
             )
 
 
+def check_tasks(results: Sequence[TaskResult], tasks: int) -> None:
+    """Check that each of so many tasks has told once what it wrote: rows have no ranges that tile.
+
+    Raises BatchFailed where the result of a task has not come, CountsDisagree where two have.
+    """
+    told = Counter(result.task for result in results)
+    twice = [task for task, count in told.items() if count > 1 or task >= tasks]
+    if twice:
+        raise CountsDisagree(
+            f"results of tasks {sorted(twice)} came twice, or were not asked for",
+            hint="nothing was prepared; please report this",
+        )
+    missing = sorted(set(range(tasks)) - told.keys())
+    if missing:
+        raise BatchFailed(
+            f"tasks {missing} have not told what they wrote",
+            hint="nothing was prepared; it is planned again",
+        )
+
+
 def _renumber(result: TaskResult, index_of: Mapping[ShardKey, int]) -> TaskResult:
     """Return a result whose spans refer to the ranges of the order, not to the task's reads."""
     index = [index_of[read.key] for read in result.reads]

@@ -8,7 +8,7 @@ from tests.crash.harness import NAME, World, check_end, history, memory_world, r
 from tests.specs import LANDING
 
 from ashore.errors import BatchFailed, CountsDisagree
-from ashore.landing.batch import BatchOrder, TaskResult, merge_results
+from ashore.landing.batch import BatchOrder, TaskResult, check_tasks, merge_results
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick
 from ashore.protocol.batch_time import BatchTime
@@ -104,3 +104,25 @@ def test_nothing_is_prepared_without_a_result_and_the_next_try_lands_it() -> Non
     loop.close("drained")
     expected.check(world.machine)
     check_end(world.start().run())
+
+
+def rows_of(*tasks: int) -> list[TaskResult]:
+    """Results of a query's tasks, which have no ranges."""
+    return [TaskResult(task, (), (), (), ()) for task in tasks]
+
+
+def test_each_task_of_a_query_tells_what_it_wrote() -> None:
+    check_tasks(rows_of(2, 0, 1), 3)
+    check_tasks([], 0)
+
+
+@pytest.mark.parametrize("come", [[], [0, 1], [1, 2], [0, 2]])
+def test_a_task_of_a_query_that_does_not_tell_fails_the_batch(come: list[int]) -> None:
+    with pytest.raises(BatchFailed, match="have not told what they wrote"):
+        check_tasks(rows_of(*come), 3)
+
+
+@pytest.mark.parametrize("come", [[0, 1, 1], [0, 1, 2]])
+def test_a_task_of_a_query_tells_once(come: list[int]) -> None:
+    with pytest.raises(CountsDisagree):
+        check_tasks(rows_of(*come), 2)

@@ -9,6 +9,7 @@ What it must not know: jobs and their files.
 """
 
 from ashore.spark.internals.checks import check_streaming
+from ashore.spark.internals.jvm import count_partitions
 from ashore.spark.internals.lateness import TimeMark, count_observed
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import Refusal, explain_refusal
@@ -29,6 +30,7 @@ __all__ = [
     "TimeMark",
     "check_streaming",
     "count_observed",
+    "count_partitions",
     "explain_refusal",
     "parse_query",
     "parse_statements",

@@ -91,6 +91,8 @@ DATASET_OF = Static(DATASET, "ofRows", DATASET, (CLASSIC_SESSION, LOGICAL_PLAN))
 # ---- plans
 
 ANALYZED = Method(f"{EXECUTION}.QueryExecution", "analyzed", LOGICAL_PLAN)
+TO_RDD = Method(f"{EXECUTION}.QueryExecution", "toRdd", "org.apache.spark.rdd.RDD")
+PARTITIONS = Method("org.apache.spark.rdd.RDD", "getNumPartitions", "int")
 EXECUTED_PLAN = Method(f"{EXECUTION}.QueryExecution", "executedPlan", SPARK_PLAN)
 CHECK_FOR_STREAMING = Static(
     f"{CATALYST}.analysis.UnsupportedOperationChecker",
@@ -303,6 +305,11 @@ def session_of(spark: SparkSession) -> JavaObject:
 def analyzed_plan(frame: DataFrame) -> JavaObject:
     """Return the analyzed logical plan of a frame, which is what a query is started with."""
     return ANALYZED(frame._jdf.queryExecution())  # noqa: SLF001 - the way in
+
+
+def count_partitions(frame: DataFrame) -> int:
+    """Return how many tasks compute a frame. Requires: no shuffle in it that is not planned yet."""
+    return int(PARTITIONS(TO_RDD(frame._jdf.queryExecution())))  # noqa: SLF001 - the way in
 
 
 def items(sequence: JavaObject) -> Iterator[JavaObject]:

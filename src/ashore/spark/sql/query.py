@@ -19,6 +19,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
+from ashore.landing.batch import RowsOrder, TaskResult, check_tasks
 from ashore.landing.fed import FAR_FUTURE, LATE
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import (
@@ -38,7 +39,7 @@ from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import count_observed
+from ashore.spark.internals import count_observed, count_partitions
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
@@ -290,9 +291,7 @@ class SqlQuery:
             sink.sent(counted, sent, self._check_identities)
             self._landed += 1
         else:
-            task = functools.partial(land_rows, sink.rows_order(begun))
-            rows = frame.mapInArrow(task, RESULT_DDL).collect()
-            results = [read_row(row.is_error, bytes(row.content)) for row in rows]
+            results = write_rows(frame, sink.rows_order(begun))
             counted = replace(begun, counted=self._count(batch))
             sink.land(counted, results, self._check_identities)
             self._landed += 1
@@ -404,6 +403,15 @@ class SqlQuery:
 
     def _say(self, message: str) -> None:
         self.parts.sink.parts.progress.trouble(self.name.slice, message)
+
+
+def write_rows(frame: DataFrame, order: RowsOrder) -> list[TaskResult]:
+    """Write the rows of a batch and return what each task did. Raises BatchFailed."""
+    written = frame.mapInArrow(functools.partial(land_rows, order), RESULT_DDL)
+    rows = written.collect()
+    results = [read_row(row.is_error, bytes(row.content)) for row in rows]
+    check_tasks(results, count_partitions(written))
+    return results
 
 
 def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:
