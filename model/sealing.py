@@ -11,6 +11,11 @@ come late, after the partition is over. What appends to a log and who is fenced 
 `landing_log.py`: here an append is one step, which fails for a process that does not know its log's
 end, and a move is one step.
 
+In the setting `JUMP` the clock of slice A jumps ahead, unnoticed, and is set right later: what it
+seals meanwhile is sealed too early, and at a time that has not come. From then on the log is ahead
+of the clock, and its owner does nothing but append a `reset_clock`, after which the seals before it
+count as of now.
+
 It knows nothing of the package.
 
     python -m model.sealing                  the protocol, then every mutation
@@ -35,10 +40,11 @@ Rows = frozenset[Row]
 
 
 class Entry(NamedTuple):
-    kind: str  # open | prepare | commit | seal
+    kind: str  # open | prepare | commit | seal | reset_clock
     epoch: int
     rows: Rows = frozenset()  # prepare: of the batch; seal: all that the partition has
     version: int = 0  # of a seal
+    is_ahead: bool = False  # a seal whose time was told by a clock that had jumped
 
 
 Log = tuple[Entry, ...]
@@ -66,15 +72,16 @@ class State(NamedTuple):
     final: Rows  # rows that every reader sees
     told: frozenset[tuple[int, Rows]]  # what the world was told: version and rows
     is_over: bool  # whether the partition's time has passed
+    clock: str  # of slice A: steady | right | ahead | set right
     processes: tuple[Process, ...]
 
     def log(self, name: str) -> Log:
         return dict(self.logs)[name]
 
 
-def start() -> State:
+def start(clock: str) -> State:
     processes = tuple(Process(name) for name in PROCESSES)
-    return State((("A", ()), ("B", ())), frozenset(), frozenset(), False, processes)
+    return State((("A", ()), ("B", ())), frozenset(), frozenset(), False, clock, processes)
 
 
 # ---- what a log says
@@ -86,7 +93,7 @@ def rows_of(log: Log) -> Rows:
 
 def unclosed(log: Log) -> Optional[Entry]:
     last = next((entry for entry in reversed(log) if entry.kind != "open"), None)
-    return last if last and last.kind != "commit" else None
+    return last if last and last.kind not in ("commit", "reset_clock") else None
 
 
 def closed_rows(log: Log) -> Rows:
@@ -94,10 +101,25 @@ def closed_rows(log: Log) -> Rows:
     return rows_of(log) - (left.rows if left and left.kind == "prepare" else frozenset())
 
 
-def sealed(log: Log) -> Entry:
-    """The newest seal; one of version 0 where there is none."""
-    seals = [entry for entry in log if entry.kind == "seal"]
-    return seals[-1] if seals else Entry("seal", 0)
+def sealed(log: Log, mutation: str = "") -> Entry:
+    """The newest seal, as entries after it have left it; one of version 0 where there is none."""
+    last = Entry("seal", 0)
+    for entry in log:
+        if entry.kind == "seal":
+            last = entry
+        elif entry.kind == "reset_clock" and mutation == "a reset takes seals back":
+            last = Entry("seal", 0)
+        elif entry.kind == "reset_clock" and mutation != "a reset leaves the times of seals":
+            last = last._replace(is_ahead=False)
+    return last
+
+
+def is_ahead(state: State, log: Log, mutation: str) -> bool:
+    """Whether a log has a time that has not come by the clock of slice A."""
+    resets = any(entry.kind == "reset_clock" for entry in log)
+    if mutation == "go on while the log is ahead" or (mutation and resets):
+        return False
+    return sealed(log).is_ahead and state.clock != "ahead"
 
 
 # ---- steps
@@ -106,6 +128,10 @@ def sealed(log: Log) -> Entry:
 def moves(state: State, rows: Mapping[str, int], mutation: str) -> Iterator[tuple[str, State]]:
     if not state.is_over:
         yield "the partition is over", state._replace(is_over=True)
+    if state.clock == "right":
+        yield "the clock jumps ahead", state._replace(clock="ahead")
+    if state.clock == "ahead":
+        yield "the clock is set right", state._replace(clock="set right")
     for index, process in enumerate(state.processes):
 
         def with_process(changed: Process, index: int = index, **others: object) -> State:
@@ -160,6 +186,9 @@ def owning(
 ) -> Iterator[tuple[str, Process, dict]]:
     log = state.log(process.slice)
     known = log[: process.known]
+    if is_ahead(state, known, mutation):
+        yield append(state, process, Entry("reset_clock", process.epoch), "resets the clock")
+        return
     if (count := len(rows_of(known))) < rows_max:
         row = (process.slice, count)
         entry = Entry("prepare", process.epoch, frozenset({row}))
@@ -170,7 +199,8 @@ def owning(
     if unclosed(known):
         yield append(state, process, Entry("commit", process.epoch), "commits")
     is_sealer = process.slice == SEALER or mutation == "every slice seals"
-    if is_sealer and state.is_over and sealed(known).version < VERSIONS_MAX:
+    looks_over = state.is_over or state.clock == "ahead"
+    if is_sealer and looks_over and sealed(known).version < VERSIONS_MAX:
         read = len(state.log(process.other))
         yield "reads the other log", process._replace(step="plan", read=read), {}
 
@@ -179,7 +209,9 @@ def plan(state: State, process: Process, mutation: str) -> tuple[str, Process, d
     """Seal what is due by the two logs as they were read."""
     own = state.log(process.slice)[: process.known]
     other = state.log(process.other)[: process.read]
-    last, left = sealed(own), unclosed(other)
+    last, left = sealed(own, mutation), unclosed(other)
+    if is_ahead(state, own, mutation):
+        return "refuses", process._replace(step="own", read=0), {}
     if mutation == "forget what was sealed" and unclosed(own) is None:
         last = Entry("seal", 0)  # its snapshot has no row of its own left to tell of
     is_blocked = left is not None and left.kind == "prepare"
@@ -187,12 +219,14 @@ def plan(state: State, process: Process, mutation: str) -> tuple[str, Process, d
         return "is blocked", process._replace(step="own", read=0), {}
     rows = rows_of(own) | rows_of(other)
     is_due = rows != last.rows if mutation != "seal once" else bool(rows) and not last.version
+    if last.is_ahead and state.clock != "ahead":
+        is_due = False  # a delay after the seal before has not passed, nor will it for long
     if not is_due:
         return "finds nothing to seal", process._replace(step="idle"), {}
     version = last.version + 1
     if mutation == "count versions in memory":
         version, process = process.versions + 1, process._replace(versions=process.versions + 1)
-    entry = Entry("seal", process.epoch, rows, version)
+    entry = Entry("seal", process.epoch, rows, version, is_ahead=state.clock == "ahead")
     return append(state, process, entry, f"seals version {version} with {show(rows)}")
 
 
@@ -223,10 +257,18 @@ def wrong_with(state: State) -> Optional[str]:
     return None
 
 
-def explore(mutation: str = "", rows: Mapping[str, int] = SMALL) -> Found:
-    return search(start(), lambda state: moves(state, rows, mutation), wrong_with)
+def explore(
+    mutation: str = "", rows: Mapping[str, int] = SMALL, clock: Optional[str] = None
+) -> Found:
+    first = start(clock or ("right" if mutation in MUTATIONS_OF_A_JUMP else "steady"))
+    return search(first, lambda state: moves(state, rows, mutation), wrong_with)
 
 
+MUTATIONS_OF_A_JUMP = (
+    "go on while the log is ahead",
+    "a reset takes seals back",
+    "a reset leaves the times of seals",
+)
 MUTATIONS = (
     "read the other log to its end",
     "seal before the own moves",
@@ -234,13 +276,16 @@ MUTATIONS = (
     "seal once",
     "every slice seals",
     "forget what was sealed",
+    *MUTATIONS_OF_A_JUMP,
 )
+STEADY, JUMP = "steady", "right"  # the clock, at first
 
 
 def main() -> int:
     failed = False
-    for mutation, rows in [("", SMALL), ("", LARGE), *((each, SMALL) for each in MUTATIONS)]:
-        states, wrong, told = explore(mutation, rows)
+    held = [("", SMALL, STEADY), ("", LARGE, STEADY), ("", SMALL, JUMP)]
+    for mutation, rows, clock in [*held, *((each, SMALL, None) for each in MUTATIONS)]:
+        states, wrong, told = explore(mutation, rows, clock)
         print(f"{mutation or 'the protocol'}: {states} states: {wrong or 'holds'}")
         for step in told:
             print(f"    {step}")
