@@ -28,6 +28,7 @@ from ashore.protocol.entries import (
     Prepare,
     Query,
     Reland,
+    ResetClock,
     Retire,
     RetiredPartition,
     Rewind,
@@ -363,6 +364,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         why=texts,
     ),
     "plan": st.builds(Plan, texts, texts),
+    "reset_clock": st.builds(ResetClock, numbers, _pairs(texts, numbers), texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
     "define": st.builds(Define, _many(definitions), _many(texts), texts),
 }
@@ -395,6 +397,8 @@ def _grow(draw: st.DrawFn, chain: Chain) -> None:
     unclosed = chain.fold.unclosed
     files = () if unclosed is None or isinstance(unclosed.body, Seal) else unclosed.body.files
     kinds = ["open", "join", "prepare", "prepare", "commit", "seal", "skip", "retire", "define"]
+    if chain.fold.latest_ms > 0:
+        kinds.append("reset_clock")
     if files:
         kinds += ["reland", "loss"]
     owed, done = _draw_effects(draw, chain)
@@ -420,10 +424,22 @@ def _grow(draw: st.DrawFn, chain: Chain) -> None:
         case "define":
             defined = draw(st.lists(definitions, max_size=2, unique_by=lambda each: each.table))
             chain.add(Define(tuple(defined), (), ""), owed, done)
+        case "reset_clock":
+            chain.add(_draw_reset(draw, chain.fold), owed, done)
         case "reland":
             chain.add(chain.reland(*_draw_some(draw, files)), owed, done)
         case "loss":
             chain.add(chain.accept_loss(*_draw_some(draw, files)), owed, done)
+
+
+def _draw_reset(draw: st.DrawFn, fold: Fold) -> ResetClock:
+    now_ms = draw(st.integers(0, fold.latest_ms - 1))
+    kept = {
+        table: draw(st.integers(min(0, watermark_ms), watermark_ms))
+        for table, watermark_ms in fold.watermarks.items()
+        if draw(st.booleans())
+    }
+    return ResetClock(now_ms, tuple(kept.items()), "ana", "the clock was ahead")
 
 
 def _draw_some(draw: st.DrawFn, files: Sequence[DataFile]) -> list[DataFile]:

@@ -28,6 +28,7 @@ from ashore.protocol.entries import (
     Prepare,
     Query,
     Reland,
+    ResetClock,
     Retire,
     RetiredPartition,
     Rewind,
@@ -104,6 +105,8 @@ def build_golden() -> dict[str, bytes]:
         kind, data = log.entries[number]
         files[f"entry-{kind}.json"] = data
     files["log.jsonl"] = b"".join(data for _, data in log.entries)
+    log.add(ResetClock(START_MS + 5_000, WATERMARKS, "ana", "the clock was two seconds ahead"))
+    files["entry-reset_clock.json"] = log.entries[10][1]
     return files
 
 

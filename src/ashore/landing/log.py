@@ -34,6 +34,7 @@ from ashore.protocol.entries import Body, Closing, Draft, Entry, Open, write_ent
 from ashore.protocol.extend import extend
 from ashore.protocol.fold import Fold, forget_sealed, forget_untouched
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_reset import is_ahead
 from ashore.protocol.snapshot import write_snapshot
 from ashore.protocol.traces import LogEnd, Trace
 from ashore.storage.base import Storage
@@ -174,7 +175,7 @@ class LandingLog:
             number=fold.end + 1,
             id=context.entropy() + context.entropy(),
             epoch=epoch,
-            written_ms=max(context.clock.now_ms(), fold.written_ms),
+            written_ms=_written_ms(context.clock.now_ms(), fold),
             previous=fold.last,
             closing=closing,
             body=body,
@@ -232,6 +233,11 @@ class LandingLog:
             hint="keep everything; make sure that no copy of the job's log was restored",
             entry=known.end + 1,
         )
+
+
+def _written_ms(now_ms: int, fold: Fold) -> int:
+    """Return the time of an entry: never below the one before, unless a wrong clock told that."""
+    return now_ms if is_ahead(fold.written_ms, now_ms) else max(now_ms, fold.written_ms)
 
 
 def _extended(fold: Fold, entry: Entry) -> Fold:

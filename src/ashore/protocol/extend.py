@@ -21,6 +21,7 @@ from ashore.protocol.entries.open import Open, fold_open
 from ashore.protocol.entries.plan import Plan, fold_plan
 from ashore.protocol.entries.prepare import Prepare, fold_prepare
 from ashore.protocol.entries.reland import Reland, fold_reland
+from ashore.protocol.entries.reset_clock import ResetClock, fold_reset_clock
 from ashore.protocol.entries.retire import Retire, fold_retire
 from ashore.protocol.entries.rewind import Rewind, fold_rewind
 from ashore.protocol.entries.seal import Seal, fold_seal
@@ -93,18 +94,20 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_seal(fold, body, number)
         case Skip():
             return fold_skip(fold, body, closed)
-        case Retire() | Define():
-            return _change_tables(fold, body)
+        case Retire() | Define() | ResetClock():
+            return _change_beside_batches(fold, body)
         case Rewind() | Plan():
             return _change_of_query(fold, body, number)
 
 
-def _change_tables(fold: Fold, body: Retire | Define) -> Changes:
+def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Changes:
     match body:
         case Retire():
             return fold_retire(fold, body)
         case Define():
             return fold_define(fold, body)
+        case ResetClock():
+            return fold_reset_clock(fold, body)
 
 
 def _change_of_query(fold: Fold, body: Rewind | Plan, number: int) -> Changes:

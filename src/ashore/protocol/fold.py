@@ -29,7 +29,8 @@ And of the fold itself, each with the kind of entry that upholds it:
   that are landed again are as many as were lost, partition by partition (reland).
 - A shard joins once; the generations of a stream are 1, 2, 3 ... with an identity each; only the
   current one is read (join, prepare).
-- Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare).
+- Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare), but
+  by an entry that says so (reset_clock).
 - The slice of a query lands nothing else, and its batches come one after the other from 0; a
   `rewind` goes back to an earlier one (prepare, rewind). Only such a slice has a plan (plan).
 - Lost files are files of the entry that is closed (reland, skip).
@@ -142,6 +143,13 @@ class Fold:
     plan: PlanState | None = None  # that the query runs by
     tables: Mapping[str, TableDefinition] = field(default_factory=lambda: MappingProxyType({}))
     base: int = -1  # number of the snapshot that the fold began with
+
+    @property
+    def latest_ms(self) -> int:
+        """The highest time that a writer's clock has told: of batches, joins and seals."""
+        active = (state.active_ms for state in self.shards.values())
+        sealed = (state.sealed_ms for state in self.partitions.values())
+        return max(self.now_ms, max(active, default=0), max(sealed, default=0))
 
     def generations(self) -> dict[tuple[str, str], tuple[int, str]]:
         """Return the current generation of each source and stream, and its identity."""

@@ -136,6 +136,18 @@ def test_times_in_the_log_never_go_back(lake: Lake):
     assert times == sorted(times)
 
 
+def test_the_time_of_an_entry_is_not_that_of_a_clock_that_was_ahead(lake: Lake):
+    log = lake.opened()
+    lake.clock.jump_wall(10 * 365 * 86_400)
+    fill(log, 3)
+    lake.clock.jump_wall(-10 * 365 * 86_400)
+    fill(log, 6)
+    times = [entry.written_ms for entry in lake.history()]
+    last = times[-1]
+    assert max(times) - last > 9 * 365 * 86_400_000
+    assert last <= lake.clock.now_ms()
+
+
 # ---- appends whose answer did not come
 
 UNCLEAR = [

@@ -27,6 +27,7 @@ from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare, ShardRead
 from ashore.protocol.entries.reland import Reland
+from ashore.protocol.entries.reset_clock import ResetClock
 from ashore.protocol.entries.retire import Retire, RetiredPartition
 from ashore.protocol.entries.rewind import Rewind, Withdrawn
 from ashore.protocol.entries.seal import Seal, SealedPartition
@@ -52,6 +53,7 @@ __all__ = [
     "Prepare",
     "Query",
     "Reland",
+    "ResetClock",
     "Retire",
     "RetiredPartition",
     "Rewind",

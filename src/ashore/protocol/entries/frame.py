@@ -22,6 +22,7 @@ from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.entries.reland import Reland
+from ashore.protocol.entries.reset_clock import ResetClock
 from ashore.protocol.entries.retire import Retire
 from ashore.protocol.entries.rewind import Rewind
 from ashore.protocol.entries.seal import Seal
@@ -39,12 +40,25 @@ class EntryInvalid(ValueError):
     """The bytes are not an entry that this release knows; the message says why."""
 
 
-Body = Open | Join | Prepare | Commit | Reland | Seal | Skip | Retire | Rewind | Plan | Define
+Body = (
+    Open
+    | Join
+    | Prepare
+    | Commit
+    | Reland
+    | Seal
+    | Skip
+    | Retire
+    | Rewind
+    | Plan
+    | Define
+    | ResetClock
+)
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
         *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind),
-        *(Plan, Define),
+        *(Plan, Define, ResetClock),
     )
 }
 
