@@ -38,7 +38,7 @@ RATE = 200  # records a second, of the machine's clock
 LOOK_EVERY_S = 0.1
 PATIENCE_S = 600.0
 HOUR_MS = 3_600_000
-START_MS = 1_795_219_200_000  # 2026-11-21 00:00 UTC
+START_MS = 1_605_916_800_000  # 2020-11-21 00:00 UTC: a clock that is ahead is refused
 CLOCK = SystemClock()
 JOB = """\
 job: {strategy}

@@ -30,6 +30,8 @@
     - QueryRefused            Spark does not run the SQL as a streaming query
     - QueryStopped            a query stopped, and the rest of the job went on to its end
     - RowNotComputed          SQL cannot compute a row, and the query says on_error: fail
+    - LogAhead                the log has times that have not come: a clock was ahead, or is behind
+  + ClockAhead                the clock is far above what storage and source say of the time
   + BatchFailed               reading or writing a batch failed; nothing was prepared
     - WorkerCrashed           a worker process died at it; the batch is taken apart
   + SourceError               the source cannot be read
@@ -265,6 +267,23 @@ class RowNotComputed(Stopped):
 
     code = "row-not-computed"
     exit_code = 9
+
+
+class LogAhead(Stopped):
+    """The log has times that have not come: a clock was ahead, or is behind now."""
+
+    code = "log-ahead"
+
+
+class ClockAhead(AshoreError):
+    """The clock is far above what the storage and Kafka say of the time. Nothing was planned.
+
+    A running job waits until the clock is set right. One that ends by it is not to be started
+    again before: where the lake's clock is the machine's own, a start would believe it.
+    """
+
+    code = "clock-ahead"
+    exit_code = 4
 
 
 class BatchFailed(AshoreError):

@@ -42,6 +42,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/app.py::recover"): "each parameter is an option of the command",
     ("parameters", "src/ashore/cli/app.py::run"): "as above",
     ("parameters", "src/ashore/cli/app.py::verify"): "as above",
+    ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
     ("parameters", "src/ashore/cli/roll_back_command.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",

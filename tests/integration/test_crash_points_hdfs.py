@@ -42,7 +42,7 @@ STRIKES = (
     "hangs, at open",
     "hangs, when the process has ended",
 )
-DAY_MS = 86_400_000
+HALF_HOUR_MS = 1_800_000
 CASES_AT_ONCE = 24  # they wait most of the time
 
 
@@ -61,8 +61,9 @@ def scenario(hdfs: Hdfs) -> Scenario:
     def new_world() -> World:
         uri = f"{hdfs.uri}/crash/{uuid.uuid4().hex}"
         storage = open_storage(uri, options=hdfs.client_options())
-        # Ahead of the cluster's clock, so that what lies there is old enough to be cleaned.
-        return small_world(storage, FakeClock(SystemClock().now_ms() + DAY_MS, 0.0))
+        # Ahead of the cluster's clock, so that what lies there is old enough to be cleaned, and
+        # not so far ahead that it is refused.
+        return small_world(storage, FakeClock(SystemClock().now_ms() + HALF_HOUR_MS, 0.0))
 
     return Scenario(new_world, KEEPER_LIVES)
 

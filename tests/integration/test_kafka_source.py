@@ -185,6 +185,34 @@ def test_a_first_start_never_lies_beyond_an_open_transaction(
         assert source.resolve_first(shard, FirstOffset(policy, 2_500)) == 2
 
 
+def test_newest_times_are_the_highest_of_each_partition_that_has_a_record(
+    kafka: Kafka, source: Source, topic: str
+) -> None:
+    shards = [StreamShard(topic, "0"), StreamShard(topic, "1")]
+    assert source.newest_times(shards) == []
+    for timestamp_ms in (1_000, 3_000, 2_000):
+        produce(kafka.bootstrap_servers, topic, [b"x"], partition=0, timestamp_ms=timestamp_ms)
+    assert source.newest_times(shards) == [3_000]
+    now_ms = time.time_ns() // 1_000_000
+    produce(kafka.bootstrap_servers, topic, [b"x"], partition=1)
+    found = sorted(source.newest_times(shards))
+    assert found[0] == 3_000
+    assert abs(found[1] - now_ms) < 60_000
+    assert source.newest_times([]) == []
+
+
+def test_a_broker_tells_its_own_time_in_a_topic_of_log_append_time(
+    kafka: Kafka, source: Source, topic: str
+) -> None:
+    appended = f"{topic}-appended"
+    config = {"message.timestamp.type": "LogAppendTime"}
+    create_topic(kafka.bootstrap_servers, appended, 1, config)
+    now_ms = time.time_ns() // 1_000_000
+    produce(kafka.bootstrap_servers, appended, [b"x"], partition=0, timestamp_ms=1_000)
+    (found,) = source.newest_times([StreamShard(appended, "0")])
+    assert abs(found - now_ms) < 60_000
+
+
 def test_a_timestamp_is_the_first_record_at_or_after_it(
     kafka: Kafka, source: Source, topic: str
 ) -> None:

@@ -19,8 +19,8 @@ from ashore.landing.worker import Tick
 from ashore.services.hive import Hive
 from ashore.spark.assembly import assembled
 
-EIGHT, MINUTE_MS = "date=2026-11-21/hour=08", 60_000
-NINE_MS = 1_795_251_600_000  # 2026-11-21 09:00 UTC: the hour is over
+EIGHT, MINUTE_MS = "date=2020-11-21/hour=08", 60_000
+NINE_MS = 1_605_949_200_000  # 09:00 UTC: the hour is over; long ago, so that no clock is ahead
 DUE_MS = NINE_MS + 10 * MINUTE_MS  # and `seal.delay` has passed
 
 
@@ -81,7 +81,7 @@ def test_with_seal_a_partition_is_seen_when_its_hour_and_the_delay_are_over(
     site.produce(lake.topic, [b"no JSON"])
     with lake.running() as loop:
         lake.land(loop, NINE_MS - 30 * MINUTE_MS)
-        assert lake.is_seen("events__dead", "date=2026-11-21")  # it is never sealed
+        assert lake.is_seen("events__dead", "date=2020-11-21")  # it is never sealed
         lake.land(loop, DUE_MS - 1)
         assert not lake.is_seen()
         lake.land(loop, DUE_MS)

@@ -21,6 +21,7 @@ from ashore.cli.doctor_command import doctor
 from ashore.cli.drill_commands import drill
 from ashore.cli.options import AsJson, AsJsonLines, Debug, Explain, JobFile, TakeOver
 from ashore.cli.output import print_json, print_table, shown_progress, talk, told
+from ashore.cli.reset_clock_command import reset_clock
 from ashore.cli.retire_command import retire
 from ashore.cli.roll_back_command import roll_back
 from ashore.cli.signals import end_in_order, sigterm_does
@@ -51,6 +52,7 @@ app.command()(audit)
 app.command()(doctor)
 app.command()(roll_back)
 app.command()(retire)
+app.command()(reset_clock)
 app.command()(skip)
 app.command()(status)
 

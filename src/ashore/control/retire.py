@@ -20,6 +20,7 @@ from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
 from ashore.errors import JobFileInvalid, PathMissing
 from ashore.formats.ddl import Atom, Field, Schema
+from ashore.landing.clock_guard import require_right_clock
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_history
 from ashore.protocol import names
@@ -100,7 +101,7 @@ def apply_retire(
     """Retire planned partitions and return how many files were deleted.
 
     Raises LogGrows where the job runs, unless it `takes_over`; FilesLost where files of the
-    unclosed entry are gone; CatalogError, StorageError.
+    unclosed entry are gone; ClockAhead, CatalogError, StorageError.
     If interrupted: the log may say that they are retired while files are still there, which
     nobody asks for; the same command goes on.
     """
@@ -189,6 +190,7 @@ def _append(opened: OpenJob, name: SliceName, mine: Iterable[RetirePartition], w
     """Take the slice over, finish what is unclosed, and say what is retired."""
     committer = opened.committer(name)
     committer.log.open()
+    require_right_clock(committer, opened.source)  # it may have told which partitions are old
     closing = committer.finish()
     if closing is not None:
         committer.log.append(Commit("retire"), closing)

@@ -172,6 +172,7 @@ class JobAssembly:
                 around.progress,
                 publishing=Publishing(self._registers),
                 effects=self._effects(name),
+                source=around.source,
             ),
         )
 

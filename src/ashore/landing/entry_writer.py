@@ -3,26 +3,32 @@
 What it is: `EntryWriter`, steps 3 to 6 of whatever a slice appends: the entry, its effects, and the
 closing that the next entry carries.
 What it promises: after an unclear append, or moves that failed, nothing is appended before a new
-`open`. Effects that may come late are owed by the log.
+`open`. Effects that may come late are owed by the log. What others say of the time is known from
+each `open` on.
 What it must not know: what the entries are for.
 """
 
 from collections.abc import Callable, Collection
 
 from ashore.errors import StorageError, SyncFailed
+from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
 from ashore.protocol.entries import Body, Closing, Commit
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle
+from ashore.sources.base import Source
 
 
 class EntryWriter:
     """Appends to one slice's log. Used by one thread."""
 
-    def __init__(self, committer: Committer, effects: Effects | None) -> None:
+    def __init__(
+        self, committer: Committer, effects: Effects | None, source: Source | None = None
+    ) -> None:
         self._committer = committer
+        self._guard = ClockGuard(committer.storage, committer.clock, source)
         self._effects = effects
         self._closing: Closing | None = None
         self._must_open = True
@@ -51,7 +57,15 @@ class EntryWriter:
         self._closing = None
         self._must_open = True
         self.log.open(require)
+        self._guard.anchor(self.log.name, self.log.fold)
         self.finish()
+
+    def require_time(self, now_ms: int) -> None:
+        """Raise ClockAhead or LogAhead where nothing may be planned with a time; see ClockGuard.
+
+        Whoever plans an entry that tells a time asks first: it would stand in the log for ever.
+        """
+        self._guard.require(self.log.fold, now_ms)
 
     def append(self, body: Body) -> None:
         """Append with the closing that is due. After an error there must be a new `open`."""

@@ -44,6 +44,7 @@ from ashore.protocol.plan_query import (
 )
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query import PlanState
+from ashore.sources.base import Source
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
@@ -91,6 +92,7 @@ class SinkParts:
     progress: Progress = field(default_factory=Quiet)
     publishing: Publishing = NO_CATALOG
     effects: Effects | None = None
+    source: Source | None = None  # asked for the time where the clock is in doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ class QuerySink:
         committer = Committer(
             parts.log, parts.storage, parts.clock, parts.progress, parts.publishing
         )
-        self._entries = EntryWriter(committer, parts.effects)
+        self._entries = EntryWriter(committer, parts.effects, parts.source)
 
     @property
     def fold(self) -> Fold:
@@ -160,7 +162,7 @@ class QuerySink:
             identify: returns the identity of the stream that a shard is of.
             past: lineages of older batches.
 
-        Raises CheckpointUnfit, Fenced, StorageError.
+        Raises CheckpointUnfit, ClockAhead, LogAhead, Fenced, StorageError.
 
         """
         check(not self._entries.must_open, "a sink is opened before a batch begins")
@@ -173,6 +175,7 @@ class QuerySink:
             case ThrowRowsAway():
                 return None
             case WriteRows():
+                self._entries.require_time(self._now_ms())
                 first = {each.key: each.offsets.start for each in batch.ranges}
                 self.join(
                     [
@@ -269,8 +272,11 @@ class QuerySink:
             name=self.plan.name,
             epoch=self.fold.epoch,
             batch=self.fold.next_batch,
-            time=BatchTime(max(self.parts.clock.now_ms(), self.fold.now_ms)),
+            time=BatchTime(self._now_ms()),
         )
+
+    def _now_ms(self) -> int:
+        return max(self.parts.clock.now_ms(), self.fold.now_ms)
 
     def _prepare(self, begun: BegunBatch, written: Written) -> Prepare:
         batch, order = begun.batch, begun.order

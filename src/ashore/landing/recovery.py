@@ -24,6 +24,7 @@ from ashore.errors import (
 )
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, KeepSpan, Written, merge_results
+from ashore.landing.clock_guard import require_right_clock
 from ashore.landing.committer import Committer
 from ashore.landing.joins import plan_rejoin, shards_of
 from ashore.landing.log import LandingLog
@@ -214,12 +215,13 @@ def rejoin(committer: Committer, source: Source, stream: str) -> int:
     """Go on with a topic that was created again. Returns the number of shards that joined.
 
     Takes the slice over, unless there is nothing to rejoin. Raises StreamMissing where the topic
-    does not exist.
+    does not exist; ClockAhead.
     """
     log = committer.log
     if find_rejoin(committer.storage, log.name, source, stream) is None:
         return 0
     log.open()
+    require_right_clock(committer, source)
     closing = committer.finish()
     streams = source.describe_streams([stream])
     if stream not in streams:

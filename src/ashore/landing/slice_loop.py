@@ -116,7 +116,7 @@ class SliceLoop:
     def __init__(self, plan: SlicePlan, parts: SliceParts) -> None:
         self.plan = plan
         self.parts = parts
-        self._entries = EntryWriter(parts.committer(), parts.effects)
+        self._entries = EntryWriter(parts.committer(), parts.effects, parts.source)
         self._histories = Histories(parts.source)
         self._landed = 0
 
@@ -203,6 +203,7 @@ class SliceLoop:
         self._define(fold)
         join = plan_join(source, self.parts.log.fold, streams, self.plan.first_of)
         if join is not None:
+            self._entries.require_time(self.parts.clock.now_ms())
             self._entries.append(join)
         return streams
 
@@ -226,7 +227,10 @@ class SliceLoop:
             match outcome:
                 case BatchPlan() | Nothing():
                     self._histories.check(fold, offsets)
-                    return outcome if isinstance(outcome, BatchPlan) else None
+                    if not isinstance(outcome, BatchPlan):
+                        return None
+                    self._entries.require_time(outcome.time.now_ms)
+                    return outcome
                 case WentBack():
                     raise went_back(outcome)
                 case Gaps():
@@ -295,6 +299,7 @@ class SliceLoop:
         time = plan_time(fold, feeds, self.parts.clock.now_ms(), waiting)
         seal = self.parts.sealer.plan(self.plan.name, fold, time)
         if seal is not None:
+            self._entries.require_time(time.now_ms)
             self._step(Step.SEAL)
             self._entries.append(seal)
             self._entries.finish()

@@ -12,6 +12,7 @@ from ashore.errors import (
     AshoreError,
     BatchFailed,
     CallsHang,
+    ClockAhead,
     SourceError,
     StorageError,
     SyncFailed,
@@ -68,4 +69,4 @@ def ends_worker(error: AshoreError) -> bool:
     """Tell whether an error ends a worker, rather than being ridden out by another turn."""
     if isinstance(error, SyncFailed | CallsHang):
         return True
-    return not isinstance(error, StorageError | SourceError | BatchFailed)
+    return not isinstance(error, StorageError | SourceError | BatchFailed | ClockAhead)

@@ -97,6 +97,13 @@ class Source(Protocol):
         """Return the offset that a policy means now. `latest` is the stable end."""
         ...
 
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """Return the highest time of a record in each shard that has one, in any order.
+
+        Whose clock told it is the stream's affair: the source's, or that of who wrote the record.
+        """
+        ...
+
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
         """Return the shards whose stable end an open transaction holds up."""
         ...

@@ -52,10 +52,11 @@ NO_OFFSET = -1  # no record at or after the time that was asked for
 
 
 class _Listed(NamedTuple):
-    """An offset that a leader has told."""
+    """What a leader has told of an offset."""
 
     offset: int
     leader_epoch: int | None  # None: an old broker does not tell
+    timestamp_ms: int  # of the record there, where the newest was asked for; -1: there is none
 
 
 class KafkaSource:
@@ -93,7 +94,12 @@ class KafkaSource:
         # In this order: between the calls retention may raise the earliest, never lower the end.
         earliest = self._list_offsets(shards, OffsetSpec.earliest(), COMMITTED)
         ends = self._list_offsets(shards, OffsetSpec.latest(), COMMITTED)
-        return {shard: ShardOffsets(earliest[shard].offset, *ends[shard]) for shard in shards}
+        return {
+            shard: ShardOffsets(
+                earliest[shard].offset, ends[shard].offset, ends[shard].leader_epoch
+            )
+            for shard in shards
+        }
 
     def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
         """Return the partitions whose log was cut below a position: see Source."""
@@ -118,6 +124,14 @@ class KafkaSource:
         spec = OffsetSpec.for_timestamp(first.timestamp_ms)
         found = self._list_offsets([shard], spec, COMMITTED)[shard].offset
         return end if found == NO_OFFSET else found
+
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """Return the highest timestamp of a record in each partition that has one.
+
+        By the broker's clock in topics of LogAppendTime, by the producers' in all others.
+        """
+        found = self._list_offsets(shards, OffsetSpec.max_timestamp(), UNCOMMITTED)
+        return [each.timestamp_ms for each in found.values() if each.timestamp_ms >= 0]
 
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
         """Return the partitions whose last stable offset an open transaction holds up.
@@ -229,7 +243,7 @@ def _offset_of(answer: "Future[ListOffsetsResultInfo]", wait_s: float) -> _Liste
     if offset == OFFSET_INVALID:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     known = found.leader_epoch is not None and found.leader_epoch >= 0
-    return _Listed(offset, found.leader_epoch if known else None)
+    return _Listed(offset, found.leader_epoch if known else None, found.timestamp)
 
 
 def _describe(client: AdminClient, streams: Sequence[str], wait_s: float) -> dict[str, StreamInfo]:

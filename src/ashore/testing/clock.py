@@ -43,6 +43,10 @@ class FakeClock:
         if not event.is_set():
             self.advance(seconds)
 
+    def server(self) -> "ServerClock":
+        """Return the clock of a server: the same time passes there, and its wall never jumps."""
+        return ServerClock(self)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         check(seconds >= 0, "time passes forwards; jump_wall moves the wall clock back")
@@ -53,3 +57,27 @@ class FakeClock:
         """Set the wall clock forward or back, as an operator or NTP may."""
         with self._lock:
             self._start_ms += round(seconds * 1000)
+
+
+class ServerClock:
+    """A Clock beside a FakeClock: the same time passes, and nobody sets its wall clock."""
+
+    def __init__(self, of: FakeClock) -> None:
+        self._of = of
+        self._ahead_ms = of.now_ms() - 1000 * of.monotonic_s()
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return round(self._ahead_ms + 1000 * self._of.monotonic_s())
+
+    def monotonic_s(self) -> float:
+        """See Clock."""
+        return self._of.monotonic_s()
+
+    def sleep(self, seconds: float) -> None:
+        """See Clock. Returns at once."""
+        self._of.sleep(seconds)
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """See Clock. Returns at once."""
+        self._of.wait(event, seconds)

@@ -193,6 +193,15 @@ class RecordedSource:
             )
             return min(next(later, there.stable_end), there.stable_end)
 
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """See Source."""
+        with self._lock:
+            times = (
+                [each.timestamp_ms for each in self._find(shard).records if each.timestamp_ms]
+                for shard in shards
+            )
+            return [max(found) for found in times if found]
+
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
         """See Source."""
         with self._lock:

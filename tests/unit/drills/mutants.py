@@ -16,14 +16,15 @@ from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AnswerUnknown, BatchFailed, CatalogError, PathMissing, StorageError
 from ashore.landing import committer, slice_loop
 from ashore.landing.batch import BatchOrder, TaskResult
+from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.landing.registrar import Registrar
 from ashore.landing.slice_loop import SliceLoop
-from ashore.protocol import names, plan_seal
-from ashore.protocol.entries import Body, Closing, Prepare, frame
+from ashore.protocol import extend, names, plan_seal
+from ashore.protocol.entries import Body, Closing, Prepare, ResetClock, frame
 from ashore.protocol.files import FilePlace
-from ashore.protocol.fold import Fold
+from ashore.protocol.fold import Changes, Fold
 from ashore.protocol.plan_batch import BatchPlan, Gaps
 from ashore.storage.base import FileWriter, Storage
 from ashore.storage.memory import MemoryStorage
@@ -251,6 +252,19 @@ def write_a_format_that_is_new(patch: Patch) -> None:
     patch.setattr(frame, "FORMAT_VERSION", Both(2))
 
 
+def believe_any_clock(patch: Patch) -> None:
+    patch.setattr(ClockGuard, "require_clock", lambda _guard, _fold: None)
+
+
+def set_back_the_time_of_batches_only(patch: Patch) -> None:
+    """Watermarks, and what shards have seen, stay as the clock that was ahead has told them."""
+
+    def fold_time_only(fold: Fold, body: ResetClock) -> Changes:
+        return {"now_ms": body.now_ms}
+
+    patch.setattr(extend, "fold_reset_clock", fold_time_only)
+
+
 # What only one drill is for.
 OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "overwrite entries": ("zombie-writer", overwrite_entries),
@@ -263,6 +277,8 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "trust the name of a topic": ("topic-recreated", trust_the_name_of_a_topic),
     "take a failure for success": ("disk-full", take_a_failure_for_success),
     "let now go back": ("clock-jump", read_late_by_the_clock),
+    "believe any clock": ("clock-jump", believe_any_clock),
+    "set back the time of batches only": ("clock-jump", set_back_the_time_of_batches_only),
     "take silence for a move": ("namenode-failover", take_silence_for_a_move),
     "take half a file for a file": ("storage-nodes-down", take_half_a_file_for_a_file),
     "take half a file where there is no room": ("space-quota", take_half_a_file_for_a_file),

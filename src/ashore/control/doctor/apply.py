@@ -28,6 +28,7 @@ from ashore.control.doctor.steps import (
 )
 from ashore.control.jobs import WATCH_S_MAX, OpenJob
 from ashore.errors import LogGrows, PathMissing, Stopped, StorageError
+from ashore.landing.clock_guard import require_right_clock
 from ashore.landing.job import lake_of, landing_spec
 from ashore.landing.owner import claim_tables
 from ashore.landing.registrar import Registrar
@@ -130,6 +131,7 @@ def _join(opened: OpenJob, step: JoinAdopted) -> None:
     claim_tables(opened.storage, step.tables, opened.job.job, opened.clock.now_ms())
     committer = opened.committer(opened.name)
     committer.log.open()
+    require_right_clock(committer, opened.source)
     closing = committer.finish()
     known = committer.log.fold
     keys = [each.key for each in step.join.shards]

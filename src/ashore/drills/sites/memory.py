@@ -85,7 +85,7 @@ class BrokerSource(RecordedSource):
     """A recorded source whose broker may be away."""
 
     def __init__(self, clock: FakeClock) -> None:
-        super().__init__("kafka", clock)
+        super().__init__("kafka", clock.server())
         self.clock = clock
         self.back_s = -math.inf  # when the broker is back, by the clock
 
@@ -93,6 +93,11 @@ class BrokerSource(RecordedSource):
         """See Source."""
         self._knock()
         return super().read_offsets(shards)
+
+    def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
+        """See Source."""
+        self._knock()
+        return super().newest_times(shards)
 
     def describe_streams(self, streams: Sequence[str]) -> dict[str, StreamInfo]:
         """See Source."""
@@ -121,7 +126,8 @@ class MemorySite:
         machine: Storage | None = None,
     ) -> None:
         self.clock = clock
-        self.machine: Storage = machine or MemoryStorage(clock)
+        # The lake's servers have a clock of their own: it does not jump with the driver's.
+        self.machine: Storage = machine or MemoryStorage(clock.server())
         self.pending = PendingEffects()
         self.outages = Outages(clock, recorder.require_going)
         twin = options.twin_of
