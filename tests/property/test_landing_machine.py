@@ -43,7 +43,9 @@ from tests.examples import examples
 from ashore.errors import (
     AnswerUnknown,
     AshoreError,
+    ClockAhead,
     Fenced,
+    LogAhead,
     OffsetsGone,
     OffsetsWentBack,
     SourceError,
@@ -52,6 +54,8 @@ from ashore.errors import (
 )
 from ashore.landing import log, mover
 from ashore.landing.archive import archive_log
+from ashore.landing.clock_guard import ClockGuard
+from ashore.landing.clock_reset import reset_clock
 from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
@@ -59,8 +63,10 @@ from ashore.landing.log_reader import read_log
 from ashore.landing.recovery import help_dead, plan_help, rejoin
 from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
+from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare, Skip
 from ashore.protocol.fold import Fold, ShardState
+from ashore.protocol.plan_reset import AHEAD_MS_MAX
 from ashore.protocol.positions import OffsetRange, ShardKey, find_seams
 from ashore.sources.base import StreamShard
 from ashore.storage import LocalStorage, Storage
@@ -80,7 +86,7 @@ T = TypeVar("T")
 ROOT = "/data/lake"
 WRITERS_MAX = 3
 FAULTS = ("fails before", "fails after", "late")
-MAY_END_WITH = (Fenced, StreamReplaced, OffsetsGone, OffsetsWentBack, SourceError)
+MAY_END_WITH = (ClockAhead, Fenced, StreamReplaced, OffsetsGone, OffsetsWentBack, SourceError)
 ERRORS_MAX = 40
 CALLS_OF_A_BATCH = 120
 
@@ -224,8 +230,9 @@ class LandingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock(monotonic_start_s=0.0)
-        self.disk = SimulatedDisk(clock=self.clock)
-        self.source = RecordedSource(clock=self.clock)
+        self.servers = self.clock.server()  # of the lake and of Kafka: it never jumps
+        self.disk = SimulatedDisk(clock=self.servers)
+        self.source = RecordedSource(clock=self.servers)
         self.world = World(LocalStorage(ROOT, self.disk), self.source, self.clock, 6, True)
         self.writers: list[Writer] = []
         # What really happened, by identity of the stream and shard.
@@ -234,6 +241,8 @@ class LandingMachine(RuleBasedStateMachine):
         self.entries: list[str] = []  # checksums of the log so far
         self.checked = -1
         self.is_recreated = False
+        self.is_ahead = False  # the log, of a writer that has believed its clock
+        self.was_ahead = False
 
     # ---- the source
 
@@ -312,6 +321,7 @@ class LandingMachine(RuleBasedStateMachine):
     def look_after(self, writer: Writer) -> None:
         if writer.ended is not None:
             allowed = isinstance(writer.ended, MAY_END_WITH)
+            allowed |= self.was_ahead and isinstance(writer.ended, LogAhead)
             require(allowed, f"a writer ended with {writer.ended!r}")
             self.bury(writer)
 
@@ -354,14 +364,50 @@ class LandingMachine(RuleBasedStateMachine):
     def late_calls_arrive(self) -> None:
         self.world.pending.release()
 
+    # ---- the clock
+
+    @rule(hours=st.sampled_from([0, 0.9, 30, 10 * 365 * 24, -48]))
+    def set_the_clock(self, hours: float) -> None:
+        """Let every writer's clock be so far from what the time is."""
+        ahead_ms = self.clock.now_ms() - self.servers.now_ms()
+        self.clock.jump_wall(hours * 3_600 - ahead_ms / 1000)
+
+    @precondition(lambda self: not self.was_ahead and self.source.list_streams())
+    @rule()
+    def a_writer_believes_a_clock(self) -> None:
+        """As a release did that held its clock against nobody's."""
+        committer = self.committer()
+        committer.log.open()
+        closing = committer.finish()
+        time = BatchTime(self.servers.now_ms() + 400 * 24 * 3_600_000)
+        batch = Prepare(committer.log.fold.next_batch, time, (), (), (), (), None)
+        committer.log.append(batch, closing)
+        self.is_ahead = self.was_ahead = True
+
+    @precondition(lambda self: self.is_ahead)
+    @rule()
+    def set_the_log_back(self) -> None:
+        self.set_the_clock(0)
+        found = reset_clock(self.committer(), self.source, "ana", "NTP")
+        require(found is not None, "there was nothing to set back")
+        self.is_ahead = False
+
+    def committer(self) -> Committer:
+        context = LogContext(self.world.machine, self.clock, self.world.entropy)
+        return Committer(LandingLog(context, NAME), self.world.machine, self.clock)
+
+    def check_times(self, machine: Storage) -> None:
+        """What no clock but a wrong one would tell is in the log only if a writer believed it."""
+        ahead_ms = read_log(machine, NAME).latest_ms - self.servers.now_ms()
+        require(self.is_ahead or ahead_ms <= AHEAD_MS_MAX, f"the log is {ahead_ms} ms ahead")
+
     # ---- commands and housekeeping
 
     @precondition(lambda self: self.is_replaced())
     @rule()
     def rejoin_the_stream(self) -> None:
-        context = LogContext(self.world.machine, self.clock, self.world.entropy)
-        log_of_command = LandingLog(context, NAME)
-        rejoin(Committer(log_of_command, self.world.machine, self.clock), self.source, CLICKS)
+        self.set_the_clock(0)
+        rejoin(self.committer(), self.source, CLICKS)
 
     def is_replaced(self) -> bool:
         known = read_log(self.world.machine, NAME).generation(self.source.name, CLICKS)
@@ -399,6 +445,7 @@ class LandingMachine(RuleBasedStateMachine):
         require(checksums[: len(self.entries)] == self.entries, "the log was rewritten")
         self.entries = checksums
         self.check_rows(machine)
+        self.check_times(machine)
         self.checked = len(self.disk._machine.changes)
 
     def check_rows(self, machine: Storage) -> None:
@@ -435,6 +482,9 @@ class LandingMachine(RuleBasedStateMachine):
             self.bury(writer)
         if not self.source.list_streams():
             return
+        self.set_the_clock(0)
+        if self.is_ahead:
+            self.set_the_log_back()
         if self.is_replaced():
             self.rejoin_the_stream()
         process = self.world.start()
@@ -475,6 +525,15 @@ def run_machine(examples: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
 
 def test_the_landing_loop_holds_its_invariants() -> None:
     run_machine(examples(80))  # the crash points leave nothing out
+
+
+@pytest.mark.slow
+def test_the_machine_finds_a_writer_that_believes_its_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ClockGuard, "require_clock", lambda _guard, _fold: None)
+    with pytest.raises(Broken, match="ms ahead"):
+        run_machine(1_000, [Phase.generate])
 
 
 @pytest.mark.slow
