@@ -1,14 +1,15 @@
 """What can be found wrong with a job before Spark starts.
 
 What it promises: an unreachable broker, a missing topic, a lake that cannot be written, a topic
-that two items claim, a damaged log, a table of another job, a gap, a topic that was created again:
-each is an error with a hint, in seconds. Nothing is claimed and nothing appended.
+that two items claim, a log that is damaged or ahead of the clock, a table of another job, a gap, a
+topic that was created again: each is an error with a hint, in seconds. Nothing is claimed and
+nothing appended.
 What it must not know: Spark.
 """
 
 import contextlib
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
@@ -18,6 +19,7 @@ from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
 from ashore.errors import PathMissing, StorageError, StreamMissing
+from ashore.landing.clock_guard import log_ahead
 from ashore.landing.definitions import plan_define, require_readable
 from ashore.landing.histories import Histories
 from ashore.landing.job import (
@@ -39,6 +41,7 @@ from ashore.landing.owner import require_free
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
+from ashore.protocol.plan_reset import is_ahead
 from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 
@@ -67,8 +70,9 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     job, storage, source = opened.job, opened.storage, opened.source
     hive = job.catalog.hive
     open_catalog(hive.uri.reveal() if hive else None).close()  # nobody is asked: is it installed?
-    check_lake(job, storage)
+    made_ms = check_lake(job, storage)
     folds = {name: read_log(storage, name) for name in opened.slices}
+    check_times(opened, folds.values(), made_ms)
     existing = source.list_streams()
     check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
@@ -104,11 +108,27 @@ def check_tables(
     require_readable(plan_define(known, define_tables(opened.job, specs, known)), accepted_by)
 
 
-def check_lake(job: Job, storage: Storage) -> None:
-    """Write a file to the lake and remove it again. Raises StorageError with a hint."""
+def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> None:
+    """Raise LogAhead where a log has times that have not come, as the first batch would.
+
+    `made_ms`: when the storage has made a file just now.
+    """
+    clock_ms = opened.clock.now_ms()
+    told_ms = clock_ms if made_ms is None else made_ms
+    for fold in folds:
+        if is_ahead(fold.latest_ms, max(clock_ms, told_ms)):
+            raise log_ahead(fold.latest_ms, clock_ms, told_ms)
+
+
+def check_lake(job: Job, storage: Storage) -> int | None:
+    """Write a file to the lake and remove it again. Raises StorageError with a hint.
+
+    Returns when the storage has made it; None: it does not say.
+    """
     path = names.join(names.job_directory(job.job), names.probe_name(unique()))
     try:
         storage.create(path, b"probe")
+        made = storage.stat(path)
     except StorageError as error:
         line = job.line_of("lake")
         raise StorageError(
@@ -120,6 +140,7 @@ def check_lake(job: Job, storage: Storage) -> None:
         ) from error
     with contextlib.suppress(PathMissing):
         storage.delete(path)
+    return made.modified_ms if made else None
 
 
 def check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None:

@@ -21,6 +21,7 @@ from ashore.control.slices import find_slices
 from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
 from ashore.errors import SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
+from ashore.landing.clock_guard import show_time
 from ashore.landing.job import landing_spec, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
@@ -28,6 +29,7 @@ from ashore.protocol.entries import Commit, Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
+from ashore.protocol.plan_reset import is_ahead
 from ashore.protocol.plan_seal import Blocked, plan_seal
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
@@ -181,6 +183,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
             warnings.append(_warn_unclosed(name, unclosed))
         warnings += _warn_owed(name, slices[-1])
+        warnings += _warn_ahead(name, fold, now_ms)
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
     seen = _log_seen(slices, now_ms)
@@ -460,6 +463,15 @@ def _warn_owed(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
             f"{format_duration(each.last_age_ms)} ago: {each.error}",
             "landing goes on; a job that runs tries again every half minute",
         )
+
+
+def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
+    if not is_ahead(fold.latest_ms, now_ms):
+        return []
+    text = f"the log has the time {show_time(fold.latest_ms)}: a clock was ahead, or this one is "
+    text += "behind; nothing is planned"
+    hint = "if a clock was ahead: ashore reset-clock JOB.yaml --explain"
+    return [Warned("log_ahead", name.slice, text, hint)]
 
 
 def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:

@@ -62,16 +62,7 @@ class ClockGuard:
         highest_ms, clock_ms = max(now_ms, self._log_ms), self._clock.now_ms()
         # Records that were written while the clock was ahead speak for nothing here.
         if is_ahead(highest_ms, max(clock_ms, self.told_ms())):
-            raise LogAhead(
-                f"the log has the time {show_time(highest_ms)}: this machine's clock shows "
-                f"{show_time(clock_ms)}, and the lake's storage says "
-                f"{show_time(self.told_ms())}; nothing was planned",
-                hint="if a clock was ahead: ashore reset-clock JOB.yaml --explain; if this one is "
-                "behind: set it right and start the job again",
-                log_ms=highest_ms,
-                clock_ms=clock_ms,
-                storage_ms=self.told_ms(),
-            )
+            raise log_ahead(highest_ms, clock_ms, self.told_ms())
 
     def require_clock(self, fold: Fold) -> None:
         """Raise ClockAhead where the clock is not to be believed. Requires: `anchor`."""
@@ -102,6 +93,20 @@ class ClockGuard:
             return self._source.newest_times(shards)
         except SourceError:  # then nobody speaks for the clock
             return []
+
+
+def log_ahead(log_ms: int, clock_ms: int, told_ms: int) -> LogAhead:
+    """Return the error of a log that is far above the clock and what the storage says."""
+    return LogAhead(
+        f"the log has the time {show_time(log_ms)}: this machine's clock shows "
+        f"{show_time(clock_ms)}, and the lake's storage says {show_time(told_ms)}; nothing was "
+        "planned",
+        hint="if a clock was ahead: ashore reset-clock JOB.yaml --explain; if this one is behind: "
+        "set it right and start the job again",
+        log_ms=log_ms,
+        clock_ms=clock_ms,
+        storage_ms=told_ms,
+    )
 
 
 def require_right_clock(committer: Committer, source: Source) -> None:

@@ -67,6 +67,15 @@ def test_lost_files_are_looked_for() -> None:
     assert ailing(lake) == (4, "1 prepared files are lost: ashore recover JOB.yaml --explain")
 
 
+def test_a_log_that_is_ahead_is_worth_4() -> None:
+    lake = make_lake()
+    lake.append(Commit("stop"))
+    lake.clock.jump_wall(-7_200)
+    code, text = ailing(lake)
+    assert code == 4
+    assert text.startswith("the log has the time 2026-11-")
+
+
 def test_a_hole_in_the_log_is_found() -> None:
     lake = make_lake()
     assert find_missing(lake.storage, lake.name) is None

@@ -10,6 +10,7 @@ from tests.unit.control.lakes import CLICKS_0, JOB, TABLE, Lake, make_lake
 from ashore.config import parse_job
 from ashore.control.preflight import check_job, check_topics
 from ashore.errors import (
+    LogAhead,
     LogDamaged,
     OffsetsGone,
     OffsetsWentBack,
@@ -63,6 +64,7 @@ def expire_beyond(lake: Lake) -> None:
         (lambda lake: claim_tables(lake.storage, [TABLE], "other", 1), TableOwned),
         (lambda lake: claim_tables(lake.storage, [f"{TABLE}__dead"], "other", 1), TableOwned),
         (create_again, StreamReplaced),
+        (lambda lake: lake.clock.jump_wall(-7_200), LogAhead),
         (lambda lake: lake.source.delete("clicks"), StreamMissing),
     ],
 )
@@ -78,6 +80,13 @@ def test_what_is_known_without_spark_is_told_before_it_starts(
     assert caught.value.hint
     assert caught.value.exit_code in {4, 7}
     assert len(lake.storage.list(names.log_directory(lake.name))) == entries
+
+
+def test_a_log_is_not_ahead_of_a_storage_whose_clock_is_right() -> None:
+    lake = make_lake()
+    lake.storage._clock = lake.clock.server()
+    lake.clock.jump_wall(-7_200)
+    check_job(lake.opened())
 
 
 def test_a_gap_that_the_job_skips_keeps_it_from_nothing() -> None:
