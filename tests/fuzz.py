@@ -30,7 +30,7 @@ from ashore.sources.consumer.native import ROW, NativeConsumer
 from ashore.storage import MemoryStorage
 
 ROOT = Path(__file__).parents[1]
-INPUT_S_MAX = 20  # a parser that takes longer hangs
+INPUT_S_MAX = 120  # a parser that takes longer hangs; to start a process may take its time
 PIECE_MAX = 1_200
 SHOWN_MAX = 600
 

@@ -7,12 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from tests.specs import landing
 
 from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from ashore.formats import open_encoder
 from ashore.formats.times import null_unwritable
+from ashore.routing.event_time import PER_SECOND, event_millis
+from ashore.spark.sql.views import _to_time
 
 DAY_US = 86_400_000_000
+NOON_MS = 1_795_003_200_000
 EDGES_US = [FIRST_US, FIRST_US + 1, LAST_US, -141_427 * DAY_US, -141_427 * DAY_US - 1]
 EDGES_US += [
     -141_428 * DAY_US,
@@ -59,3 +64,24 @@ def test_spark_reads_every_time_that_is_written(
     assert [row[2] for row in rows] == day.to_pylist()
     assert at.null_count == (0 if extension == "parquet" else columns[0][1])
     assert at.null_count < len(times_us) // 2 + len(EDGES_US)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("kind", ["bigint", "double"])
+def test_numbers_that_are_no_time_are_no_event_time_of_sql(
+    spark: SparkSession, unit: str, kind: str
+) -> None:
+    """As in landing: they stop no query, and move no watermark."""
+    noon = NOON_MS * PER_SECOND[unit] // 1000
+    numbers = [noon, -noon, 0, 2**63 - 1, -(2**63), 10**14, -(10**14), 10**18, None]
+    frame = spark.createDataFrame([(each,) for each in numbers], "n bigint")
+    spec = landing(schema=f"n {kind}", event_column="n", event_unit=unit)
+    time = _to_time(spec, F.col("n").cast(kind))
+
+    found = [row[0] for row in frame.select(F.unix_millis(time)).collect()]
+
+    column = pa.array(numbers, pa.int64()).cast(
+        pa.int64() if kind == "bigint" else pa.float64(), safe=False
+    )
+    wanted = event_millis(column, unit).to_pylist()
+    assert found == wanted

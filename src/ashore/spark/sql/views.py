@@ -24,6 +24,7 @@ from ashore.plans.stored import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
+from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark
 from ashore.spark.reader import RECORD, decode_records
@@ -142,9 +143,14 @@ def _believed(rows: DataFrame, view: View, name: str, mark: TimeMark) -> DataFra
 
 
 def _to_time(spec: LandingSpec, column: Column) -> Column:
-    return F.timestamp_micros(
-        F.floor(column * F.lit(_MICROS[spec.output.event_unit])).cast("bigint")
-    )
+    """Return a column of numbers as times: null for what no calendar holds, as where it lands.
+
+    (A product that overflows would stop the query for good, and the year 292277 its watermark.)
+    """
+    per_ms = PER_SECOND[spec.output.event_unit] / 1000
+    first, end = F.lit(EVENT_MS_MIN * per_ms), F.lit((EVENT_MS_MAX + 1) * per_ms)
+    micros = F.floor(column * F.lit(_MICROS[spec.output.event_unit])).cast("bigint")
+    return F.when((column >= first) & (column < end), F.timestamp_micros(micros))
 
 
 def _stream(
