@@ -57,12 +57,16 @@ def test_late_records_are_counted_as_records_over_restarts(site: Site) -> None:
     assert counted(site)["late"] == 9
     assert any("9 records of clicks are behind the watermark" in each for each in told.troubles)
     assert any("operators with state left them out" in each for each in told.troubles)
-    site.produce(topic, encode([*too_late[:2], *clicks(250, 50)]))
+    # Three batches in one run: what is late in the last, was not when the run began.
+    behind = [(1, "DE", START_MS + 250_000)] * 2
+    limit = {"interval": "300ms", "max_records": 40}
+    job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, batch=limit)
+    site.produce(topic, encode([*clicks(250, 118), *behind]))
     run(site, job_file)
     assert counted(site)["late"] == 11
     expected = per_minute(
-        [*clicks(0, 300), *still_open, *at_the_watermark],
-        watermark_ms=START_MS + 299_000 - 10_000,
+        [*clicks(0, 368), *still_open, *at_the_watermark, *behind],
+        watermark_ms=START_MS + 367_000 - 10_000,
     )
     assert read_per_minute(site) == expected
     site.prove(job_file)

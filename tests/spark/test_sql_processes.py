@@ -27,7 +27,11 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, ended, is_step, launched, wait_for
 
+from ashore.control.fleet import read_job
+from ashore.control.health import DECIDE, Allowed, worst
+from ashore.control.jobs import open_job
 from ashore.drills.sites.ahead import Ahead
+from ashore.jobs.events import Failed, Landed, Trouble
 from ashore.jobs.launch import JobLaunch
 
 COUNT = 90
@@ -73,6 +77,39 @@ def drain(job_file: Path) -> None:
     with launched(job_file, available_now=True) as launch:
         code, events = ended(launch)
         assert code == 0, (events[-3:], launch.log_path.read_text()[-3000:])
+
+
+def test_a_query_that_stops_is_told_in_sentences_and_hides_behind_no_other(site: Site) -> None:
+    topic = site.topic(1)
+    sql = """
+        INSERT INTO ods.numbers SELECT id, CAST(country AS INT) AS number FROM clicks;
+        INSERT INTO ods.all SELECT id FROM clicks;
+    """
+    tables = [read_only(topic), {"table": "ods.numbers"}, {"table": "ods.all"}]
+    job_file = sql_job(site, sql, *tables, spark=LOCAL)
+    site.produce(topic, encode(clicks(0, 5)))
+    with launched(job_file, available_now=True) as launch:
+        code, events = ended(launch)
+    assert code == 8, events[-3:]
+    assert not [each for each in events if "Traceback" in str(each) or "\\n" in str(each)]
+    troubles = [each for each in events if isinstance(each, Trouble)]
+    assert [each.slice for each in troubles] == ["ods__numbers"]  # once: it is not run again
+    assert troubles[0].message.startswith("stopped: ")
+    assert "CAST_INVALID_INPUT" in troubles[0].message
+    landed = [each for each in events if isinstance(each, Landed)]
+    assert {each.tables for each in landed} == {("ods.all",)}
+    assert isinstance(events[-1], Failed)
+    assert (events[-1].code, events[-1].exit_code) == ("query-stopped", 8)
+    with open_job(job_file) as opened:
+        status, ailments = read_job(opened, Allowed())
+    queries = {each.slice: each.query for each in status.slices}
+    stopped, other = queries["ods__numbers"], queries["ods__all"]
+    assert stopped is not None
+    assert stopped.why is not None
+    assert "CAST_INVALID_INPUT" in stopped.why
+    assert other is not None
+    assert (other.why, other.state_rows) == (None, 0)
+    assert worst(ailments) == DECIDE
 
 
 @pytest.mark.timeout(600)  # six starts of Spark

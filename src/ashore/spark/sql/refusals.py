@@ -72,7 +72,7 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         )
     row_error = find_row_error(text)
     if row_error is not None:
-        return not_computed(name, row_error, detail)
+        return not_computed(name, row_error)
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint is that of other SQL",
@@ -94,14 +94,14 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
     )
 
 
-def not_computed(name: str, found: RowError, detail: str) -> RowNotComputed:
+def not_computed(name: str, found: RowError) -> RowNotComputed:
     """Return the error of a query, or a table, that meets a row which SQL cannot compute."""
     place = f" in `{found.place}`" if found.place else ""
     return RowNotComputed(
         f"{name}: SQL cannot compute a row{place}: {found.sentence} ({found.condition})",
         hint=f'{found.advice}; or write `on_error: "null"` for the table or topic that is filled',
         condition=found.condition,
-        detail=detail,
+        place=found.place,
     )
 
 
@@ -120,7 +120,7 @@ def explain_plan(error: Exception, table: str) -> AshoreError:
     """
     row_error = find_row_error(str(error))
     if row_error is not None:  # Spark computes constants while it plans
-        return not_computed(table, row_error, str(error)[:DETAIL_LENGTH_MAX])
+        return not_computed(table, row_error)
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
         return refuse(error, table)
     return BatchFailed(
