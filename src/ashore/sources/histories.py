@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from ashore.sources.base import Position, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.failures import (
+    HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
-    PASSING,
     TIMED_OUT,
     Complaints,
     tell,
@@ -73,8 +73,8 @@ def _hear(
             silent.discard(shard)
             refused[shard] = error.str()
         elif error is not None:
-            is_passing = message is None or error.code() in PASSING
-            if not is_passing or cluster.clock.monotonic_s() >= deadline_s:
+            is_harmless = message is None or error.code() in HARMLESS
+            if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
                 raise tell(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
     return refused
 

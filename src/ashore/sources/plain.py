@@ -15,9 +15,9 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.failures import (
+    HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
-    PASSING,
     TIMED_OUT,
     Complaints,
     tell,
@@ -80,8 +80,8 @@ class PlainReader:
             if error.code() == OFFSET_OUT_OF_RANGE:
                 text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
                 raise OffsetsGone(text, hint="retention has removed these records")
-            is_passing = message is None or error.code() in PASSING
-            if not is_passing or cluster.clock.monotonic_s() >= deadline_s:
+            is_harmless = message is None or error.code() in HARMLESS
+            if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
                 raise tell(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
 

@@ -20,9 +20,9 @@ from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.consumer import Event, Place, RangeConsumer, open_consumer
 from ashore.sources.failures import (
+    HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
-    PASSING,
     TIMED_OUT,
     Complaints,
     tell,
@@ -153,8 +153,7 @@ class _Reading:
             self._positions[place] = max(self._positions[place], event.offset)
         elif code == OFFSET_OUT_OF_RANGE and place in self._positions:
             raise self._gone(place, event.text)
-        elif code in PASSING or code == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            # The library looks for the coordinator of a group that is never joined.
+        elif code in HARMLESS:
             _log.debug("reading %s goes on after %s", place, event.text)
         else:
             cluster, error = self._cluster, KafkaError(code, event.text)
