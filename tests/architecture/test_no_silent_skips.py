@@ -1,5 +1,6 @@
 """The plugin that fails a run which leaves a test out."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,14 @@ def run(directory: Path, test: str, *options: str) -> subprocess.CompletedProces
     # Byte code is told from its source by second and size only: a test of the same length that
     # follows within the second would run as the one before it.
     python = [sys.executable, "-B", "-m", "pytest"]
-    command = [*python, "-q", "-p", "tests.no_silent_skips", "-c", str(own)]
+    command = [*python, "-q", "-p", "xdist", "-p", "tests.no_silent_skips", "-c", str(own)]
     return subprocess.run(
-        [*command, *options, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, *options, str(directory)],
+        cwd=ROOT,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # other plugins take a second
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
