@@ -94,9 +94,13 @@ class QueryPlan:
 
     def describe(self, graph: PlanGraph, spark_version: str) -> StoredPlan:
         """Return the plan as the query's log keeps it."""
-        planner = f"Spark {spark_version}, graphs {GRAPH_FORM}"
         rules = tuple(view.rule() for view in self.read_views)
-        return StoredPlan(planner, self.texts, rules, graph)
+        return StoredPlan(name_planner(spark_version), self.texts, rules, graph)
+
+
+def name_planner(spark_version: str) -> str:
+    """Return by what plans are made: those of another cannot be compared."""
+    return f"Spark {spark_version}, graphs {GRAPH_FORM}"
 
 
 def open_frame(

@@ -34,7 +34,7 @@ from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import PlanState, link
 from ashore.protocol.query_history import LandedBatch, read_batches
 from ashore.spark.internals import read_plan, read_sources
-from ashore.spark.sql.frames import QueryPlan
+from ashore.spark.sql.frames import QueryPlan, name_planner
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.sources import check_sources
 from ashore.storage.base import Storage
@@ -57,15 +57,24 @@ def hold_plan(plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame) ->
     Raises QueryRefused where the state that is there means something else.
 
     """
-    known = fold.plan
-    if known is not None and known.digest == plan.digest:
+    known, version = fold.plan, frame.sparkSession.version
+    is_same = known is not None and known.digest == plan.digest
+    if known is not None and is_same and _is_by(known, name_planner(version)):
         return None
-    new = plan.describe(read_plan(frame), frame.sparkSession.version)
-    if known is not None and fold.query is not None:
+    new = plan.describe(read_plan(frame), version)
+    if known is not None and not is_same and fold.query is not None:
         changes = find_changes(_read(name, known), new)
         if changes:
             _refuse(name, changes)
     return PlanState(plan.digest, write_stored(new))
+
+
+def _is_by(known: PlanState, planner: str) -> bool:
+    """Tell whether a plan needs no other: it is by this planner, or by a release to come."""
+    try:
+        return read_stored(known.document).planner == planner
+    except Malformed:
+        return True
 
 
 def _read(name: SliceName, known: PlanState) -> StoredPlan:
