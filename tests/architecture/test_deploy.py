@@ -52,6 +52,9 @@ def test_the_service_runs_a_command_that_there_is(unit: RawConfigParser):
 def test_the_service_is_not_started_again_after_what_a_start_does_not_help(unit: RawConfigParser):
     codes = {int(code) for code in unit["Service"]["RestartPreventExitStatus"].split()}
     assert codes == never_again()
+    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
+    [said] = re.findall(r"\*\*Exit codes ([\d, and]+) are not started again\*\*", page)
+    assert {int(code) for code in re.findall(r"\d+", said)} == codes
     assert codes < EXIT_CODES.keys()
     assert unit["Service"]["Restart"] == "always"
 
