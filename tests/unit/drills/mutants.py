@@ -1,6 +1,6 @@
 """Breaks of the protocol, for drills in memory: each must turn every drill red."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -25,7 +25,8 @@ from ashore.protocol import extend, names, plan_seal
 from ashore.protocol.entries import Body, Closing, Prepare, ResetClock, frame
 from ashore.protocol.files import FilePlace
 from ashore.protocol.fold import Changes, Fold
-from ashore.protocol.plan_batch import BatchPlan, Gaps
+from ashore.protocol.plan_batch import BatchPlan, Gaps, ShardOffsets
+from ashore.protocol.positions import ShardKey
 from ashore.storage.base import FileWriter, Storage
 from ashore.storage.memory import MemoryStorage
 from ashore.testing.faults import _FaultyWriter
@@ -161,9 +162,9 @@ def skip_a_record_too_many(patch: Patch) -> None:
 def go_on_over_a_gap(patch: Patch) -> None:
     skip = SliceLoop._skip
 
-    def unasked(self: SliceLoop, gaps: Gaps) -> None:
+    def unasked(self: SliceLoop, gaps: Gaps, offsets: Mapping[ShardKey, ShardOffsets]) -> None:
         self.plan = replace(self.plan, skips_gaps=True)
-        skip(self, gaps)
+        skip(self, gaps, offsets)
 
     patch.setattr(SliceLoop, "_skip", unasked)
 
@@ -178,7 +179,7 @@ def take_a_failure_for_success(patch: Patch) -> None:
 
     def blind(self: _FullWriter, data: memoryview) -> None:
         with suppress(StorageError):
-            self._storage.take(len(data), self._path)
+            self._storage.take(len(data), self._path, is_file=True)
             self._inner.write(bytes(data))
 
     patch.setattr(_FullWriter, "_append", blind)

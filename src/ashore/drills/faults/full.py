@@ -25,9 +25,11 @@ class DiskFull:
 
     room_bytes: int
     seconds: float
+    is_for_files: bool = False  # only data files take room: one of them is the first without
 
     def __str__(self) -> str:
-        return f"disk full after {self.room_bytes:,} bytes, for {self.seconds:g} s"
+        what = " of data files" if self.is_for_files else ""
+        return f"disk full after {self.room_bytes:,} bytes{what}, for {self.seconds:g} s"
 
 
 class FullStorage(WrappedStorage):
@@ -40,6 +42,7 @@ class FullStorage(WrappedStorage):
         self._room_bytes = full.room_bytes
         self._full_since_s: float | None = None
         self.taken_bytes = 0
+        self.file_bytes = 0  # taken by data files
         self.refused = ""  # the first thing that found no room
 
     @property
@@ -47,18 +50,20 @@ class FullStorage(WrappedStorage):
         """Whether the fault has struck."""
         return self._full_since_s is not None
 
-    def take(self, size_bytes: int, path: str) -> None:
-        """Take room. Raises StorageError where there is none."""
+    def take(self, size_bytes: int, path: str, *, is_file: bool = False) -> None:
+        """Take room, for a data file or something else. Raises StorageError where there is none."""
         now_s = self._clock.monotonic_s()
-        if self._full_since_s is None and size_bytes > self._room_bytes:
+        takes_room = is_file or not self._full.is_for_files
+        if self._full_since_s is None and takes_room and size_bytes > self._room_bytes:
             self._full_since_s = now_s
         if self._full_since_s is not None:
             if now_s < self._full_since_s + self._full.seconds:
                 self.refused = self.refused or f"{size_bytes:,} bytes for {path}"
                 raise StorageError(f"{path}: {NO_SPACE}", path=path)
             return
-        self._room_bytes -= size_bytes
+        self._room_bytes -= size_bytes if takes_room else 0
         self.taken_bytes += size_bytes
+        self.file_bytes += size_bytes if is_file else 0
 
     def create(self, path: str, data: bytes) -> None:
         """See Storage."""
@@ -78,7 +83,7 @@ class _FullWriter(GuardedWriter):
 
     def _append(self, data: memoryview) -> None:
         try:
-            self._storage.take(len(data), self._path)
+            self._storage.take(len(data), self._path, is_file=True)
         except StorageError:
             self._inner.write(bytes(data[: len(data) // 2]))
             raise

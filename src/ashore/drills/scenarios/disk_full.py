@@ -27,12 +27,17 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 
 def play(stage: Stage) -> None:
-    """Learn how much a round writes; then let each round run out of room."""
+    """Learn how much a round writes; then let each round run out of room.
+
+    Every other round in a data file: entries are most of what small batches write.
+    """
     site = stage.memory_site(SiteOptions(batch_records=max(1, stage.length.records // BATCHES)))
-    round_bytes = _land(stage, site, DiskFull(1 << 60, 0)).taken_bytes
+    learned = _land(stage, site, DiskFull(1 << 60, 0))
     for planned in stage.schedule:
         seconds = float(planned.place.split()[1])
-        full = DiskFull(round_bytes * planned.number // 100, seconds)
+        is_for_files = planned.round % 2 == 0
+        round_bytes = learned.file_bytes if is_for_files else learned.taken_bytes
+        full = DiskFull(round_bytes * planned.number // 100, seconds, is_for_files)
         disk = _land(stage, site, full)
         if disk.was_full:
             refused = Flight(f"{disk.refused} that found no room", is_proof=bool(disk.refused))
