@@ -22,13 +22,13 @@ It knows nothing of the package.
 """
 
 # A model is read beside its README; it prints what it finds.
-# ruff: noqa: D101, D102, D103, INP001, RUF005, T201, UP045
+# ruff: noqa: D101, D102, D103, INP001, RUF005, UP045
 
 import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
 
-from model.search import Found, search
+from model.search import Found, report, search
 
 SMALL, LARGE = {"A": 1, "B": 1}, {"A": 1, "B": 2}  # rows that each slice lands
 PROCESSES = ("A0", "A1", "B0")  # to stand still for ever is to crash; slice A has a second one
@@ -282,15 +282,11 @@ STEADY, JUMP = "steady", "right"  # the clock, at first
 
 
 def main() -> int:
-    failed = False
     held = [("", SMALL, STEADY), ("", LARGE, STEADY), ("", SMALL, JUMP)]
-    for mutation, rows, clock in [*held, *((each, SMALL, None) for each in MUTATIONS)]:
-        states, wrong, told = explore(mutation, rows, clock)
-        print(f"{mutation or 'the protocol'}: {states} states: {wrong or 'holds'}")
-        for step in told:
-            print(f"    {step}")
-        failed |= bool(wrong) == (not mutation)
-    return 1 if failed else 0
+    return report(
+        (mutation, explore(mutation, rows, clock))
+        for mutation, rows, clock in [*held, *((each, SMALL, None) for each in MUTATIONS)]
+    )
 
 
 if __name__ == "__main__":

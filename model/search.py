@@ -4,7 +4,7 @@ What it promises: a counterexample is a shortest one.
 What it must not know: what a state is.
 """
 
-# ruff: noqa: INP001
+# ruff: noqa: INP001, T201
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -39,3 +39,17 @@ def _trace(reached: dict[State, tuple[str, State] | None], state: State) -> list
         label, state = before
         labels.append(label)
     return labels[::-1]
+
+
+def report(runs: Iterable[tuple[str, Found]]) -> int:
+    """Print what searches found, by mutation; the protocol's own name is empty.
+
+    Returns 0 where the protocol holds and each mutation has a counterexample.
+    """
+    is_good = True
+    for mutation, (states, wrong, labels) in runs:
+        print(f"{mutation or 'the protocol'}: {states} states: {wrong or 'holds'}")
+        for label in labels:
+            print(f"    {label}")
+        is_good &= bool(wrong) == bool(mutation)
+    return 0 if is_good else 1
