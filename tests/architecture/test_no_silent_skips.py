@@ -9,6 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 INI = "[pytest]\nmarkers =\n    long: the rest\n    fast: the others\n"
+# Other plugins take a second each run. Byte code is told from its source by second and size only: a
+# test of the same length that follows within the second would run as the one before it.
+OWN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 LONG = "@pytest.mark.long\ndef test_a(): pass\n\ndef test_b(): pass"
 
 
@@ -16,14 +19,12 @@ def run(directory: Path, test: str, *options: str) -> subprocess.CompletedProces
     (directory / "test_it.py").write_text(f"import pytest\n\n{test}\n")
     own = directory / "pytest.ini"
     own.write_text(INI)
-    # Byte code is told from its source by second and size only: a test of the same length that
-    # follows within the second would run as the one before it.
-    python = [sys.executable, "-B", "-m", "pytest"]
+    python = [sys.executable, "-m", "pytest"]
     command = [*python, "-q", "-p", "xdist", "-p", "tests.no_silent_skips", "-c", str(own)]
     return subprocess.run(
         [*command, *options, str(directory)],
         cwd=ROOT,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # other plugins take a second
+        env={**os.environ, **OWN},
         capture_output=True,
         text=True,
         check=False,
