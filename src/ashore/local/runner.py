@@ -60,7 +60,7 @@ class ProcessRunner:
         except (Stopped, InvariantBroken, SyncFailed):
             raise
         except WorkerDied as error:
-            made = _failed if error.exit_code == -signal.SIGKILL else _crashed
+            made = _crashed if _is_crash(error.exit_code) else _failed
             raise made(order, str(error)) from error
         except AshoreError as error:
             raise _failed(order, error.message) from error
@@ -90,6 +90,14 @@ class ProcessRunner:
 
 def _landed(result: TaskResult | None) -> TaskResult:
     return result or fail("a split ends without a result")
+
+
+def _is_crash(exit_code: int | None) -> bool:
+    """Tell whether a record may have ended a worker: a signal, which nobody sends from outside.
+
+    Without its fork server a worker has exit code 255, however it ended.
+    """
+    return exit_code is not None and exit_code < 0 and exit_code != -signal.SIGKILL
 
 
 def _crashed(order: BatchOrder, why: str) -> WorkerCrashed:
