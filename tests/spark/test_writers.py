@@ -106,14 +106,20 @@ def test_a_deleted_snapshot_is_done_without(site: Site) -> None:
     site.prove(job_file)
 
 
+def prepare_in(log: Path) -> Path:
+    """Return the only `prepare` of a log; one entry follows."""
+    [path] = [each for each in log.glob("0*.json") if b'"kind":"prepare"' in each.read_bytes()]
+    return path
+
+
 def cut(log: Path) -> Path:
-    path = log / f"{2:020d}.json"
+    path = prepare_in(log)
     path.write_bytes(path.read_bytes()[:-30])
     return path
 
 
 def empty(log: Path) -> Path:
-    path = log / f"{2:020d}.json"
+    path = prepare_in(log)
     path.write_bytes(b"")
     return path
 
@@ -125,7 +131,7 @@ def empty_at_the_end(log: Path) -> Path:
 
 
 def missing(log: Path) -> Path:
-    path = log / f"{2:020d}.json"
+    path = prepare_in(log)
     path.unlink()
     return path
 
@@ -137,13 +143,13 @@ def foreign(log: Path) -> Path:
 
 
 def of_another_number(log: Path) -> Path:
-    path = log / f"{2:020d}.json"
-    shutil.copy(log / f"{1:020d}.json", path)
+    path = prepare_in(log)
+    shutil.copy(log / f"{int(path.stem) - 1:020d}.json", path)
     return path
 
 
 def changed(log: Path) -> Path:
-    path = log / f"{2:020d}.json"
+    path = prepare_in(log)
     path.write_bytes(path.read_bytes().replace(b'"batch":', b'"Batch":'))
     return path
 
