@@ -112,7 +112,7 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
     with told(as_json=as_json, debug=debug):
         with jobs.open_job(job_file) as opened:  # what the file alone can tell is told at once
             has_sql = opened.job.sql is not None
-            check_tables(opened, opened.known_topics())
+            check_tables(opened.job, opened.known_topics(), opened.known_tables())
         if not has_sql:
             _say(["the job file is valid; it has no SQL to plan"], {"queries": []}, as_json=as_json)
             return

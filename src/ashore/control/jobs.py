@@ -7,7 +7,7 @@ What it must not know: terminals.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import DeleteFile
 from ashore.protocol.plan_commit import MoveOutcome, MoveStep, SyncDirectories, explain
 from ashore.protocol.plan_publish import Publishing
+from ashore.protocol.tables import TableDefinition
 from ashore.protocol.traces import LogEnd, Trace
 from ashore.sources.base import Source
 from ashore.sources.kafka import KafkaSource
@@ -105,6 +106,10 @@ class OpenJob:
         with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
             streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
+
+    def known_tables(self) -> Mapping[str, TableDefinition]:
+        """Return the tables that the log of its topics knows, by name. Raises LogDamaged."""
+        return read_log(self.storage, self.name).tables
 
     def committer(self, name: SliceName, *, is_rebuilt: bool = False) -> Committer:
         """Return what finishes the unclosed entry of a slice's log, as the job itself would.

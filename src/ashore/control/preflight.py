@@ -42,6 +42,7 @@ from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_batch import Gaps, WentBack, find_unreadable
 from ashore.protocol.plan_reset import is_ahead
+from ashore.protocol.tables import TableDefinition
 from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 
@@ -80,7 +81,8 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     require_free(storage, [*tables_of(resolved.values()), *fed], job.job)
     if opened.name in folds:
         check_positions(opened, folds[opened.name], sorted(resolved))
-    check_tables(opened, resolved, operator() if accepts_schema else "")
+    known = folds[opened.name].tables if opened.name in folds else {}
+    check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell
@@ -91,21 +93,24 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
 
 
 def check_tables(
-    opened: OpenJob, resolved: Mapping[str, ResolvedTable], accepted_by: str = ""
+    job: Job,
+    resolved: Mapping[str, ResolvedTable],
+    known: Mapping[str, TableDefinition],
+    accepted_by: str = "",
 ) -> None:
     """Raise SchemaConflict where readers of a table could not stand what the job would write now.
 
     The job compares again, with what only Spark can tell: the columns of `select` and of queries.
 
     Arguments:
-        opened: the job.
+        job: the job file.
         resolved: its tables, by topic.
+        known: the tables that its log knows, by name.
         accepted_by: who takes risky changes upon himself; empty: nobody does.
 
     """
     specs = {topic: landing_spec(each) for topic, each in resolved.items() if not each.spec.select}
-    known = read_log(opened.storage, opened.name).tables
-    require_readable(plan_define(known, define_tables(opened.job, specs, known)), accepted_by)
+    require_readable(plan_define(known, define_tables(job, specs, known)), accepted_by)
 
 
 def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> None:

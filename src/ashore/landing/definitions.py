@@ -1,7 +1,8 @@
 """A table of a job against what the log knows of it, before anything is written there.
 
 What it is: `plan_define`, from the tables that the log remembers and those that the job has to the
-entry that is due; `define`, which refuses, tells and returns that entry.
+entry that is due; `define`, which refuses, tells and returns that entry; `record`, which appends
+it.
 What it promises: nothing that readers of a table cannot stand is written there, also where no
 catalog is. What they can stand is told and recorded. A table that the log does not know yet, of a
 first start or of an older release, is recorded as it is.
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from ashore.errors import SchemaConflict
 from ashore.formats import Schema, parse_ddl, type_ddl
 from ashore.formats.evolution import Change, Verdict, compare_schemas
+from ashore.landing.committer import Progress
+from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.specs import OutputSpec
 from ashore.protocol.entries import Define
 from ashore.protocol.tables import TableColumn, TableDefinition
@@ -107,6 +110,14 @@ def define(plan: DefinePlan, tell: Callable[[str], None], accepted_by: str = "")
     if not plan.tables:
         return None
     return Define(plan.tables, risky, accepted_by if risky else "")
+
+
+def record(plan: DefinePlan, entries: EntryWriter, progress: Progress, accepted_by: str) -> None:
+    """Append what `define` returns, before anything is written there. Raises SchemaConflict."""
+    name = entries.log.name.slice
+    due = define(plan, lambda text: progress.note(name, text), accepted_by)
+    if due is not None:
+        entries.append(due)
 
 
 def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:

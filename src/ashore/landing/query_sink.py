@@ -18,9 +18,9 @@ from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_fi
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
-    define,
     definition_of,
     plan_define,
+    record,
     require_readable,
 )
 from ashore.landing.effects import Effects
@@ -129,7 +129,8 @@ class QuerySink:
         """
         self._step(Step.OPEN)
         self._entries.open(self._require)
-        self._define()
+        planned = self._plan_define(self.fold)
+        record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         self._entries.close("recovery")
         return self.fold
 
@@ -257,14 +258,6 @@ class QuerySink:
     def _plan_define(self, fold: Fold) -> DefinePlan:
         output = self.plan.output
         return plan_define(fold.tables, () if output is None else (definition_of(output),))
-
-    def _define(self) -> None:
-        """Record a table that the log does not know so, before anything is written there."""
-        name, progress = self.plan.name.slice, self.parts.progress
-        planned = self._plan_define(self.fold)
-        due = define(planned, lambda text: progress.note(name, text), self.plan.accepted_by)
-        if due is not None:
-            self._entries.append(due)
 
     def _order(self) -> Order:
         return Order(

@@ -22,9 +22,9 @@ from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare
 from ashore.landing.committer import Committer, Progress, Quiet
 from ashore.landing.definitions import (
     Definitions,
-    define,
     no_tables,
     plan_define,
+    record,
     require_readable,
 )
 from ashore.landing.effects import Effects
@@ -200,20 +200,13 @@ class SliceLoop:
         fold, source = self.parts.log.fold, self.parts.source
         require_streams(self.plan.named, streams)
         check_streams(source.name, fold, streams)
-        self._define(fold)
+        planned = plan_define(fold.tables, self.plan.definitions(fold.tables))
+        record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         join = plan_join(source, self.parts.log.fold, streams, self.plan.first_of)
         if join is not None:
             self._entries.require_time(self.parts.clock.now_ms())
             self._entries.append(join)
         return streams
-
-    def _define(self, fold: Fold) -> None:
-        """Record tables that the log does not know so, before anything is written there."""
-        name, progress = self.plan.name.slice, self.parts.progress
-        planned = plan_define(fold.tables, self.plan.definitions(fold.tables))
-        due = define(planned, lambda text: progress.note(name, text), self.plan.accepted_by)
-        if due is not None:
-            self._entries.append(due)
 
     def _plan(self, streams: Mapping[str, StreamInfo]) -> BatchPlan | None:
         feeds = {stream: spec.feed for stream, spec in self.plan.streams().items()}
