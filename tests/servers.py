@@ -56,7 +56,8 @@ class SharedServers:
 
     def hive(self) -> Hive:
         """Return the metastore, started. It finds the HDFS, whether that is up yet or not."""
-        self._hdfs.write_client_conf()
+        with locked(self._hdfs.directory, _say_nothing):  # another worker may start it just now
+            self._hdfs.write_client_conf()
         return self._up(self._hive)
 
     def zookeeper(self) -> ZooKeeper:

@@ -32,7 +32,7 @@ from ashore.services.hdfs_ha import (
     transition,
 )
 from ashore.services.hdfs_rpc import server_user
-from ashore.services.notes import read_note, write_note
+from ashore.services.notes import choose_once
 from ashore.services.ports import find_free_ports, is_free, is_listening
 from ashore.services.process import Command, ServerProcess
 
@@ -322,10 +322,9 @@ class Hdfs:
         keys = [f"nn{index}_{use}" for index in nodes for use in ("rpc", "http", "proxy")]
         keys += [f"dn{index}" for index in range(self.options.datanodes)]
         keys += ["jn_rpc", "jn_http", "control"]
-        note = read_note(path, tuple(keys))
-        if note is None:
-            note = dict(zip(keys, find_free_ports(len(keys)), strict=True))
-            write_note(path, note)
+        note = choose_once(
+            path, tuple(keys), lambda: dict(zip(keys, find_free_ports(len(keys)), strict=True))
+        )
         known = {key: int(value) for key, value in note.items()}
         return settings.Ports(
             namenodes=tuple(

@@ -15,7 +15,7 @@ from uuid import uuid4
 from ashore.errors import ServiceError
 from ashore.jobs.jars import Progress, class_path
 from ashore.jobs.java import find_java, log4j_option
-from ashore.services.notes import read_note, write_note
+from ashore.services.notes import choose_once
 from ashore.services.ports import LOOPBACK, find_free_ports, is_listening
 from ashore.services.process import Command
 from ashore.services.single import SingleServer
@@ -95,13 +95,12 @@ class Kafka(SingleServer):
 
     def _identity(self) -> dict[str, str | int]:
         """Return cluster id and ports, which are chosen once for a directory."""
-        path = self.directory / "kafka.json"
-        known = read_note(path, ("cluster", "port", "controller_port"))
-        if known is None:
-            port, controller = find_free_ports(2)
-            known = {"cluster": uuid4().hex[:22], "port": port, "controller_port": controller}
-            write_note(path, known)
-        return known
+        keys = ("cluster", "port", "controller_port")
+        return choose_once(
+            self.directory / "kafka.json",
+            keys,
+            lambda: dict(zip(keys, (uuid4().hex[:22], *find_free_ports(2)), strict=True)),
+        )
 
     def _properties(self) -> str:
         own = self._identity()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ashore.errors import ServiceError
-from ashore.services.notes import read_note, write_note
+from ashore.services.notes import choose_once
 from ashore.services.ports import find_free_ports, is_free
 from ashore.services.process import ServerProcess
 
@@ -60,11 +60,8 @@ class SingleServer(ABC):
     def _port(self) -> int:
         """Return the port of a server that has one, which is chosen once for a directory."""
         path = self.directory / f"{self.name}.json"
-        known = read_note(path, ("port",))
-        if known is None:
-            known = {"port": find_free_ports(1)[0]}
-            write_note(path, known)
-        return int(known["port"])
+        note = choose_once(path, ("port",), lambda: {"port": find_free_ports(1)[0]})
+        return int(note["port"])
 
     def _check_port(self, port: int) -> None:
         if not self.process.is_alive() and not is_free(port):

@@ -16,7 +16,7 @@ from typing import Self
 
 from ashore.errors import ServiceError
 from ashore.jobs.java import find_java, find_pyspark_home, pyspark_classpath
-from ashore.services.notes import read_note, write_note
+from ashore.services.notes import choose_once
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.services.process import (
     Command,
@@ -120,13 +120,12 @@ class SparkCluster:
 
     def _ports(self) -> dict[str, str | int]:
         """Return the master's ports, which are chosen once for a directory."""
-        path = self.directory / "spark.json"
-        known = read_note(path, ("port", "web_port"))
-        if known is None:
-            port, web_port = find_free_ports(2)
-            known = {"port": port, "web_port": web_port}
-            write_note(path, known)
-        return known
+        keys = ("port", "web_port")
+        return choose_once(
+            self.directory / "spark.json",
+            keys,
+            lambda: dict(zip(keys, find_free_ports(2), strict=True)),
+        )
 
     def _start(self, process: ServerProcess, arguments: tuple[str, ...], ready: str) -> None:
         web_port = self._ports()["web_port"] if process is self._master else 0
