@@ -24,6 +24,7 @@ from ashore.config.section import Key
 _NODES_MAX = 100_000
 _DEPTH_MAX = 50
 _LEVELS_MAX = 2 * _DEPTH_MAX  # of text that is composed at all: that takes the square of the depth
+_FOLD = "\a"  # ruamel's mark before each fold of a `>`; no character that YAML lets a file hold
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -67,6 +68,11 @@ def _compose(text: str) -> Node | None:
     _check_depth(yaml, text)
     node: Node | None = yaml.compose(text)
     return node
+
+
+def _text_of(node: ScalarNode) -> str:
+    text: str = node.value
+    return text.replace(_FOLD, "") if node.style == ">" else text
 
 
 def _check_depth(yaml: YAML, text: str) -> None:
@@ -115,11 +121,12 @@ class _Reader:
                 self.findings.append(Finding(key, "the file says too much: aliases of aliases?"))
             return None
         if isinstance(node, ScalarNode):
-            if not _is_unicode(node.value):
+            text = _text_of(node)
+            if not _is_unicode(text):
                 self.findings.append(Finding(key, "half a surrogate pair is no character"))
                 return None
-            scalar = self._scalar(node, key)
-            return scalar if scalar is None or key[:-1] not in self.text_at else node.value
+            scalar = self._scalar(text, node.tag, key)
+            return scalar if scalar is None or key[:-1] not in self.text_at else text
         if len(key) > _DEPTH_MAX:
             self.findings.append(Finding(key[:4], "this is nested too deeply"))
             return None
@@ -152,7 +159,7 @@ class _Reader:
             if key_node.tag == f"{_TAG}merge":
                 merged.append(value_node)
                 continue
-            name, line = key_node.value, key_node.start_mark.line + 1
+            name, line = _text_of(key_node), key_node.start_mark.line + 1
             place = (*key, name)
             if name in values:
                 first = self.lines[place]
@@ -182,9 +189,8 @@ class _Reader:
         data = self.plain(node, key)
         return data if isinstance(data, dict) else {}
 
-    def _scalar(self, node: ScalarNode, key: Key) -> object:
-        text = node.value
-        kind = (node.tag or "").removeprefix(_TAG)
+    def _scalar(self, text: str, tag: str | None, key: Key) -> object:
+        kind = (tag or "").removeprefix(_TAG)
         try:
             match kind:
                 case "str" | "timestamp":

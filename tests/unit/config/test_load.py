@@ -376,6 +376,15 @@ def test_a_schema_over_several_lines() -> None:
 # --- values ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mark", ["|", "|-", ">", ">-", ">+", ">2-"])
+def test_a_schema_is_a_block(mark: str) -> None:
+    """A fold is white space: ruamel marks it with a character of its own."""
+    written = f"schema: {mark}\n      id BIGINT,\n      ts BIGINT\n\n"
+    loaded = job(changed(SMALL, ('schema: "id BIGINT, ts BIGINT"\n', written)))
+    assert (loaded.tables[0].ddl or "").split() == ["id", "BIGINT,", "ts", "BIGINT"]
+    assert (loaded.tables[0].ddl or "").isprintable() or "\n" in (loaded.tables[0].ddl or "")
+
+
 def test_a_job_is_frozen() -> None:
     loaded = job(VALID)
     with pytest.raises(ValidationError):
