@@ -17,6 +17,7 @@ from tests.spark.site import Site
 from tests.spark.sql_jobs import read_topic
 from tests.spark.streams import topic_view
 
+from ashore.config.written import WrittenText, written_file
 from ashore.errors import QueryRefused
 from ashore.landing.job import load_job_file
 from ashore.plans.graph import read_graph, write_graph
@@ -54,6 +55,10 @@ SIDE_INPUT = "SELECT id AS key, concat('side ', id) AS value FROM range(100)"
 
 
 # --- what the page says --------------------------------------------------------------------------
+
+
+def read_script(name: str) -> WrittenText:
+    return written_file((FOLDER / name).read_text("utf-8"), name)
 
 
 def refusals(spark: SparkSession, select: str) -> dict[str, str]:
@@ -131,7 +136,7 @@ def test_the_job_feeds_a_table_for_each_query_of_its_file(spark: SparkSession) -
     job = load_job_file(FOLDER / "nexmark.yaml")
     fed = [item.table for item in job.tables if item.topic is None]
     assert fed == [f"nexmark.{each.name}" for each in QUERIES if each.file == queries.TABLES]
-    script = parse_script(spark, (FOLDER / queries.TABLES).read_text("utf-8"))
+    script = parse_script(spark, read_script(queries.TABLES))
     assert fed == [each.table for each in script.inserts]
     assert job.sql is not None
     assert job.sql.file == queries.TABLES
@@ -144,7 +149,7 @@ def test_the_job_writes_a_topic_for_each_update(spark: SparkSession) -> None:
     written = {item.topic: list(item.key) for item in job.sql.topics}
     assert written == {f"nexmark.q{number}": KEYS[number] for number in sorted(KEYS)}
     assert sorted(written) == sorted(made_up.UPDATES)
-    script = parse_script(spark, (FOLDER / queries.UPDATES).read_text("utf-8"))
+    script = parse_script(spark, read_script(queries.UPDATES))
     assert list(written) == [each.table for each in script.inserts]
     whole = YAML(typ="safe").load(FOLDER / "updates.yaml")
     assert whole["tables"] == [item for item in JOB["tables"] if "topic" in item]

@@ -1,12 +1,14 @@
 """Statements that are none of a job's, in words of who wrote them."""
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.streams import make_views
 
+from ashore.config.written import Scalar, WrittenText, written_file
 from ashore.errors import QueryRefused
-from ashore.spark.internals import check_streaming
-from ashore.spark.sql.script import parse_script
+from ashore.spark.internals import check_streaming, explain_refusal
+from ashore.spark.sql.script import Script, parse_script, select, select_by_settings
 
 SPREAD = "SELECT floor(rand() * 4) AS r, ts, count(*) FROM clicks GROUP BY floor(rand() * 4), ts"
 FOREIGN = [
@@ -17,13 +19,13 @@ FOREIGN = [
     ("IF 1 = 1 THEN SELECT 1; END IF;", "a program"),
     (
         "SELECT 1;\nCREATE TABLE t (id INT) WITH ('connector' = 'kafka');",
-        "line 2, column 1: `CREATE",
+        "job.sql:2:1: `CREATE",
     ),
     (
         "INSERT INTO t\n  SELECT TUMBLE_START(ts), 'TUMBLE (' FROM b GROUP BY TUMBLE (ts, 1)",
-        "line 2, column 55: `TUMBLE`",
+        "job.sql:2:55: `TUMBLE`",
     ),
-    ("INSERT INTO t SELECT * FROM TABLE(HOP(TABLE b, DESCRIPTOR(ts)))", "column 35: `HOP`"),
+    ("INSERT INTO t SELECT * FROM TABLE(HOP(TABLE b, DESCRIPTOR(ts)))", "job.sql:1:35: `HOP`"),
 ]
 
 
@@ -32,13 +34,15 @@ def test_what_is_no_part_of_a_job_is_told_in_words(
     spark: SparkSession, text: str, words: str
 ) -> None:
     with pytest.raises(QueryRefused) as refused:
-        parse_script(spark, text)
+        parse_script(spark, written_file(text, "job.sql"))
     assert words in refused.value.message
+    assert refused.value.message.startswith("job.sql:")
     assert refused.value.hint
 
 
 def test_a_literal_may_say_what_a_statement_may_not(spark: SparkSession) -> None:
-    script = parse_script(spark, "INSERT INTO t SELECT 'CREATE TABLE HOP(' AS x FROM a -- TUMBLE(")
+    text = "INSERT INTO t SELECT 'CREATE TABLE HOP(' AS x FROM a -- TUMBLE("
+    script = parse_script(spark, written_file(text, "job.sql"))
     assert len(script.inserts) == 1
 
 
@@ -56,3 +60,126 @@ def test_what_would_run_and_not_rightly_is_refused(
     make_views(spark)
     with pytest.raises(QueryRefused, match=words):
         check_streaming(spark.sql(text), "append")
+
+
+# --- where what Spark complains of stands
+
+
+JOB = """\
+job: one
+sql: |
+    -- \U0001f642 takes two units of UTF-16, and is one character
+    CREATE TEMPORARY VIEW german AS /* \U0001f642 */
+      SELECT id, ts, {in_view} AS x FROM clicks;
+
+    INSERT INTO t SELECT '\U0001f642' AS face, id
+      FROM clicks WHERE {in_insert};
+"""
+BODY = JOB[JOB.index("|") :]
+FINE = {"in_view": "country", "in_insert": "id > 1"}
+
+
+def written(**parts: str) -> WrittenText:
+    """The SQL of JOB, as a job file gives it."""
+    raw = BODY.format(**{**FINE, **parts})
+    text = "".join(line[4:] or line for line in raw.splitlines(keepends=True)[1:])
+    return WrittenText(text, "job.yaml", Scalar(raw, 2, 6, "|"))
+
+
+def where(of: WrittenText, part: str) -> str:
+    """Return where `part` stands in JOB."""
+    before = "job: one\nsql: " + of.scalar.raw[: of.scalar.raw.index(part)]
+    return f"job.yaml:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def found(spark: SparkSession, script: Script) -> tuple[str, str]:
+    """Make views and INSERT; return where the error stands, and what it says."""
+    statement, session = script.inserts[0], spark.newSession()
+    make_views(session)
+    try:
+        for statement in script.views:
+            session.sql(script.in_its_place(statement))
+        statement = script.inserts[0]
+        for make in (select_by_settings, select):
+            check_streaming(make(session, script, statement), "append")
+    except PySparkException as error:
+        return str(script.find(error, statement)), explain_refusal(error).sentence
+    return "", ""
+
+
+WRONG = ["nope", "foo(id)", "sum(id, 2)", "id + array(1)", "clicks.id.deep"]
+
+
+@pytest.mark.parametrize("part", WRONG)
+@pytest.mark.parametrize("place", ["in_view", "in_insert"])
+def test_an_error_of_analysis_stands_where_the_file_has_it(
+    spark: SparkSession, part: str, place: str
+) -> None:
+    sql = written(**{place: part if place == "in_view" else f"({part}) IS NULL"})
+    at, sentence = found(spark, parse_script(spark, sql))
+    assert at == where(sql, part), sentence
+    assert "\n" not in sentence
+    assert "line " not in sentence
+
+
+def test_statements_are_cut_by_characters(spark: SparkSession) -> None:
+    sql = written()
+    script = parse_script(spark, sql)
+    assert found(spark, script) == ("", "")
+    (view,), (insert,) = script.views, script.inserts
+    assert view.text.startswith("CREATE TEMPORARY VIEW")
+    assert view.text.endswith("FROM clicks")
+    assert sql.text[view.query_start :].startswith("SELECT id, ts")
+    assert insert.text.endswith("id > 1")
+    assert sql.text[insert.start :].startswith("INSERT INTO t")
+
+
+def test_an_error_without_a_place_is_that_of_its_statement(spark: SparkSession) -> None:
+    sql = written(in_view="first(ts)", in_insert="id > 1 GROUP BY country")
+    assert found(spark, parse_script(spark, sql))[0] == where(sql, "SELECT id, ts")
+    sql = written(in_insert="id > 1 GROUP BY country")
+    assert found(spark, parse_script(spark, sql))[0] == where(sql, "INSERT INTO t")
+
+
+def test_a_syntax_error_stands_where_the_file_has_it(spark: SparkSession) -> None:
+    for part in ("id id id", "* FROM", "CAST(id AS NOTYPE)"):
+        with pytest.raises(QueryRefused) as refused:
+            parse_script(spark, written(in_insert=f"id > {part}"))
+        place, _, words = refused.value.message.partition(": ")
+        assert place.startswith("job.yaml:8:"), words
+        assert "\n" not in words
+        assert "BEGIN" not in words
+
+
+def test_a_row_stands_where_the_file_has_what_computes_it(spark: SparkSession) -> None:
+    """Of a view Spark counts within its SELECT."""
+    sql = written()
+    script = parse_script(spark, sql)
+    at = script.locate("", 7, 8, script.inserts[0])  # BEGIN is the script's first line
+    assert str(at) == where(sql, "clicks WHERE")
+    of_view = script.locate("german", 1, 8, script.inserts[0])
+    assert str(of_view) == where(sql, "id, ts")
+    assert str(script.locate("", 0, 0, script.inserts[0])) == where(sql, "INSERT INTO t")
+    assert str(script.locate("other", 1, 1, script.inserts[0])) == where(sql, "INSERT INTO t")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT * FROM nowhere", "nothing is called `nowhere` that SQL can read"),
+        ("SELECT * FROM read_files('x')", "Could not resolve `read_files`"),
+        ("SELECT foo(id) FROM clicks", "there is no function `foo`"),
+        ("CREATE TEMPORARY VIEW clicks AS SELECT 1", "there is a view `clicks` already"),
+        ("SELECT date_trunc(id) FROM clicks", "requires 2 parameters but the actual number is 1."),
+    ],
+)
+def test_no_advice_is_given_that_a_job_cannot_follow(
+    spark: SparkSession, query: str, words: str
+) -> None:
+    make_views(spark)
+    with pytest.raises(PySparkException) as caught:
+        spark.sql(query)
+    told = explain_refusal(caught.value)
+    assert words in told.sentence
+    for alien in ("DROP", "Search path", "search path", "schema and catalog", "Please", "  "):
+        assert alien not in told.sentence + told.hint

@@ -39,6 +39,7 @@ def test_a_row_that_cannot_be_computed_stops_its_query_alone(site: Site) -> None
     assert one["code"] == RowNotComputed.code
     assert one["condition"] in {"CAST_INVALID_INPUT", "DIVIDE_BY_ZERO"}
     assert "SQL cannot compute a row in `" in one["message"]
+    assert one["message"].startswith(f"{job_file}:")
     assert one["message"].isprintable()
     assert [each.startswith("stopped:") for each in told.troubles] == [True]  # it is not run again
     assert site.read("ods.all").count() == 3

@@ -20,6 +20,7 @@ from ruamel.yaml.reader import ReaderError
 
 from ashore.config.problems import Finding
 from ashore.config.section import Key
+from ashore.config.written import Scalar
 
 _NODES_MAX = 100_000
 _DEPTH_MAX = 50
@@ -30,24 +31,32 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a text says: `data`, the line of each key from 1, and what is wrong with it."""
+    """What a text says: `data`, the line of each key from 1, and what is wrong with it.
+
+    `scalars`: how those are written that were asked for.
+    """
 
     data: object
     lines: dict[Key, int]
     findings: list[Finding]
+    scalars: dict[Key, Scalar] = field(default_factory=dict)
 
 
-def read_document(text: str, text_at: Collection[Key] = ()) -> Document:
+def read_document(
+    text: str, text_at: Collection[Key] = (), scalars_at: Collection[Key] = ()
+) -> Document:
     """Return the document in `text`.
 
-    Scalars directly in a mapping at one of `text_at` stay text as written: `0123`, `true`.
+    Scalars directly in a mapping at one of `text_at` stay text as written: `0123`, `true`. How
+    those at one of `scalars_at` are written is in the answer.
     """
-    reader = _Reader(frozenset(text_at))
+    reader = _Reader(text, frozenset(text_at), frozenset(scalars_at))
     try:
         node = _compose(text)
         if node is not None:
             reader.lines[()] = node.start_mark.line + 1
-            return Document(reader.plain(node, ()), reader.lines, reader.findings)
+            data = reader.plain(node, ())
+            return Document(data, reader.lines, reader.findings, reader.scalars)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         return _broken(line, "there is a character here that YAML does not allow")
@@ -107,7 +116,10 @@ def _syntax_message(error: MarkedYAMLError) -> str:
 class _Reader:
     """Turns nodes into plain data, noting lines and findings on its way."""
 
+    written: str  # the document
     text_at: frozenset[Key]
+    scalars_at: frozenset[Key] = frozenset()
+    scalars: dict[Key, Scalar] = field(default_factory=dict)
     lines: dict[Key, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     nodes: int = 0
@@ -125,6 +137,11 @@ class _Reader:
             if not _is_unicode(text):
                 self.findings.append(Finding(key, "half a surrogate pair is no character"))
                 return None
+            if key in self.scalars_at:
+                start, end = node.start_mark, node.end_mark
+                raw = self.written[start.index : end.index]
+                place = (start.line + 1, start.column + 1)
+                self.scalars[key] = Scalar(raw, *place, node.style or "")
             scalar = self._scalar(text, node.tag, key)
             return scalar if scalar is None or key[:-1] not in self.text_at else text
         if len(key) > _DEPTH_MAX:

@@ -30,6 +30,7 @@ _TEXT_MAPPINGS: tuple[Key, ...] = (
     ("sql", "producer"),
     ("spark", "conf"),
 )
+_SQL_AT: tuple[Key, ...] = (("sql",), ("sql", "text"))
 _VARIABLES_AT: tuple[Key, ...] = (
     ("lake",),
     ("source", "kafka", "options"),
@@ -75,7 +76,7 @@ def parse_job(
 ) -> Job:
     """Return the job that `text` describes, as `load_job`; `path` is for messages."""
     variables = dict(os.environ if environment is None else environment)
-    document = read_document(text, _TEXT_MAPPINGS)
+    document = read_document(text, _TEXT_MAPPINGS, _SQL_AT)
     findings = list(document.findings)
     job: Job | None = None
     if isinstance(document.data, dict) and document.data:
@@ -91,7 +92,8 @@ def parse_job(
         findings.append(Finding((), message, "begin with job: NAME and lake: URI"))
     if findings or job is None:
         raise invalid(path, locate(findings, path, document.lines))
-    return job.read_from(path, document.lines)
+    written = next((document.scalars[key] for key in _SQL_AT if key in document.scalars), None)
+    return job.read_from(path, document.lines, written)
 
 
 def _validated(data: object, environment: Mapping[str, str]) -> tuple[Job | None, list[Finding]]:

@@ -44,6 +44,7 @@ from ashore.config.values import (
     TextMap,
     nearest,
 )
+from ashore.config.written import Scalar, WrittenText
 from ashore.errors import fail
 
 LAKE_SCHEMES = ("file", "hdfs", "s3")
@@ -397,6 +398,7 @@ class Job(Section):
 
     _path: str = PrivateAttr("")
     _lines: Mapping[Key, int] = PrivateAttr(default_factory=dict)
+    _sql: Scalar | None = PrivateAttr(None)
 
     @property
     def path(self) -> str:
@@ -414,10 +416,21 @@ class Job(Section):
         content = self.model_dump(mode="json", by_alias=True)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def read_from(self, path: str, lines: Mapping[Key, int]) -> Self:
-        """Note where the job was read from, for messages. Called once, by the loader."""
-        self._path, self._lines = path, lines
+    def read_from(self, path: str, lines: Mapping[Key, int], sql: Scalar | None) -> Self:
+        """Note where the job was read from, for messages. Called once, by the loader.
+
+        `sql`: how its SQL is written, if it is in the job file.
+        """
+        self._path, self._lines, self._sql = path, lines, sql
         return self
+
+    @property
+    def written_sql(self) -> WrittenText | None:
+        """The SQL that stands in the job file itself; None where there is none."""
+        text = self.sql.text if self.sql else None
+        if text is None:
+            return None
+        return WrittenText(text, self.path, self._sql or Scalar("", self.line_of("sql"), 1))
 
     def line_of(self, *key: str | int) -> int:
         """Return the line of a key, as `"tables", 0, "topic"`; of its section if not written."""

@@ -51,6 +51,6 @@ def _clock(texts: Iterable[str]) -> Iterator[str]:
         found = find_outside_literals(_CLOCK, text)
         if found is not None:
             yield (
-                f"`{found[2]}` is the time of a batch: it stays where the batch is run again, and "
+                f"`{found[1]}` is the time of a batch: it stays where the batch is run again, and "
                 "is another one where the table is made again from its topics"
             )

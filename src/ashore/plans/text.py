@@ -31,17 +31,14 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(each.casefold() for each in (*words, *quoted))
 
 
-def find_outside_literals(pattern: str, text: str) -> tuple[int, int, str] | None:
-    """Return line, column and text of the first match that is in no literal and no comment."""
+def find_outside_literals(pattern: str, text: str) -> tuple[int, str] | None:
+    """Return place and text of the first match that is in no literal and no comment."""
     blank = "".join(
         part if kind not in {"literal", "line", "comment"} else re.sub(r"[^\r\n]", " ", part)
         for kind, part in _cut(text)
     )
     found = re.search(pattern, blank, re.IGNORECASE)
-    if found is None:
-        return None
-    before = text[: found.start()]
-    return before.count("\n") + 1, found.start() - before.rfind("\n"), found[0]
+    return (found.start(), found[0]) if found else None
 
 
 def name_of_view(text: str) -> str:

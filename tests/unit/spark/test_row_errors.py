@@ -2,9 +2,10 @@
 
 import pytest
 
+from ashore.config.written import Place
 from ashore.errors import BatchFailed, RowNotComputed
 from ashore.spark.sql.refusals import explain_failure
-from ashore.spark.sql.row_errors import find_row_error
+from ashore.spark.sql.row_errors import RowError, find_row_error
 
 CAST = """\
 An error occurred while calling o321.collectToPython.
@@ -33,7 +34,7 @@ def test_a_cast_is_told_with_value_place_and_what_to_write(text: str) -> None:
     found = find_row_error(text)
     assert found is not None
     assert found.condition == "CAST_INVALID_INPUT"
-    assert found.place == "CAST(country AS INT)"
+    assert found.part == "CAST(country AS INT)"
     assert found.sentence == (
         'The value \'v1.5 x\' of the type "STRING" cannot be cast to "INT" because it is malformed'
     )
@@ -44,7 +45,7 @@ def test_a_condition_below_another_is_known_by_that() -> None:
     found = find_row_error(RANGE)
     assert found is not None
     assert found.condition == "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"
-    assert found.place == ""
+    assert found.part == ""
     assert found.sentence.endswith("Decimal(3, 1)")
 
 
@@ -61,15 +62,29 @@ def test_what_may_pass_is_nobodys_fault(text: str) -> None:
     assert find_row_error(text) is None
 
 
+def locate(found: RowError) -> Place:
+    return Place("job.yaml", found.line, found.column)
+
+
+def test_the_place_of_a_view_is_counted_in_its_select() -> None:
+    found = find_row_error(CAST.replace("== SQL (", "== SQL of VIEW german ("))
+    assert found is not None
+    assert (found.view, found.line, found.column, found.part) == (
+        *("german", 1, 8),
+        "CAST(country AS INT)",
+    )
+
+
 def test_a_query_that_fails_for_a_row_is_told_in_a_sentence_and_is_not_run_again() -> None:
-    error = explain_failure("j/ods__big", RuntimeError("[STREAM_FAILED] ..."), RuntimeError(CAST))
+    failed = RuntimeError("[STREAM_FAILED] ...")
+    error = explain_failure("j/ods__big", failed, RuntimeError(CAST), locate)
     assert isinstance(error, RowNotComputed)
     assert error.exit_code == 9
-    assert (
-        "ods__big: SQL cannot compute a row in `CAST(country AS INT)`: The value" in error.message
+    assert error.message.startswith(
+        "job.yaml:1:8: j/ods__big: SQL cannot compute a row in `CAST(country AS INT)`: The value"
     )
     assert "\n" not in error.message
     assert "try_cast" in error.hint
     assert "on_error" in error.hint
-    other = explain_failure("j/ods__big", RuntimeError("[STREAM_FAILED] ..."), None)
+    other = explain_failure("j/ods__big", failed, None, locate)
     assert isinstance(other, BatchFailed)

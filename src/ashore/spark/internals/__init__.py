@@ -11,6 +11,7 @@ What it must not know: jobs and their files.
 from ashore.spark.internals.checks import check_streaming
 from ashore.spark.internals.jvm import count_partitions
 from ashore.spark.internals.lateness import TimeMark, count_observed
+from ashore.spark.internals.positions import find_position
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import Refusal, explain_refusal
 from ashore.spark.internals.sources import reads_files, refresh_files
@@ -32,6 +33,7 @@ __all__ = [
     "count_observed",
     "count_partitions",
     "explain_refusal",
+    "find_position",
     "parse_query",
     "parse_statements",
     "plan_select",

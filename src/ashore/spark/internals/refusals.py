@@ -2,7 +2,8 @@
 
 What it is: a table of Spark's refusals and one function that reads it.
 What it promises: every rule of the table is tried with the real error in a test. An error that no
-rule knows keeps Spark's own words, without its codes.
+rule knows keeps Spark's own words, without its codes, its plans, and its advice about a catalog
+that a job does not have.
 What it must not know: the job file's other sections; who shows the sentence.
 """
 
@@ -199,6 +200,26 @@ RULES = (
         "write two queries; or a window of a window: `window(w, '1 hour')`",
     ),
     Rule(
+        "TABLE_OR_VIEW_NOT_FOUND",
+        r"The table or view (.+) cannot be found",
+        "nothing is called {0} that SQL can read",
+        "a topic is read by the part of its table's name after the dot; anything else by a "
+        "`CREATE TEMPORARY VIEW` that stands before",
+    ),
+    Rule(
+        "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS",
+        r"the temporary view (\S+) because",
+        "there is a view {0} already: each topic is one, under the part of its table's name after "
+        "the dot",
+        "give the view another name",
+    ),
+    Rule(
+        "UNRESOLVED_ROUTINE",
+        r"Cannot resolve routine (\S+)",
+        "there is no function {0}",
+        "Spark's own are at https://spark.apache.org/docs/latest/api/sql/",
+    ),
+    Rule(
         "EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE",
         r"`([^`]+)` has the invalid type \"([^\"]+)\"",
         "a watermark is on `{0}`, which is {1}, and event time is a timestamp",
@@ -219,14 +240,26 @@ def explain_refusal(error: PySparkException) -> Refusal:
     return Refusal(words, "", is_known=False)
 
 
+_ADVICE = (  # about catalogs and functions of one's own, which a job does not have
+    "Verify the spelling",
+    "Search path:",
+    "If you did not qualify",
+    "To tolerate the error",
+    "Please, refer to",
+    "Please make sure that",
+    "If `",
+    "For more information",
+)
+
+
 def _words(error: PySparkException) -> str:
     """Return Spark's sentence without its codes, and without the plan that may follow."""
-    text = str(error).partition(";\n")[0].strip()
+    text = str(error).partition(";\n")[0].partition("\n== SQL")[0].strip()
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    text = re.sub(
-        r"\s*(?:Verify the spelling|If you did not qualify|To tolerate the error)[^\n]*", "", text
-    )
+    advice = "|".join(map(re.escape, _ADVICE))
+    text = re.sub(rf"\s*(?:{advice})[^\n]*?(?=\s*SQLSTATE:|\n|$)", "", text)
     text = re.sub(r"[;.]?\s*line \d+,? pos \d+\s*$", "", text)
+    text = re.sub(r"\s*\(line \d+, pos \d+\)\s*$", "", text)
     return " ".join(re.sub(r"\s*SQLSTATE: \w+", "", text).split())
 
 

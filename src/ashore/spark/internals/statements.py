@@ -2,7 +2,8 @@
 
 What it is: `parse_statements` and `plan_select`, from text to a frame in two steps.
 What it promises: nothing is run, and no name is looked up before `plan_select`. A Spark that
-nobody has looked into is refused first.
+nobody has looked into is refused first. Where a statement stands is counted in characters: Spark's
+own way to its text counts characters too, and then cuts UTF-16, wrongly after an emoji.
 What it must not know: which statements a job may have.
 """
 
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ashore.spark.internals import jvm
 from ashore.spark.internals.version import require_known_spark
 
-_SINGLE, _INSERT = "SingleStatement", "InsertIntoStatement"
+_SINGLE, _INSERT, _VIEW = "SingleStatement", "InsertIntoStatement", "CreateViewCommand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Statement:
     kind: str  # the class of its plan; of the statement, where it has none: IfElseStatement ...
     text: str
     insert: ParsedInsert | None
+    start: int = 0  # where it stands in the script
+    query_start: int = 0  # where the SELECT of a view stands
 
     @property
     def is_single(self) -> bool:
@@ -45,9 +48,8 @@ def parse_statements(spark: SparkSession, script: str) -> list[Statement]:
     """Return the statements of a script, `BEGIN ... END`. Raises ParseException, SparkUnknown."""
     require_known_spark(spark)
     parser = jvm.SQL_PARSER(jvm.SESSION_STATE(jvm.session_of(spark)))
-    return [
-        _read(each) for each in jvm.items(jvm.SCRIPT_STATEMENTS(jvm.PARSE_PLAN(parser, script)))
-    ]
+    found = jvm.SCRIPT_STATEMENTS(jvm.PARSE_PLAN(parser, script))
+    return [_read(each, script) for each in jvm.items(found)]
 
 
 def parse_query(session: SparkSession, insert: str) -> JavaObject:
@@ -73,14 +75,24 @@ def plan_select(session: SparkSession, query: JavaObject) -> DataFrame:
     return DataFrame(jvm.DATASET_OF(session, jvm.session_of(session), query), session)
 
 
-def _read(statement: JavaObject) -> Statement:
+def _read(statement: JavaObject, script: str) -> Statement:
     kind = jvm.class_name(statement)
     if kind != _SINGLE:
         return Statement(kind, "", None)
-    plan = jvm.STATEMENT_PLAN(statement)
+    plan, origin = jvm.STATEMENT_PLAN(statement), jvm.STATEMENT_ORIGIN(statement)
     kind = jvm.class_name(plan)
+    start = int(jvm.OPTION_GET(jvm.ORIGIN_START(origin)))
+    text = script[start : int(jvm.OPTION_GET(jvm.ORIGIN_STOP(origin))) + 1]
     insert = _read_insert(plan) if kind == _INSERT else None
-    return Statement(kind, str(jvm.STATEMENT_TEXT(statement)), insert)
+    query_start = start + _find_query(plan, text) if kind == _VIEW else start
+    return Statement(kind, text, insert, start, query_start)
+
+
+def _find_query(plan: JavaObject, view: str) -> int:
+    """Return where the SELECT of a view begins in its statement, which ends with it."""
+    query = jvm.VIEW_QUERY_TEXT(plan)
+    text = str(jvm.OPTION_GET(query)) if jvm.IS_DEFINED(query) else ""
+    return len(view) - len(text) if text and view.endswith(text) else 0
 
 
 def _read_insert(plan: JavaObject) -> ParsedInsert:

@@ -7,7 +7,7 @@ What it must not know: processes, signals.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,7 +18,8 @@ from ashore.config.model import FedTopic
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
 from ashore.config.values import nearest
-from ashore.errors import JobFileInvalid, QueryRefused, check
+from ashore.config.written import WrittenText, written_file
+from ashore.errors import JobFileInvalid, QueryRefused, fail
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
 from ashore.landing.job import first_offset_of, landing_spec
@@ -111,14 +112,14 @@ def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]
     return planned
 
 
-def read_sql(job: Job) -> str:
+def read_sql(job: Job) -> WrittenText:
     """Return the job's statements. Raises JobFileInvalid."""
-    check(job.sql is not None, "the job has SQL")
-    if job.sql is None or job.sql.file is None:
-        return (job.sql.text if job.sql else None) or ""
-    path = Path(job.path).parent / job.sql.file
+    if job.written_sql is not None:
+        return job.written_sql
+    file = (job.sql.file if job.sql else None) or fail("the job has SQL")
+    path = Path(job.path).parent / file
     try:
-        return path.read_text("utf-8")
+        return written_file(path.read_text("utf-8-sig"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         line = job.line_of("sql", "file")
         raise JobFileInvalid(
@@ -134,21 +135,26 @@ def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
     """Return the INSERT of each table and topic. Raises QueryRefused."""
     inserts: dict[str, Insert] = {}
     for insert in script.inserts:
+        place = script.sql.place(insert.start)
         if insert.table not in fed:
             near = nearest(insert.table, list(fed))
             hint = f"write {near}" if near else _NEITHER
-            text = f"no table {insert.table} is fed by SQL, nor a topic of this name"
-            raise QueryRefused(text, hint=hint)
+            text = f"{place}: no table {insert.table} is fed by SQL, nor a topic of this name"
+            raise QueryRefused(text, hint=hint, **asdict(place))
         if insert.table in inserts:
             raise QueryRefused(
-                f"{insert.table} is filled by two statements",
+                f"{place}: {insert.table} is filled by two statements",
                 hint="write one INSERT, with `UNION ALL` between the two parts",
+                **asdict(place),
             )
         inserts[insert.table] = insert
     idle = sorted(fed.keys() - inserts.keys())
     if idle:
+        place = script.sql.place(0)
         raise QueryRefused(
-            f"no INSERT fills {', '.join(idle)}", hint=f"write `INSERT INTO {idle[0]} SELECT ...;`"
+            f"{place}: no INSERT fills {', '.join(idle)}",
+            hint=f"write `INSERT INTO {idle[0]} SELECT ...;`",
+            **asdict(place),
         )
     return inserts
 

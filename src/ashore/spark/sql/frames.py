@@ -9,7 +9,7 @@ What it must not know: sinks.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -27,7 +27,7 @@ from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, check_streaming
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan
-from ashore.spark.sql.script import Insert, Script, select, select_by_settings
+from ashore.spark.sql.script import Insert, Script, ViewText, select, select_by_settings
 from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.spark.sql.views import Reading, View, create_view, first_offsets
@@ -78,7 +78,7 @@ class QueryPlan:
     def texts(self) -> tuple[str, ...]:
         """The statements of the views that are read, then the INSERT, without needless space."""
         read = self._names_read
-        views = [text for text in self.script.views if name_of_view(text) in read]
+        views = [each.text for each in self.script.views if name_of_view(each.text) in read]
         return tuple(normalise_sql(text) for text in (*views, self.insert.text))
 
     @property
@@ -89,7 +89,7 @@ class QueryPlan:
 
     @property
     def _names_read(self) -> frozenset[str]:
-        views = {name_of_view(text): text for text in self.script.views}
+        views = {name_of_view(each.text): each.text for each in self.script.views}
         return find_read(self.insert.text, views)
 
     def describe(self, graph: PlanGraph, spark_version: str) -> StoredPlan:
@@ -112,26 +112,41 @@ def open_frame(
     """
     settings = {**plan.settings, **VARIABLES, **(COUNTED if plan.topic else {})}
     session = open_session(spark, settings)
+    script = plan.script
+    statement: ViewText | Insert = plan.insert  # that Spark is given
     try:
         for view in plan.views:
             firsts = first_offsets(view, name, fold)
             reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
             create_view(session, kafka, view, reading)
-        for text in plan.script.views:
-            session.sql(text)
+        for statement in script.views:
+            session.sql(script.in_its_place(statement))
+        statement = plan.insert
         make = select_by_settings if plan.makes_nulls else select
-        frame = make(session, plan.insert)
-        if not frame.isStreaming:
-            raise QueryRefused(
-                f"the INSERT that fills {plan.insert.table} reads no topic",
-                hint=f"read one of {', '.join(view.name for view in plan.views)}",
-            )
-        check_streaming(frame, plan.mode)
-        if plan.topic is not None:
-            check_topic(frame, plan.topic)
+        frame = make(session, script, plan.insert)
+        _check(frame, plan)
     except (PySparkException, Py4JError) as error:
-        raise explain_plan(error, plan.insert.table) from error
+        place = script.find(error, statement)
+        raise explain_plan(error, plan.insert.table, place) from error
     return frame
+
+
+def _check(frame: DataFrame, plan: QueryPlan) -> None:
+    """Refuse what is no stream, or none that can be run. Raises QueryRefused, PySparkException."""
+    table, place = plan.insert.table, plan.script.sql.place(plan.insert.start)
+    if not frame.isStreaming:
+        raise QueryRefused(
+            f"{place}: the INSERT that fills {table} reads no topic",
+            hint=f"read one of {', '.join(view.name for view in plan.views)}",
+            **asdict(place),
+        )
+    try:
+        check_streaming(frame, plan.mode)
+    except QueryRefused as refused:
+        message = f"{place}: {table}: {refused.message}"
+        raise QueryRefused(message, hint=refused.hint, **asdict(place)) from None
+    if plan.topic is not None:
+        check_topic(frame, plan.topic)
 
 
 def output_ddl(frame: DataFrame) -> str:

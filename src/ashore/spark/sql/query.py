@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.landing.batch import RowsOrder, TaskResult, check_tasks
 from ashore.landing.fed import FAR_FUTURE, LATE
@@ -48,6 +49,7 @@ from ashore.spark.sql.progress import Inputs, Reported, report
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.refresher import Refresher
 from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
+from ashore.spark.sql.row_errors import RowError
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
 from ashore.spark.sql.views import TIMES
@@ -159,10 +161,10 @@ class SqlQuery:
         self._left = None
         try:
             query = writer.start()
-        except PySparkException as error:
-            raise refuse(error, self.plan.insert.table) from error
-        except Py4JError as error:
-            raise explain_plan(error, self.plan.insert.table) from error
+        except (PySparkException, Py4JError) as error:
+            place = self.plan.script.find(error, self.plan.insert)
+            why = refuse if isinstance(error, PySparkException) else explain_plan
+            raise why(error, self.plan.insert.table, place) from error
         self._wait(query, frame)
 
     def stop(self) -> None:
@@ -355,12 +357,16 @@ class SqlQuery:
                 return
             if isinstance(self._failure, AshoreError):
                 raise self._failure from error
-            raise explain_failure(str(self.name), error, self._failure) from error
+            raise explain_failure(str(self.name), error, self._failure, self._locate) from error
         except Py4JError as error:
             raise BatchFailed(f"{self.name}: Spark does not answer: {error}") from error
         finally:
             query.stop()
             self._left = self.parts.sink.fold.epoch
+
+    def _locate(self, found: RowError) -> Place:
+        plan = self.plan
+        return plan.script.locate(found.view, found.line, found.column, plan.insert)
 
     def _open_house(self) -> Housekeeping:
         """Return what packs and cleans, while a run of the query has its root.

@@ -6,9 +6,12 @@ What it must not know: how often a query is tried.
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import asdict
 
 from pyspark.errors import AnalysisException, PySparkException
 
+from ashore.config.written import Place
 from ashore.errors import (
     AshoreError,
     BadRecord,
@@ -35,15 +38,20 @@ _GONE = re.compile(
 )
 
 
-def refuse(error: PySparkException, table: str) -> QueryRefused:
-    """Return why Spark does not run the INSERT into `table`, which may be a topic."""
+def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
+    """Return why Spark does not run the INSERT into `table`, which may be a topic.
+
+    `place`: what it complains of.
+    """
     refusal = explain_refusal(error)
-    hint = refusal.hint or _name_hint(error) or "correct the SQL; it is Spark's"
+    hint = _name_hint(error) or refusal.hint or "correct the SQL; it is Spark's"
+    detail = str(error)[:DETAIL_LENGTH_MAX]
     return QueryRefused(
-        f"{table}: {refusal.sentence}",
+        f"{place}: {table}: {refusal.sentence}",
         hint=hint,
         table=table,
-        detail=str(error)[:DETAIL_LENGTH_MAX],
+        detail=detail,
+        **asdict(place),
     )
 
 
@@ -52,8 +60,21 @@ def _name_hint(error: PySparkException) -> str:
     return f"in SQL the table {found[1]}.{found[2]} is called {found[2]}" if found else ""
 
 
-def explain_failure(name: str, error: PySparkException, cause: BaseException | None) -> AshoreError:
-    """Return why a query that was running has ended. `cause`: what its batch has raised."""
+def explain_failure(
+    name: str,
+    error: PySparkException,
+    cause: BaseException | None,
+    locate: Callable[[RowError], Place],
+) -> AshoreError:
+    """Return why a query that was running has ended.
+
+    Arguments:
+        name: of the query.
+        error: what Spark has raised.
+        cause: what its batch has raised.
+        locate: where a part of the SQL stands.
+
+    """
     text = f"{error}\n{cause or ''}"
     detail = text[:DETAIL_LENGTH_MAX]
     if BAD_RECORD in text:
@@ -72,7 +93,7 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
         )
     row_error = find_row_error(text)
     if row_error is not None:
-        return not_computed(name, row_error)
+        return not_computed(name, row_error, locate(row_error))
     if _STATE.search(text):
         return QueryRefused(
             f"{name}: the state in the checkpoint is that of other SQL",
@@ -94,14 +115,15 @@ def explain_failure(name: str, error: PySparkException, cause: BaseException | N
     )
 
 
-def not_computed(name: str, found: RowError) -> RowNotComputed:
+def not_computed(name: str, found: RowError, place: Place) -> RowNotComputed:
     """Return the error of a query, or a table, that meets a row which SQL cannot compute."""
-    place = f" in `{found.place}`" if found.place else ""
+    part = f" in `{found.part}`" if found.part else ""
     return RowNotComputed(
-        f"{name}: SQL cannot compute a row{place}: {found.sentence} ({found.condition})",
+        f"{place}: {name}: SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
         hint=f'{found.advice}; or write `on_error: "null"` for the table or topic that is filled',
         condition=found.condition,
-        place=found.place,
+        part=found.part,
+        **asdict(place),
     )
 
 
@@ -112,17 +134,17 @@ def other_sources(name: str, detail: str) -> QueryRefused:
     )
 
 
-def explain_plan(error: Exception, table: str) -> AshoreError:
-    """Return why the INSERT into `table`, or a topic, cannot be planned.
+def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
+    """Return why the INSERT into `table`, or a topic, cannot be planned: what is at `place`.
 
     It is refused for what Spark says of the SQL. A database or files that it reads beside topics
     may be away for a while: then another try is worth it.
     """
     row_error = find_row_error(str(error))
     if row_error is not None:  # Spark computes constants while it plans
-        return not_computed(table, row_error)
+        return not_computed(table, row_error, place)
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
-        return refuse(error, table)
+        return refuse(error, table, place)
     return BatchFailed(
         f"{table}: what the SQL reads does not answer: {outermost_cause(error)}",
         hint="is the database or the file system there, is its driver named in `spark.jars`?",

@@ -49,7 +49,10 @@ ROW_ERRORS = {
 }
 _TEXT_LENGTH_MAX = 300
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] ([^\n]*)")
-_PLACE = re.compile(r"== SQL[^\n]*\(line \d+, position \d+\) ==\n([^\n]*)\n( *)(\^+)")
+_PLACE = re.compile(
+    r"== SQL(?: of VIEW (?P<view>\S+))?[^\n]*\(line (?P<line>\d+), position (?P<column>\d+)\) ==\n"
+    r"(?P<text>[^\n]*)\n(?P<before> *)(?P<marks>\^+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,11 @@ class RowError:
 
     condition: str  # Spark's class of the error
     sentence: str  # what Spark says, without its advice
-    place: str  # the part of the SQL; empty where it is not known
+    part: str  # of the SQL; empty where it is not known
     advice: str  # what to write instead
+    view: str = ""  # whose SELECT line and column are of
+    line: int = 0  # of the text that Spark was given, from 1; 0 where it is not known
+    column: int = 0
 
 
 def find_row_error(text: str) -> RowError | None:
@@ -67,10 +73,14 @@ def find_row_error(text: str) -> RowError | None:
     for found in _CONDITION.finditer(text):
         condition = _known(found[1])
         if condition is not None:
+            sentence, advice = _first_sentence(found[2]), ROW_ERRORS[condition]
             place = _PLACE.search(text, found.end())
-            return RowError(
-                found[1], _first_sentence(found[2]), _marked(place), ROW_ERRORS[condition]
-            )
+            if place is None:
+                return RowError(found[1], sentence, "", advice)
+            start = len(place["before"])
+            part = place["text"][start : start + len(place["marks"])]
+            line, column = int(place["line"]), int(place["column"])
+            return RowError(found[1], sentence, part, advice, place["view"] or "", line, column)
     return None
 
 
@@ -85,10 +95,3 @@ def _first_sentence(text: str) -> str:
     """Return what happened. A value may hold a dot: a sentence ends before a capital letter."""
     said = text.partition(" SQLSTATE:")[0]
     return re.split(r"\.\s+(?=[A-Z])", said)[0].rstrip(". ")[:_TEXT_LENGTH_MAX]
-
-
-def _marked(place: re.Match[str] | None) -> str:
-    if place is None:
-        return ""
-    start = len(place[2])
-    return place[1][start : start + len(place[3])]

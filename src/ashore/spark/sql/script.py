@@ -2,22 +2,24 @@
 
 What it is: `parse_script`; views to be made, and what each INSERT selects.
 What it promises: semicolons in strings and comments cut nothing; a statement that is neither a view
-nor an INSERT is refused, with its line.
+nor an INSERT is refused, with file, line and column. What Spark says of a statement is found in it.
 What it must not know: the tables of the job.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from ashore.config.written import Place, WrittenText
 from ashore.errors import QueryRefused
-from ashore.plans.text import find_outside_literals, normalise_sql
+from ashore.plans.text import find_outside_literals, name_of_view, normalise_sql
 from ashore.spark.internals import (
     ParsedInsert,
     Statement,
+    find_position,
     parse_query,
     parse_statements,
     plan_select,
@@ -29,7 +31,17 @@ _WINDOWS = {
     "HOP": "write `GROUP BY window(ts, '10 minutes', '5 minutes')`: the length, then the slide",
     "CUMULATE": "write `GROUP BY window(ts, '1 minute')`, and sum up where the table is read",
 }
+_PARSED_TO = re.compile(r"\(line (\d+), (?:pos (\d+)|position (\d+))\)")  # from 0, from 1
 _ONLY = "write `CREATE TEMPORARY VIEW name AS SELECT ...;` or `INSERT INTO table SELECT ...;`"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewText:
+    """One `CREATE TEMPORARY VIEW`, and where it stands in the SQL."""
+
+    text: str
+    start: int
+    query_start: int  # of what it selects
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,59 +51,112 @@ class Insert:
     table: str
     text: str
     query: JavaObject  # Spark's plan of the SELECT, before names are looked up
+    start: int  # where it stands in the SQL
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
     """All statements of a job."""
 
-    views: tuple[str, ...]  # in their order
+    sql: WrittenText
+    views: tuple[ViewText, ...]  # in their order
     inserts: tuple[Insert, ...]
 
+    def in_its_place(self, statement: ViewText | Insert) -> str:
+        """Return a statement behind so much white space that Spark counts as in the whole script.
 
-def parse_script(spark: SparkSession, text: str) -> Script:
-    """Return the statements in `text`. Raises QueryRefused."""
-    _refuse_foreign(text)
-    body = text.rstrip()
+        (The queries of INSERTs are parsed as parts of it.)
+        """
+        before = _BEGIN + self.sql.text[: statement.start]
+        return re.sub(r"[^\n]", " ", before) + statement.text
+
+    def find(self, error: Exception, statement: ViewText | Insert) -> Place:
+        """Return what Spark complains of; the beginning of `statement` where it does not say."""
+        found = find_position(error)
+        index = self._index(found.view, found.index) if found else None
+        return self.sql.place(statement.start if index is None else index)
+
+    def locate(self, view: str, line: int, column: int, statement: Insert) -> Place:
+        """Return what Spark has computed when a row failed, by its own line and column, from 1.
+
+        `view`: whose SELECT they are of; empty for the script. Line 0: Spark does not say.
+        """
+        text = f"{_BEGIN}{self.sql.text}"
+        if view:
+            found = self._view(view)
+            text = found.text[found.query_start - found.start :] if found else ""
+        index = self._index(view, _index_in(text, line, column)) if line else None
+        return self.sql.place(statement.start if index is None else index)
+
+    def _index(self, view: str, index: int) -> int | None:
+        """Return where a character stands in the SQL that Spark has counted."""
+        if not view:
+            return max(index - len(_BEGIN), 0)
+        found = self._view(view)
+        return found.query_start + index if found else None
+
+    def _view(self, name: str) -> ViewText | None:
+        wanted = name.strip("`").casefold()
+        return next((each for each in self.views if name_of_view(each.text) == wanted), None)
+
+
+def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
+    """Return the statements of the SQL. Raises QueryRefused."""
+    _refuse_foreign(sql)
+    body = sql.text.rstrip()
     closed = body if not body or body.endswith(";") else f"{body}\n;"
+    script = f"{_BEGIN}{closed}{_END}"
     try:
-        statements = parse_statements(spark, f"{_BEGIN}{closed}{_END}")
+        statements = parse_statements(spark, script)
     except ParseException as error:
-        raise QueryRefused(_words(error), hint="correct the SQL") from None
-    views: list[str] = []
+        line, column, words = _read_refusal(error)
+        index = _index_in(script, line, column) - len(_BEGIN) if line else 0
+        raise _refused(sql, index, words, hint="correct the SQL") from None
+    views: list[ViewText] = []
     inserts: list[Insert] = []
-    for statement in statements:
-        if not statement.is_single:
-            raise QueryRefused(f"{_program(statement.kind)} is no part of a job's SQL", hint=_ONLY)
-        _take(statement, views, inserts)
-    return Script(tuple(views), tuple(inserts))
+    for each in statements:
+        if not each.is_single:
+            raise _refused(sql, 0, f"{_program(each.kind)} is no part of a job's SQL", hint=_ONLY)
+        start, query_start = each.start - len(_BEGIN), each.query_start - len(_BEGIN)
+        _check(sql, start, each)
+        if each.insert is not None:
+            inserts.append(Insert(each.insert.table, each.text, each.insert.query, start))
+        else:
+            views.append(ViewText(each.text, start, query_start))
+    return Script(sql, tuple(views), tuple(inserts))
 
 
-def _refuse_foreign(text: str) -> None:
+def _refused(sql: WrittenText, index: int, words: str, *, hint: str) -> QueryRefused:
+    place = sql.place(index)
+    return QueryRefused(f"{place}: {words}", hint=hint, **asdict(place))
+
+
+def _refuse_foreign(sql: WrittenText) -> None:
     """Refuse what Spark's parser would tell of in words that lead nowhere."""
-    normal = normalise_sql(text)
+    normal = normalise_sql(sql.text)
     if not normal.strip("; "):
-        raise QueryRefused("the SQL holds no statement, only comments or nothing", hint=_ONLY)
+        words = "the SQL holds no statement, only comments or nothing"
+        raise _refused(sql, 0, words, hint=_ONLY)
     if re.match(r"BEGIN\b", normal, re.IGNORECASE):
-        raise QueryRefused("`BEGIN ... END` is no part of a job's SQL", hint=_ONLY)
+        raise _refused(sql, 0, "`BEGIN ... END` is no part of a job's SQL", hint=_ONLY)
     found = find_outside_literals(
-        r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", text
+        r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", sql.text
     )
     if found is None:
         return
-    line, column, what = found
-    place = f"SQL, line {line}, column {column}"
+    index, what = found
     if what.upper().startswith("CREATE"):
-        raise QueryRefused(
-            f"{place}: `CREATE TABLE` makes no table here, as it does in Flink",
+        raise _refused(
+            sql,
+            index,
+            "`CREATE TABLE` makes no table here, as it does in Flink",
             hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
             "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
             "jdbc`",
         )
-    raise QueryRefused(
-        f"{place}: `{what.rstrip(' (').upper()}` is Flink's; Spark cuts time with `window`",
-        hint=_WINDOWS[what.rstrip(" (").upper()],
-    )
+    name = what.rstrip(" (").upper()
+    words = f"`{name}` is Flink's; Spark cuts time with `window`"
+    raise _refused(sql, index, words, hint=_WINDOWS[name])
 
 
 def _program(kind: str) -> str:
@@ -100,55 +165,71 @@ def _program(kind: str) -> str:
     return {"compound body": "`BEGIN ... END`"}.get(words, f"a program ({words})")
 
 
-def _take(statement: Statement, views: list[str], inserts: list[Insert]) -> None:
-    text = statement.text
+def _check(sql: WrittenText, start: int, statement: Statement) -> None:
+    """Refuse a statement that is neither a view nor an INSERT into a table."""
+    text, hint = statement.text, _ONLY
     if statement.insert is not None:
-        inserts.append(_insert(statement.insert, text))
+        _check_insert(sql, start, statement.insert, text)
         return
     match statement.kind:
         case "CreateViewCommand" if "temporary" in text.lower().split("view")[0]:
-            views.append(text)
+            return
         case "CreateTempViewUsing":  # a file or a table elsewhere: CREATE TEMPORARY VIEW ... USING
-            views.append(text)
+            return
         case "CreateViewCommand":
-            raise QueryRefused(f"not a temporary view: {_short(text)}", hint=_ONLY)
+            words = "not a temporary view"
         case "UnresolvedWith":
             hint = "write `INSERT INTO table WITH ... SELECT ...`, the `WITH` after the INSERT"
-            raise QueryRefused(f"a `WITH` before its INSERT: {_short(text)}", hint=hint)
+            words = "a `WITH` before its INSERT"
         case _:
-            raise QueryRefused(f"neither a view nor an INSERT: {_short(text)}", hint=_ONLY)
+            words = "neither a view nor an INSERT"
+    raise _refused(sql, start, f"{words}: {_short(text)}", hint=hint)
 
 
-def _insert(parsed: ParsedInsert, text: str) -> Insert:
+def _check_insert(sql: WrittenText, start: int, parsed: ParsedInsert, text: str) -> None:
     if parsed.is_overwriting:
-        raise QueryRefused(
-            f"a stream overwrites nothing: {_short(text)}", hint="write `INSERT INTO`"
-        )
+        words = f"a stream overwrites nothing: {_short(text)}"
+        raise _refused(sql, start, words, hint="write `INSERT INTO`")
     if parsed.names_columns:
-        raise QueryRefused(
+        raise _refused(
+            sql,
+            start,
             f"the columns of a table are those of its SELECT: {_short(text)}",
             hint="leave out what stands between the table and SELECT, and name columns with `AS`",
         )
-    return Insert(parsed.table, text, parsed.query)
 
 
-def select(session: SparkSession, insert: Insert) -> DataFrame:
+def select(session: SparkSession, _: Script, insert: Insert) -> DataFrame:
     """Return what an INSERT selects, over the views of `session`. Raises AnalysisException."""
     return plan_select(session, insert.query)
 
 
-def select_by_settings(session: SparkSession, insert: Insert) -> DataFrame:
+def select_by_settings(session: SparkSession, script: Script, insert: Insert) -> DataFrame:
     """Return what `select` does; its casts are those of the settings of `session`."""
-    return plan_select(session, parse_query(session, insert.text))
+    return plan_select(session, parse_query(session, script.in_its_place(insert)))
 
 
-def _words(error: ParseException) -> str:
-    """Return what the parser says, with the line of the job's SQL, which BEGIN moves by one."""
+def _read_refusal(error: ParseException) -> tuple[int, int, str]:
+    """Return line and column of the script, from 1, that the parser names, and what it says.
+
+    Line 0 where it names none.
+    """
     message = str(error).strip()
-    head, _, place = message.partition("(line ")
-    line, _, _ = place.partition(",")
+    found = _PARSED_TO.search(message)
+    head = message[: found.start()] if found else message
     text = head.partition("SQLSTATE")[0].partition("] ")[2].strip() or head
-    return f"SQL, line {int(line) - 1}: {text}" if line.isdigit() else f"SQL: {text}"
+    text = text.partition("\n\n")[0].partition("\n==")[0].strip()
+    if found is None:
+        return 0, 0, text
+    return int(found[1]), int(found[2]) + 1 if found[2] else int(found[3]), text
+
+
+def _index_in(text: str, line: int, column: int) -> int:
+    """Return where a character stands, by its line and column from 1."""
+    at = 0
+    for _ in range(line - 1):
+        at = text.find("\n", at) + 1
+    return at + column - 1
 
 
 def _short(text: str) -> str:
