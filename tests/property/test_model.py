@@ -4,7 +4,7 @@ The larger settings are in tests/crash/test_model_settings.py.
 """
 
 import pytest
-from model import histories, sealing, streaming_query
+from model import histories, retention, sealing, streaming_query
 from model.landing_log import GAP, LATE_CLEAN, MUTATIONS, explore
 from tests.marks import but
 
@@ -120,3 +120,30 @@ def test_a_shortcut_goes_on_in_another_history(mutation: str, invariant: str):
 
 def test_every_shortcut_of_histories_is_played():
     assert SHORTCUTS_OF_HISTORIES.keys() == set(histories.MUTATIONS)
+
+
+SHORTCUTS_OF_RETENTION = {
+    "delete before the entry": "R1",
+    "the catalog last": "R4",
+    "the entry first, also without files": "R4",
+    "records still come to it": "R2",
+    "delete what is there, not what was seen": "R1",
+    "look at the log, and not at the files": "R3",
+}
+
+
+@pytest.mark.parametrize("manual", [False, True])
+def test_the_protocol_of_retention_holds(manual: bool):
+    states, wrong, trace = retention.explore(manual=manual)
+    assert wrong is None, f"{wrong}: {trace}"
+    assert states > 500
+
+
+@pytest.mark.parametrize("mutation", SHORTCUTS_OF_RETENTION)
+def test_a_shortcut_of_retention_is_found(mutation: str):
+    _, wrong, trace = retention.explore(mutation)
+    assert (wrong or "").startswith(SHORTCUTS_OF_RETENTION[mutation]), f"{wrong}: {trace}"
+
+
+def test_every_shortcut_of_retention_is_played():
+    assert SHORTCUTS_OF_RETENTION.keys() == set(retention.MUTATIONS)
