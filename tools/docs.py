@@ -48,8 +48,8 @@ event.
 `killed_at`), and at the end `verdict` with what [`verify --json`](command-line.md) prints.
 """
 LOG_COUNTERS_HEAD = """\
-Each `prepare` entry has the counters of its batch; the fold sums them up, and
-`ashore status --json` shows the sums. One that is zero is left out.
+Each `prepare` entry has the counters of its batch, each `retire` entry its own; the fold sums them
+up, and `ashore status --json` shows the sums. One that is zero is left out.
 """
 
 PROBLEMS_HEAD = """\
@@ -312,7 +312,10 @@ def render_counters() -> str:
 
     explain_all("counts of verify", {each.name for each in fields(Tally)}, TALLY)
     explain_all("problems of verify", {each.value for each in ProblemKind}, PROBLEMS)
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(COUNTERS.items())]
+    from ashore.landing import retiring  # noqa: PLC0415
+
+    every = {**COUNTERS, **retiring.COUNTERS}
+    rows = [f"| `{name}` | {meaning} |" for name, meaning in sorted(every.items())]
     return "\n".join(
         [
             "# Counters\n",

@@ -98,7 +98,12 @@ def build_golden() -> dict[str, bytes]:
         Retire((RetiredPartition("ods.clicks", TARGET.partition),), "ana", "older than a year"),
         Closing(8, 1, 0, registered=True, owed=(), done=()),
     )
+    counted = Retire(
+        (RetiredPartition("ods.clicks", TARGET.partition),),
+        *("job", "retention", (("retired_files", 3), ("retired_partitions", 1))),
+    )
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
+    files["entry-retire-counted.json"] = write_entry(log.draft(counted))[1]
     files |= {**_query_files(), **_table_files(), **_leader_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):

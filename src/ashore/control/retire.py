@@ -2,53 +2,42 @@
 
 What it is: the use case behind `retire`.
 What it promises: the entry comes first: from then on nobody asks for the files. Then the catalog
-forgets the partitions, then the files go. Only files that a log lists are deleted, and success
+forgets the partitions, then the files go. (One without files is forgotten before the entry: no
+file would tell that this is left to do.) Only files that a log lists are deleted, and success
 files; what else lies there stays and is counted. Doing it again does what is left to do.
 What it must not know: terminals.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ashore.base.operator import operator
 from ashore.base.units import parse_duration_ms
-from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, open_catalog
+from ashore.catalogs import open_catalog
 from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
-from ashore.errors import JobFileInvalid, PathMissing
-from ashore.formats.ddl import Atom, Field, Schema
+from ashore.errors import JobFileInvalid
 from ashore.landing.clock_guard import require_right_clock
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_history
+from ashore.landing.retiring import (
+    RetirePartition,
+    delete_files,
+    files_of,
+    forget_partitions,
+    retire_entry,
+)
 from ashore.protocol import names
-from ashore.protocol.entries import Closing, Commit, Retire
-from ashore.protocol.entries.retire import RetiredPartition
+from ashore.protocol.entries import Commit
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_publish import settle_gone
 from ashore.protocol.plan_seal import partition_end_ms
 
 CATALOG_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class RetirePartition:
-    """One partition that is dropped."""
-
-    table: str
-    partition: str
-    files: tuple[str, ...]  # paths that are there now
-    rows: int  # that the log lists and that were not retired before
-    kept: int  # files that no log lists: they stay
-    slices: tuple[SliceName, ...]  # whose logs are to say that it is retired; empty: they do
-
-    def explain(self) -> str:
-        """Return what is done, for people."""
-        text = f"retire {self.table} {self.partition}: {self.rows:,} rows"
-        text += f", {len(self.files):,} files are deleted"
-        return text + (f"; {self.kept:,} files that no log lists stay" if self.kept else "")
 
 
 def parse_age(text: str) -> int:
@@ -108,19 +97,25 @@ def apply_retire(
     if not plan:
         return 0
     require_stopped(opened, takes_over=takes_over)
+    hive = opened.job.catalog.hive
+    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
+    forget = partial(forget_partitions, catalog, opened.job.job, lake_of(opened.job).uri)
+    try:
+        forget([each for each in plan if not each.has_files])
+        for name, mine in _by_slice(plan).items():
+            _append(opened, name, mine, why)
+        forget([each for each in plan if each.has_files])
+    finally:
+        catalog.close()
+    return delete_files(opened.storage, [path for each in plan for path in each.files])
+
+
+def _by_slice(plan: Sequence[RetirePartition]) -> dict[SliceName, list[RetirePartition]]:
     by_slice: dict[SliceName, list[RetirePartition]] = defaultdict(list)
     for each in plan:
         for name in each.slices:
             by_slice[name].append(each)
-    for name, mine in by_slice.items():
-        _append(opened, name, mine, why)
-    hive = opened.job.catalog.hive
-    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
-    try:
-        _forget(catalog, opened, plan)
-    finally:
-        catalog.close()
-    return sum(_delete(opened, path) for each in plan for path in each.files)
+    return by_slice
 
 
 # ---- what the logs know
@@ -131,6 +126,7 @@ class _Listed:
     """What logs list of one partition."""
 
     finals: set[str] = field(default_factory=set)
+    in_flight: set[str] = field(default_factory=set)  # of these, to be moved there yet, perhaps
     rows: dict[SliceName, int] = field(default_factory=lambda: defaultdict(int))  # not retired
 
 
@@ -149,24 +145,21 @@ def _read_listed(opened: OpenJob, table: str) -> dict[str, _Listed]:
         if file.target.table == table and file.target.partition:
             name = SliceName(opened.job.job, file.slice)
             listed[file.target.partition].rows[name] += file.file.rows
+            if ledger.is_in_flight(file):
+                listed[file.target.partition].in_flight.add(file.final)
     return listed
 
 
 def _plan(opened: OpenJob, key: PartitionKey, listed: _Listed) -> RetirePartition:
     directory = names.join(names.table_path(key[0]), key[1])
-    there = [each.path for each in opened.storage.list(directory) if not each.is_directory]
-    own = [path for path in there if path in listed.finals or _is_success(names.leaf(path))]
+    own, others = files_of(opened.storage.list(directory), listed.finals.__contains__)
     return RetirePartition(
         *key,
-        files=tuple(own),
+        files=(*own, *sorted(listed.in_flight - set(own))),
         rows=sum(listed.rows.values()),
-        kept=len(there) - len(own),
+        kept=len(others),
         slices=tuple(sorted(listed.rows)),
     )
-
-
-def _is_success(file_name: str) -> bool:
-    return file_name == names.success_name(1) or file_name.startswith(f"{names.success_name(1)}.")
 
 
 def _has_ended(partition: str, zone: str, before_ms: int) -> bool:
@@ -186,7 +179,7 @@ def _zone_of(opened: OpenJob, table: str) -> str:
 # ---- doing it
 
 
-def _append(opened: OpenJob, name: SliceName, mine: Iterable[RetirePartition], why: str) -> None:
+def _append(opened: OpenJob, name: SliceName, mine: Sequence[RetirePartition], why: str) -> None:
     """Take the slice over, finish what is unclosed, and say what is retired."""
     committer = opened.committer(name)
     committer.log.open()
@@ -194,34 +187,6 @@ def _append(opened: OpenJob, name: SliceName, mine: Iterable[RetirePartition], w
     closing = committer.finish()
     if closing is not None:
         committer.log.append(Commit("retire"), closing)
-    gone = tuple(RetiredPartition(each.table, each.partition) for each in mine)
-    keys = {(each.table, each.partition) for each in gone}
-    owed = committer.log.fold.owed.values()
     # What was owed to a partition that is gone is owed no more.
-    done = tuple(sorted(each.id for each in owed if (each.table, each.partition) in keys))
-    settled = Closing(None, 0, 0, registered=False, owed=(), done=done)
-    committer.log.append(Retire(gone, operator(), why), settled)
-
-
-def _forget(catalog: Catalog, opened: OpenJob, plan: Sequence[RetirePartition]) -> None:
-    """Let the catalog forget the partitions."""
-    by_table: dict[str, list[CatalogPartition]] = defaultdict(list)
-    for each in plan:
-        by_table[each.table].append(CatalogPartition(each.partition))
-    for table, partitions in by_table.items():
-        catalog.drop_partitions(_catalog_table(opened, table, partitions[0]), partitions)
-
-
-def _catalog_table(opened: OpenJob, table: str, partition: CatalogPartition) -> CatalogTable:
-    """Return as much of a table as it takes to name its partitions."""
-    database, _, name = table.partition(".")
-    columns = tuple(Field(column, Atom.STRING, nullable=True) for column in partition.columns)
-    location = f"{lake_of(opened.job).uri}/{names.table_path(table)}"
-    return CatalogTable(database, name, Schema(()), Schema(columns), location, "", opened.job.job)
-
-
-def _delete(opened: OpenJob, path: str) -> int:
-    with suppress(PathMissing):  # somebody was faster
-        opened.storage.delete(path)
-        return 1
-    return 0
+    settled = settle_gone(committer.log.fold.owed, None, {each.key for each in mine})
+    committer.log.append(retire_entry(mine, operator(), why), settled)

@@ -7,11 +7,12 @@ effect that is owed already is not owed twice.
 What it must not know: how an effect is done, which catalog there is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.protocol.effects import Action
 from ashore.protocol.entries import Closing, Failed, Owed, Prepare, Reland, Seal
+from ashore.protocol.files import PartitionKey
 from ashore.protocol.fold import Fold
 
 Waits = Callable[[str], bool]  # whether the partitions of a table are registered by their seals
@@ -123,3 +124,19 @@ def settle(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing
         done=tuple(sorted({*closing.done, *(tried.done & known.keys())})),
         failed=tuple(failed[action] for action in sorted(failed)),
     )
+
+
+def settle_gone(
+    known: Mapping[str, Owed], closing: Closing | None, gone: Collection[PartitionKey]
+) -> Closing | None:
+    """Return a closing by which nothing is owed any more to partitions that are dropped.
+
+    Arguments:
+        known: what is owed by the fold.
+        closing: of the unclosed entry; None, as what is returned: there is nothing to say.
+        gone: the partitions.
+
+    """
+    every = (*known.values(), *(closing.owed if closing else ()))
+    ids = frozenset(each.id for each in every if (each.table, each.partition) in gone)
+    return settle(known, closing or NOTHING_CLOSED, Tried(ids)) if ids else closing

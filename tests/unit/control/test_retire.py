@@ -7,17 +7,20 @@ import pytest
 from tests.unit.control.lakes import DATE, TABLE, Lake, make_lake
 from typer.testing import CliRunner
 
-from ashore.catalogs import CatalogPartition, MemoryCatalog
+from ashore.catalogs import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.cli import retire_command
 from ashore.cli.app import app
 from ashore.control import retire as retire_module
-from ashore.control.retire import RetirePartition, apply_retire, parse_age, plan_retire
+from ashore.control.retire import apply_retire, parse_age, plan_retire
 from ashore.control.verify import ProblemKind
 from ashore.errors import JobFileInvalid, StorageError
+from ashore.formats.ddl import Atom, Field, Schema
 from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.retiring import RetirePartition
 from ashore.protocol import names
 from ashore.protocol.effects import Action, Owed
 from ashore.protocol.entries import Closing, Retire
+from ashore.protocol.files import BatchPlace
 from ashore.testing import FailBefore, FaultyStorage
 
 EVEN = f"{DATE}/hour=00"
@@ -136,7 +139,8 @@ def test_an_age_that_is_none_is_refused():
 
 def test_the_catalog_forgets_it_before_its_files_go(lake: Lake, monkeypatch: pytest.MonkeyPatch):
     catalog = MemoryCatalog()
-    table = retire_module._catalog_table(lake.opened(), TABLE, CatalogPartition(EVEN))
+    columns = Schema(tuple(Field(each, Atom.STRING, nullable=True) for each in ("date", "hour")))
+    table = CatalogTable("ods", "clicks", Schema(()), columns, "", "parquet", "clicks")
     catalog.ensure_table(table)
     both = [CatalogPartition(EVEN), CatalogPartition(f"{DATE}/hour=01")]
     assert catalog.add_partitions(table, both) == 2
@@ -206,3 +210,37 @@ def test_a_partition_that_is_gone_does_not_hide_what_else_is_lost(lake: Lake):
     assert kinds[ProblemKind.PARTITION_GONE] == 1
     assert kinds[ProblemKind.FILE_MISSING] == 1
     assert kinds[ProblemKind.LOST] >= 1
+
+
+def test_files_that_are_still_to_be_moved_go_too(lake: Lake):
+    unclosed = lake.unclosed()
+    assert unclosed is not None
+    batch = unclosed.body
+    place = BatchPlace(lake.name, unclosed.epoch, batch.batch)
+    moved = [place.place(file, batch.targets[file.target]) for file in batch.files]
+    for each in moved:
+        lake.storage.move(each.final, each.pending)
+    (planned,) = plan_retire(lake.opened(), TABLE, [EVEN])
+    assert {each.final for each in moved if EVEN in each.final} <= set(planned.files)
+    run(lake, EVEN)
+    assert lake.storage.list(DIRECTORY) == []
+
+
+def test_without_files_the_catalog_forgets_it_before_the_entry(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+):
+    close_batches(lake)
+    for found in lake.storage.list(DIRECTORY):
+        lake.storage.delete(found.path)
+    catalog = MemoryCatalog()
+    monkeypatch.setattr(retire_module, "open_catalog", lambda *_args, **_kw: catalog)
+    said = []
+
+    def looking(_table: CatalogTable, partitions: list[CatalogPartition]) -> int:
+        entries = read_history(lake.storage, lake.name)
+        said.append((len(partitions), any(isinstance(each.body, Retire) for each in entries)))
+        return 0
+
+    monkeypatch.setattr(catalog, "drop_partitions", looking)
+    run(lake, EVEN)
+    assert said == [(1, False)], "no file would tell that this is left to do"

@@ -36,7 +36,7 @@ from ashore.protocol.query import PlanState, QueryState
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
-ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed")]
+ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
 LEADERS = ["leader-prepare.json", "leader-snapshot.json", "leader-skip.json"]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *LEADERS, "snapshot-tables.json"]

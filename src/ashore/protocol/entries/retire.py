@@ -7,7 +7,9 @@ What it must not know: who drops the files.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ashore.protocol import codec
 from ashore.protocol.fold import Changes, Fold
+from ashore.protocol.rules import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,15 @@ class Retire:
     partitions: tuple[RetiredPartition, ...]
     by: str
     why: str
+    counters: tuple[tuple[str, int], ...] = codec.added(())  # of files that were there
 
 
 def fold_retire(fold: Fold, body: Retire) -> Changes:
-    """Return what a `retire` changes in the fold."""
+    """Return what a `retire` changes in the fold. Raises Refused."""
     gone = {(each.table, each.partition) for each in body.partitions}
     kept = {key: state for key, state in fold.partitions.items() if key not in gone}
-    return {"partitions": kept}
+    counters = dict(fold.counters)
+    for name, count in body.counters:
+        require(count >= 0, f"{name}: a count below zero")
+        counters[name] = counters.get(name, 0) + count
+    return {"partitions": kept, "counters": counters}
