@@ -44,6 +44,7 @@ from ashore.jobs.events import (
     Landed,
     Note,
     Relanded,
+    Retired,
     Started,
     Starting,
     Step,
@@ -103,13 +104,14 @@ class RunState:
                 self._begin(self._slice(event.slice), event.step, now_s)
             case Landed():
                 return self._landed(self._slice(event.slice), event, now_s)
+            case Retired():
+                return self._say(_retired(event))
             case Failed():
                 self.error = event
             case Trouble() | Note() | Talk():
                 if isinstance(event, Trouble) and event.message.startswith(STOPPED):
                     self._slice(event.slice).step = "stopped"
-                self.talk.append(event.message)
-                return event.message
+                return self._say(event.message)
             case Starting():
                 return "starting Spark"
             case Started():
@@ -118,6 +120,10 @@ class RunState:
             case Ended():
                 return "ended"
         return None
+
+    def _say(self, line: str) -> str:
+        self.talk.append(line)
+        return line
 
     def _slice(self, name: str) -> SliceState:
         return self.slices.setdefault(name, SliceState())
@@ -169,6 +175,11 @@ class RunState:
                 f"{state.batches:,}",
             )
         return Group(table, *(Text(line, style="dim", overflow="ellipsis") for line in self.talk))
+
+
+def _retired(event: Retired) -> str:
+    told = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
+    return f"{told}{_some(event.tables)}, {event.files:,} files deleted"
 
 
 def _some(tables: tuple[str, ...]) -> str:

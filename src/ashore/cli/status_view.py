@@ -28,6 +28,9 @@ def show(status: JobStatus) -> None:
         out.print(f"not sealed: {escape(where)}: {escape(blocked.why)}")
     if len(status.blocked_seals) > BLOCKED_SHOWN:
         out.print(f"not sealed: {len(status.blocked_seals) - BLOCKED_SHOWN:,} more (see --json)")
+    for kept in status.kept[:BLOCKED_SHOWN]:
+        where = f"{kept.table} {kept.partition}"
+        out.print(f"old and not retired: {escape(where)}: {escape(kept.why)}")
     if not status.is_source_reachable:
         out.print("Kafka does not answer: lag is not known")
     for warning in status.warnings:

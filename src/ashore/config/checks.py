@@ -7,6 +7,7 @@ What it must not know: how DDL is parsed (it is told the columns), how findings 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ashore.base.units import format_duration
 from ashore.config import sql_checks
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
@@ -55,10 +56,26 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
             f"{TOPIC_PLACE} is for items whose topic is an /expression/",
             f"write {item.table.replace(TOPIC_PLACE, table_name_part(item.topic))}",
         )
+    yield from _check_retention(key, item)
     if item.decode == "json" and item.schema_ddl is None:
         yield Finding(
             (*key, "schema"), "decode: json needs a schema", 'add schema: "id BIGINT, user STRING"'
         )
+
+
+def _check_retention(key: Key, item: Table) -> Iterator[Finding]:
+    """Yield why the partitions of a table that topics fill cannot be dropped by their age."""
+    if item.retention_ms is None:
+        return
+    place = (*key, "retention")
+    if not item.land:
+        yield Finding(place, "with land: false there is no table to drop from", "remove the key")
+    elif "date" not in item.partition_by:
+        message = "retention drops partitions of time, and partition_by has no date"
+        yield Finding(place, message, "write partition_by: [date, ...], or remove retention")
+    elif item.retention_ms <= item.late.after_ms:
+        message = "retention is not longer than late.after: records would still come to it"
+        yield Finding(place, message, f"write more than {format_duration(item.late.after_ms)}")
 
 
 def table_name_part(topic: str) -> str:
@@ -155,8 +172,9 @@ def conflict(one: Table, two: Table) -> str | None:
         return "select"
     if one.select is None and " ".join(one.ddl.split()) != " ".join(two.ddl.split()):
         return "schema"
-    same = ("format", "partition_by", "timezone", "provenance", "late", "seal")
-    return next((name for name in same if getattr(one, name) != getattr(two, name)), None)
+    same = ("format", "partition_by", "timezone", "provenance", "late", "seal", "retention_ms")
+    different = (name for name in same if getattr(one, name) != getattr(two, name))
+    return next((name.removesuffix("_ms") for name in different), None)
 
 
 def check_tables(items: Items, line_of: LineOf) -> Iterator[Finding]:

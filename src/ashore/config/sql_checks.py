@@ -31,6 +31,10 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
     for name in sorted(_OF_TOPICS & item.model_fields_set):
         message = f"{name} is about records of a topic, and this table is fed by SQL"
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
+    if item.retention_ms is not None:
+        message = "rows of SQL may come to any partition, however old: none is dropped by itself"
+        instead = "remove the key; from time to time: ashore retire JOB.yaml TABLE --older-than 90d"
+        yield Finding((*key, "retention"), message, instead)
     if item.on_error == "dead_letter":
         yield Finding((*key, "on_error"), NO_DEAD_LETTERS, FAIL_OR_NULL)
     if TOPIC_PLACE in item.table:

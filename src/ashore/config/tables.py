@@ -77,7 +77,8 @@ class Late(Section):
     policy: Literal["rehome", "keep", "side"] = Field(
         default="rehome",
         description="Where a late record goes: `rehome` the current bucket, `keep` its own bucket "
-        "(what is older than `seal.remember` goes aside), `side` the table `<table>__late`.",
+        "(what is older than `seal.remember`, or than `retention`, goes aside), `side` the table "
+        "`<table>__late`.",
     )
     future_max_ms: DurationMs = Field(
         default=3_600_000,
@@ -242,6 +243,14 @@ class Table(Section):
     )
     roll: Roll = Field(default=Roll(), description="When a file is full.")
     seal: Seal = Field(default=Seal(), description="When a table partition is complete.")
+    retention_ms: PositiveMs | None = Field(
+        default=None,
+        alias="retention",
+        description="Partitions of time that ended so long ago are dropped while the job runs: "
+        "those of the table, of its late and of its dead-letter table. Counted from the newest "
+        "event time that has landed. Without it nothing is dropped.",
+        examples=["90d"],
+    )
 
     @property
     def is_pattern(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ashore.base.units import format_duration
-from ashore.config import Job, match_topics
+from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
 from ashore.control.jobs import OpenJob
@@ -22,7 +22,7 @@ from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
 from ashore.errors import SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
-from ashore.landing.job import landing_spec, seal_rules
+from ashore.landing.job import landing_spec, retire_rules, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Commit, Prepare
@@ -30,6 +30,7 @@ from ashore.protocol.fold import Fold, PartitionState, ShardState
 from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
 from ashore.protocol.plan_reset import is_ahead
+from ashore.protocol.plan_retire import Kept, plan_retire
 from ashore.protocol.plan_seal import Blocked, plan_seal
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import HeldUp, Source, StreamInfo, StreamShard
@@ -142,6 +143,7 @@ class JobStatus:
     slices: tuple[SliceStatus, ...]
     blocked_seals: tuple[Blocked, ...]  # partitions that are over and not sealed, and why
     warnings: tuple[Warned, ...]
+    kept: tuple[Kept, ...] = ()  # partitions older than their table's retention, and why they stay
 
     @property
     def lag(self) -> int | None:
@@ -167,6 +169,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         for name, error in find_lost_logs(opened)
     ]
     blocked: list[Blocked] = []
+    kept: list[Kept] = []
     is_reachable = True
     for name in find_slices(opened.storage, opened.job.job):
         fold = read_log(opened.storage, name)
@@ -186,6 +189,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_ahead(name, fold, now_ms)
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
+        kept += _kept(opened.job, fold)
     seen = _log_seen(slices, now_ms)
     judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
     believed = believe(seen, beat)
@@ -207,6 +211,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         slices=tuple(slices),
         blocked_seals=tuple(blocked),
         warnings=tuple(warnings),
+        kept=tuple(kept),
     )
 
 
@@ -222,11 +227,21 @@ def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> LogSeen | None:
     )
 
 
-def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> tuple[Blocked, ...]:
-    """Return what keeps partitions that are over from being sealed."""
+def _resolve(job: Job, fold: Fold) -> dict[str, ResolvedTable]:
     topics = sorted({key.stream for key in fold.shards})
     matched = [topic for topic in topics if any(item.matches(topic) for item in job.tables)]
-    resolved = match_topics(job, matched)
+    return match_topics(job, matched)
+
+
+def _kept(job: Job, fold: Fold) -> tuple[Kept, ...]:
+    """Return what keeps old partitions from being retired. What files show is not looked at."""
+    rules = retire_rules(job, _resolve(job, fold))
+    return plan_retire(fold, rules, dict.fromkeys(fold.partitions, 0)).kept
+
+
+def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> tuple[Blocked, ...]:
+    """Return what keeps partitions that are over from being sealed."""
+    resolved = _resolve(job, fold)
     waiting = {
         key
         for key, state in fold.current().items()

@@ -30,6 +30,7 @@ class Step(StrEnum):
     PREPARE = "prepare"
     MOVE = "move"
     SEAL = "seal"
+    RETIRE = "retire"
     IDLE = "idle"
 
 
@@ -43,6 +44,16 @@ class BatchLanded:
     files: int
     lag: int  # offsets still to read
     tables: tuple[str, ...] = ()  # that its files are of; the topic, where a query writes one
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsRetired:
+    """Table partitions that a job has dropped because they are old."""
+
+    entry: int  # of the log, that says so
+    partitions: int
+    files: int  # that were deleted
+    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class StepBegun:
-    """A slice begins a step: `open`, `plan`, `write`, `prepare`, `move`, `seal` or `idle`."""
+    """A slice begins a step.
+
+    One of `open`, `plan`, `write`, `prepare`, `move`, `seal`, `retire` and `idle`.
+    """
 
     kind: ClassVar[str] = "step"
     slice: str
@@ -117,6 +131,21 @@ class Landed:
     batch: int | None = codec.added(None)  # its number within the slice
     entry: int | None = codec.added(None)  # of the log, that made it count
     tables: tuple[str, ...] = codec.added(())
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """Partitions of `tables` were older than their `retention`, and are dropped.
+
+    `entry` is that of the log; `files`, how many were deleted by now.
+    """
+
+    kind: ClassVar[str] = "retired"
+    slice: str
+    entry: int
+    partitions: int
+    files: int
+    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +239,8 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, QueryProgressed, Beat, Trouble, Note),
-    *(Validated, Relanded, Failed, Ended),
+    *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, Beat, Trouble, Note),
+    *(QueryProgressed, Validated, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

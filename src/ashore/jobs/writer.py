@@ -20,8 +20,10 @@ from ashore.jobs.events import (
     Event,
     Landed,
     Note,
+    PartitionsRetired,
     QueryProgress,
     QueryProgressed,
+    Retired,
     Step,
     StepBegun,
     Trouble,
@@ -87,6 +89,11 @@ class EventWriter:
         sizes = (batch.rows, batch.files, batch.lag)
         hanging = self._count_hanging()
         self.send(Landed(slice_name, *sizes, hanging, batch.batch, batch.entry, batch.tables))
+
+    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
+        """See Progress."""
+        counts = (retired.entry, retired.partitions, retired.files)
+        self.send(Retired(slice_name, *counts, retired.tables))
 
     def trouble(self, slice_name: str, message: str) -> None:
         """See Progress."""

@@ -9,6 +9,7 @@ What it must not know: Spark, processes, where events go.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.base.unique import Entropy, unique
@@ -24,6 +25,8 @@ from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.registrar import Registrar
+from ashore.landing.retirer import Retirer, RetirerParts
+from ashore.landing.retiring import forget_partitions
 from ashore.landing.sealer import Sealer
 from ashore.landing.slice_loop import SliceLoop, SliceParts
 from ashore.landing.specs import LandingSpec, OutputSpec
@@ -147,6 +150,7 @@ class JobAssembly:
             publishing=Publishing(self._registers, self.streams.waits_for_seal),
             effects=self._effects(plan.name, self.streams.seal_address),
             sealer=Sealer(around.storage, self.streams.seal_rules),
+            retirer=self._retirer(plan.name),
         )
         return SliceLoop(plan, parts)
 
@@ -230,6 +234,17 @@ class JobAssembly:
             post=around.post,
         )
         return Effects(parts, name.slice)
+
+    def _retirer(self, name: SliceName) -> Retirer | None:
+        """Return what drops old partitions; None: no table has a retention."""
+        around = self.environment
+        if all(item.retention_ms is None for item in self.job.tables):
+            return None
+        forget = partial(forget_partitions, around.catalog, self.job.job, around.lake.uri)
+        parts = RetirerParts(
+            around.storage, around.clock, around.progress, self.streams.retire_rules, forget
+        )
+        return Retirer(parts, name)
 
     def _checked(self, spec: LandingSpec) -> LandingSpec:
         self.registrar.check(spec)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
-from ashore.jobs.events import STOPPED, BatchLanded, QueryProgress, Step
+from ashore.jobs.events import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
 from ashore.protocol.entries import Closing
@@ -28,6 +28,10 @@ class Progress(Protocol):
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:
         """Tell that a batch is readable."""
+        ...
+
+    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
+        """Tell that old partitions are dropped."""
         ...
 
     def trouble(self, slice_name: str, message: str) -> None:
@@ -54,6 +58,9 @@ class Quiet:
         """Ignore it."""
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:
+        """Ignore it."""
+
+    def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
         """Ignore it."""
 
     def trouble(self, slice_name: str, message: str) -> None:

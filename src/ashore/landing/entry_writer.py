@@ -15,9 +15,9 @@ from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
-from ashore.protocol.entries import Body, Closing, Commit
+from ashore.protocol.entries import Body, Closing, Commit, Retire
 from ashore.protocol.fold import Fold
-from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle
+from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle, settle_gone
 from ashore.sources.base import Source
 
 
@@ -73,6 +73,12 @@ class EntryWriter:
         self.log.append(body, self._closing)
         self._closing = None
         self._must_open = False
+
+    def retire(self, body: Retire) -> None:
+        """Append a `retire`, as `append` does. What was owed to its partitions is owed no more."""
+        gone = {(each.table, each.partition) for each in body.partitions}
+        self._closing = settle_gone(self.log.fold.owed, self._closing, gone)
+        self.append(body)
 
     def finish(self) -> None:
         """Steps 4 to 6. Do the effects of the entry just appended, as far as they can be done now.

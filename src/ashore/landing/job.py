@@ -29,6 +29,7 @@ from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import Limits
+from ashore.protocol.plan_retire import RetireRule
 from ashore.protocol.plan_seal import SealRule
 from ashore.protocol.tables import TableDefinition
 from ashore.routing import Bucketer, is_event_time
@@ -109,7 +110,11 @@ def landing_spec(resolved: ResolvedTable) -> LandingSpec:
         output=output,
         decode=spec.decode,
         late=LateRule(
-            spec.late.after_ms, spec.late.policy, spec.late.future_max_ms, spec.seal.remember_ms
+            spec.late.after_ms,
+            spec.late.policy,
+            spec.late.future_max_ms,
+            # What would come to a partition that may be retired by then goes aside.
+            min(spec.seal.remember_ms, spec.retention_ms or spec.seal.remember_ms),
         ),
         on_invalid=spec.on_invalid,
         provenance=spec.provenance,
@@ -153,6 +158,7 @@ class JobStreams:
         self._has_patterns = any(item.is_pattern for item in job.tables)
         self._specs: dict[str, LandingSpec] = {}
         self._seal_rules: tuple[SealRule, ...] = ()
+        self._retire_rules: tuple[RetireRule, ...] = ()
         self._waiting: set[str] = set()
         self._seal_addresses: dict[str, str | None] = {}
         self._claimed: set[str] = set()
@@ -173,6 +179,7 @@ class JobStreams:
             self._claimed |= new
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
+            self._retire_rules = retire_rules(self._job, resolved)
             self._waiting = waiting_tables(self._job, self._seal_rules)
             self._seal_addresses = {
                 str(each.table): each.spec.seal.http for each in resolved.values()
@@ -195,6 +202,10 @@ class JobStreams:
     def seal_rules(self) -> tuple[SealRule, ...]:
         """Return how tables are sealed: those of the topics that were looked up last."""
         return self._seal_rules
+
+    def retire_rules(self) -> tuple[RetireRule, ...]:
+        """Return how old partitions may become: of the topics that were looked up last."""
+        return self._retire_rules
 
     def waits_for_seal(self, table: str) -> bool:
         """Tell whether the partitions of a table come into the catalog by their seals."""
@@ -255,6 +266,32 @@ def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRul
         table, spec, actions = str(each.table), each.spec, seal_actions(job, each)
         if actions and "date" in spec.partition_by:
             rules[table] = SealRule(table, str(spec.timezone), spec.seal.delay_ms, actions)
+    return tuple(rules[table] for table in sorted(rules))
+
+
+def retire_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[RetireRule, ...]:
+    """Return how old the partitions of tables may become, of their late and dead tables too."""
+    sealed = {rule.table for rule in seal_rules(job, resolved)}
+    streams: dict[str, set[str]] = defaultdict(set)
+    for topic, each in resolved.items():
+        streams[str(each.table)].add(topic)
+    rules = {}
+    for each in resolved.values():
+        spec, main = each.spec, str(each.table)
+        if spec.retention_ms is None:
+            continue
+        sides = [(str(side.table), side.partition_by) for side in (each.dead, each.late) if side]
+        for table, columns in ((main, spec.partition_by), *sides):
+            rules[table] = RetireRule(
+                table=table,
+                main=main,
+                streams=frozenset(streams[main]),
+                columns=columns,
+                timezone=str(spec.timezone),
+                retention_ms=spec.retention_ms,
+                late_ms=spec.late.after_ms,
+                is_sealed=table in sealed,
+            )
     return tuple(rules[table] for table in sorted(rules))
 
 

@@ -16,7 +16,7 @@ from ashore.errors import (
     SourceError,
     StreamReplaced,
 )
-from ashore.jobs.events import BatchLanded, Step
+from ashore.jobs.events import BatchLanded, PartitionsRetired, Step
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import Committer, Progress, Quiet
@@ -42,6 +42,8 @@ from ashore.landing.joins import (
     went_back,
 )
 from ashore.landing.log import LandingLog
+from ashore.landing.retirer import Retirer
+from ashore.landing.retiring import retire_entry
 from ashore.landing.sealer import Sealer
 from ashore.landing.specs import LandingSpec
 from ashore.landing.worker import Tick
@@ -104,6 +106,7 @@ class SliceParts:
     publishing: Publishing = NO_CATALOG
     effects: Effects | None = None  # None: what is owed stays owed
     sealer: Sealer | None = None
+    retirer: Retirer | None = None  # None: no table has a retention
 
     def committer(self) -> Committer:
         """Return what finishes the unclosed entry of the slice's log."""
@@ -170,6 +173,7 @@ class SliceLoop:
         self.parts.progress.landed(self.plan.name.slice, landed)
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
+        self._retire()
         self._write_snapshot()
         return Tick.BEHIND if plan.is_behind else Tick.LANDED
 
@@ -297,6 +301,26 @@ class SliceLoop:
             self._entries.append(seal)
             self._entries.finish()
 
+    def _retire(self) -> None:
+        """Drop partitions that are older than their tables keep them, now and then."""
+        retirer, log = self.parts.retirer, self.parts.log
+        plan = retirer.plan(log.fold) if retirer and retirer.is_due() else ()
+        if retirer is None or not plan:
+            return
+        self._entries.require_time(log.fold.now_ms)
+        self._step(Step.RETIRE)
+        log.look()
+        if not retirer.begin(plan):
+            return
+        new = [each for each in plan if each.slices]
+        if new:
+            self._entries.retire(retire_entry(new, "job", "retention"))
+        log.look()
+        deleted = retirer.apply(plan)
+        tables = tuple(sorted({each.table for each in plan}))
+        retired = PartitionsRetired(log.fold.end, len(plan), deleted, tables)
+        self.parts.progress.retired(self.plan.name.slice, retired)
+
     def _show_offsets(self) -> None:
         """Show next offsets in the job's group. For tools that watch lag: nothing rests on it."""
         group = self.plan.commit_group
@@ -313,6 +337,7 @@ class SliceLoop:
         """Close the last entry, or look whether the log is still ours."""
         self._step(Step.IDLE)
         self._seal(())
+        self._retire()
         self._entries.pay()
         if not self._entries.has_closing:
             self.parts.log.look()

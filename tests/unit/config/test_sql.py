@@ -80,6 +80,14 @@ ERRORS = [
         *(7, "tables[0].on_error", "rows of SQL", "remove the key"),
     ),
     pytest.param(
+        ("- table: ods.big", "- table: ods.big\n    retention: 90d"),
+        *(14, "tables[2].retention", "however old", "ashore retire"),
+    ),
+    pytest.param(
+        ("    table: ods.users\n", "    table: ods.users\n    retention: 90d\n"),
+        *(10, "tables[1].retention", "land: false", "remove the key"),
+    ),
+    pytest.param(
         ("table: ods.users", "table: raw.clicks"),
         *(9, "tables[1].table", "would both be clicks", "another name"),
     ),

@@ -68,6 +68,24 @@ def load(*items: str) -> Job:
             "tables[1].late",
             "another late",
         ),
+        (
+            ("topic: a, table: x.a", "topic: b, table: x.a, retention: 90d"),
+            6,
+            "tables[1].retention",
+            "another retention",
+        ),
+        (
+            ("topic: a, table: x.a, partition_by: [id], retention: 90d",),
+            5,
+            "tables[0].retention",
+            "partition_by has no date",
+        ),
+        (
+            ("topic: a, table: x.a, late: {after: 2h}, retention: 2h",),
+            5,
+            "tables[0].retention",
+            "not longer than late.after",
+        ),
     ],
 )
 def test_conflicts_are_refused(items: tuple[str, ...], line: int, key: str, message: str) -> None:
