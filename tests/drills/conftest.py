@@ -8,7 +8,6 @@ from tests.fixtures_servers import breaks
 from tests.servers import SharedServers
 
 from ashore.drills.sites.servers import Servers
-from ashore.jobs.locks import locked
 
 
 @pytest.fixture
@@ -27,6 +26,4 @@ def servers(
         shared_servers.hdfs() if "hdfs" in alone else None,
         shared_servers.hive() if "hive" in alone else None,
     ) as found:
-        with locked(shared_servers.directory / "classes", lambda _: None):  # one writes them
-            found.java_options()
         yield found

@@ -1,22 +1,28 @@
 """The short form of every drill, as `ashore drill run NAME` plays it."""
 
+from dataclasses import replace
+
 import pytest
+from tests.servers import SharedServers
 
 from ashore.drills import SCENARIOS, Drill, Order, run_drill
 from ashore.drills.drill import Server
 from ashore.drills.page import render_page
 from ashore.drills.scenarios import broker_restart
 from ashore.drills.sites.servers import Servers
+from ashore.jobs.locks import locked
 
 SEED = 20_261_121
+WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]
 BROKEN = {Server.HDFS: "hdfs", Server.METASTORE: "hive"}
 
 
 @pytest.fixture
-def ready(drill: Drill, servers: Servers) -> Servers:
+def ready(drill: Drill, servers: Servers, shared_servers: SharedServers) -> Servers:
     """Have what the drill needs up: it is shared, and its start is not the drill's."""
     if drill.short.is_real:
-        servers.start(drill.needs)
+        with locked(shared_servers.directory / "classes", lambda _: None):  # one writes them
+            servers.start(drill.needs, has_spark=drill.short.has_spark)
     return servers
 
 
@@ -33,6 +39,20 @@ def broken_by(drill: Drill) -> set[str]:
     ids=lambda drill: drill.name,
 )
 def test_the_short_form_is_green(drill: Drill, ready: Servers) -> None:
+    play(drill, ready)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "drill",
+    [pytest.param(each, marks=pytest.mark.breaks(*broken_by(each))) for each in WITHOUT_SPARK],
+    ids=lambda drill: drill.name,
+)
+def test_the_short_form_is_green_on_spark(drill: Drill, ready: Servers) -> None:
+    play(replace(drill, short=replace(drill.short, has_spark=True)), ready)
+
+
+def play(drill: Drill, ready: Servers) -> None:
     verdict = run_drill(Order(drill, SEED, drill.short), real_sites=ready.site)
     found = [*verdict.problems, *verdict.doubts, *map(str, verdict.timeline.marks)]
     assert verdict.exit_code == 0, "\n".join([str(verdict.figures), *found])

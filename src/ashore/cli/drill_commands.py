@@ -80,7 +80,7 @@ def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict,
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"
     with logged(home), Servers(home) as servers, drill_view.shown(title, quiet=quiet) as view:
         if order.length.is_real:
-            servers.start(order.drill.needs)
+            servers.start(order.drill.needs, has_spark=order.length.has_spark)
         verdict = run_drill(order, view.take, servers.site)
     return verdict, write_report(verdict, home)
 

@@ -30,6 +30,7 @@ class Length:
     records: int  # produced in each round
     text: str  # for people; of a short form also what it scales down
     is_real: bool = False  # real servers and processes; else memory and a simulated clock
+    has_spark: bool = True  # a real job's tasks run on Spark; else in processes of this machine
     rounds_per_minute: float = 1.0
     outage_s: float = 3.0  # how long a server stays away, where a drill leaves that open
     option: str = ""  # how the command line asks for it

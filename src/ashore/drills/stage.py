@@ -68,6 +68,7 @@ class Stage:
             return self.memory_site(options)
         if self._real_sites is None:
             fail("a real drill needs real servers")
+        options = replace(options, has_spark=self.length.has_spark)
         return self._take(self._real_sites(self._next_seed(), options, self.recorder))
 
     def memory_site(self, options: SiteOptions | None = None) -> MemorySite:

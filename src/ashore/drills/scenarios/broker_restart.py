@@ -40,7 +40,11 @@ DRILL = Drill(
     title="The broker is killed while the job reads, and comes back",
     shows="a job rides out a broker that is away, and reads on where it was",
     short=Length(
-        rounds=1, records=3_000, text="one restart, 3,000 records; at length ten", is_real=True
+        rounds=1,
+        records=3_000,
+        text="one restart, 3,000 records, without Spark; at length ten",
+        is_real=True,
+        has_spark=False,
     ),
     long=Length(
         rounds=10,

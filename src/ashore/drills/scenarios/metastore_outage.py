@@ -53,8 +53,9 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=3_000,
-        text="one outage of the metastore, 3,000 records; at length ten",
+        text="one outage of the metastore, 3,000 records, without Spark; at length ten",
         is_real=True,
+        has_spark=False,
     ),
     long=Length(
         rounds=10,

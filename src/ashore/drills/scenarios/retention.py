@@ -77,8 +77,9 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=3_000,
-        text="once, with 6,000 records, on a real broker; at length at three steps",
+        text="once, with 6,000 records, on a real broker, without Spark; at length at three steps",
         is_real=True,
+        has_spark=False,
     ),
     long=Length(
         rounds=6,

@@ -28,8 +28,9 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=3_000,
-        text="one quota, used up for 3 s; at length twelve, for two minutes",
+        text="one quota, used up for 3 s, without Spark; at length twelve, for two minutes",
         is_real=True,
+        has_spark=False,
     ),
     long=Length(
         rounds=12,

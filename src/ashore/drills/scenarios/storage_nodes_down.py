@@ -30,8 +30,9 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=3_000,
-        text="one DataNode away for 2 s, then both; at length ten times, for a minute",
+        text="one DataNode away for 2 s, then both, without Spark; at length 10 times a minute",
         is_real=True,
+        has_spark=False,
         outage_s=2.0,
     ),
     long=Length(

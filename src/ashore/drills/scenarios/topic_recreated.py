@@ -80,8 +80,9 @@ DRILL = Drill(
     short=Length(
         rounds=1,
         records=1_000,
-        text="once, on a real broker; at length also while a batch is read",
+        text="once, on a real broker, without Spark; at length also while a batch is read",
         is_real=True,
+        has_spark=False,
     ),
     long=Length(
         rounds=6,

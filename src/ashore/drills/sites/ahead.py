@@ -18,8 +18,9 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 class Ahead:
     """The processes that wait, by the job file that they were started with. Used by any thread."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], *, uses_spark: bool = True) -> None:
         self._environment = environment
+        self._uses_spark = uses_spark
         self._lock = threading.Lock()
         self._waiting: dict[Path, deque[JobLaunch]] = {}
         self._expected = 0
@@ -65,5 +66,7 @@ class Ahead:
             launch.wait()
 
     def _make(self, job_file: Path) -> JobLaunch:
-        options = LaunchOptions(available_now=True, environment=self._environment)
+        options = LaunchOptions(
+            available_now=True, environment=self._environment, uses_spark=self._uses_spark
+        )
         return JobLaunch("run", job_file, options)

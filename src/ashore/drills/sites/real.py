@@ -95,8 +95,10 @@ class Place:
     java_options: str = ""
     machines: "Callable[[int], Machines] | None" = None
 
-    def spark(self) -> dict[str, object]:
+    def spark(self, *, has_spark: bool) -> object:
         """Return what the job file says of Spark."""
+        if not has_spark:
+            return "none"
         options = f"{JVM} {self.java_options}".strip()
         conf = {"spark.driver.memory": "512m", DRIVER_OPTIONS: options}
         return {"master": "local[2]", "conf": conf}
@@ -145,14 +147,16 @@ class RealSite:
         place.directory.mkdir(parents=True)
         self.table = f"drill_{own}.clicks" if place.hive else TABLE
         self._lake, how = place.make_lake()
-        sections = {"spark": place.spark(), **how, **place.catalog(), **options.sections}
+        spark = place.spark(has_spark=options.has_spark)
+        sections = {"spark": spark, **how, **place.catalog(), **options.sections}
         table = {"table": self.table, **options.table}
         complete = replace(options, sections=sections, table=table)
         text = job_text(self._lake, servers, topic, complete)
         self.job_file = self.own_job_file = place.directory / "job.yaml"
         self.job_file.write_text(text, "utf-8")
         self._clock = _JobClock(place.directory / "clock.json")
-        self.ahead = Ahead(self._environment())
+        self._has_spark = options.has_spark
+        self.ahead = Ahead(self._environment(), uses_spark=options.has_spark)
         self._held: list[HeldDeletes] = []
         self._outages = RealOutages(place.breaks(self._lake), recorder)
         self._stack = ExitStack()
@@ -189,7 +193,7 @@ class RealSite:
     def live_while(self, records_per_s: int, *faults: JobFault) -> End:
         """See Site."""
         ending = threading.Event()
-        options = LaunchOptions(environment=self._environment())
+        options = LaunchOptions(environment=self._environment(), uses_spark=self._has_spark)
         launch = JobLaunch("run", self.job_file, options)
         launch.start()
         with ThreadPoolExecutor(1) as pool:

@@ -54,8 +54,11 @@ class Servers:
         self._made = 0
         self._java_options: str | None = None
 
-    def start(self, needs: Collection[Server]) -> None:
-        """Start what a real drill needs, side by side, but for what is up. Raises ServiceError."""
+    def start(self, needs: Collection[Server], *, has_spark: bool) -> None:
+        """Start what a real drill needs, side by side, but for what is up. Raises ServiceError.
+
+        `has_spark`: whether its jobs start JVMs.
+        """
         starts: list[Callable[[], object]] = [self.kafka]
         if Server.HDFS in needs:
             starts.append(self.hdfs)
@@ -69,7 +72,8 @@ class Servers:
                 started.result()
         if Server.METASTORE in needs:
             self.hive()
-        self.java_options()
+        if has_spark:
+            self.java_options()
 
     def machines(self, workers: int) -> Machines:
         """Return a cluster that is up, to one taker alone. Raises ServiceError, JavaMissing."""
@@ -147,7 +151,7 @@ class Servers:
         with ThreadPoolExecutor() as pool:  # each takes seconds to start
             kafka, hdfs = pool.submit(self.kafka), pool.submit(self._find_hdfs, options.lake)
         hive = self.hive() if options.has_metastore else None
-        options_of_java = self.java_options(recorder)
+        options_of_java = self.java_options(recorder) if options.has_spark else ""
         place = Place(
             directory, kafka.result(), hdfs.result(), hive, options_of_java, self.machines
         )

@@ -50,6 +50,7 @@ class SiteOptions:
     poison_every: int = 0
     batch_records: int = 1_000
     interval: str = "1s"
+    has_spark: bool = True  # of a real site: see `Length`
     lake: str = "disk"  # of a real site: disk | hdfs | hdfs alone: one with a single NameNode
     has_metastore: bool = False  # in which the table's partitions are registered
     countries_every: int = 0  # after so many records new partitions of the table come
