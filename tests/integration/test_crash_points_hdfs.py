@@ -2,7 +2,7 @@
 
 The exhaustive suite is `tests/crash`. Here each fault strikes the first call of a kind, one in the
 middle and the last, of three processes: one is killed before it prepares, one in its moves, and one
-finishes, archives and cleans.
+finishes, archives and cleans. Every day each fault strikes one of the three, by turns.
 """
 
 import uuid
@@ -42,6 +42,7 @@ STRIKES = (
     "hangs, at open",
     "hangs, when the process has ended",
 )
+PLACES = ("first", "middle", "last")
 HALF_HOUR_MS = 1_800_000
 CASES_AT_ONCE = 24  # they wait most of the time
 
@@ -74,38 +75,55 @@ def expected(scenario: Scenario) -> Reference:
 
 
 @pytest.fixture(scope="module")
-def places(scenario: Scenario) -> list[tuple[int, Call]]:
+def places(scenario: Scenario) -> dict[str, list[tuple[int, Call]]]:
     """Return the calls that are struck: of each kind the first, one in the middle and the last."""
     made = [(life, call) for life, calls in enumerate(scenario.number_calls()) for call in calls]
     of_kind = {kind: [each for each in made if each[1].kind == kind] for kind in STORAGE_CALLS}
     assert all(of_kind.values()), "the job does not make every kind of call"
-    return [
-        found[index]
-        for kind, found in sorted(of_kind.items())
-        for index in sorted({0, len(found) // 2, len(found) - 1})
-    ]
+    found = [calls for _kind, calls in sorted(of_kind.items())]
+    return {
+        "first": [calls[0] for calls in found],
+        "middle": [calls[len(calls) // 2] for calls in found],
+        "last": [calls[-1] for calls in found],
+    }
 
 
 def find_strike(name: str) -> Strike:
     return {each.name: each for each in storage_calls.strikes()}[name]
 
 
-def test_every_kind_of_fault_strikes_every_kind_of_call(places: list[tuple[int, Call]]) -> None:
+def test_every_kind_of_fault_strikes_every_kind_of_call(
+    places: dict[str, list[tuple[int, Call]]],
+) -> None:
     faults = [find_strike(name).faults(1)[0] for name in STRIKES]
     assert {type(fault) for fault in faults} == {
         FailBefore, FailAfterEffect, LateEffect, Hang, StopProcess,
     }  # fmt: skip
     assert {fault.times for fault in faults if isinstance(fault, LateEffect)} == {1, 2}
     assert {fault.when for fault in faults if isinstance(fault, StopProcess)} == {"before", "after"}
-    assert {call.kind for _, call in places} == STORAGE_CALLS
-    deleted = {call.path.rpartition(".")[2] for _, call in places if call.kind == "delete"}
+    assert all({call.kind for _, call in places[place]} == STORAGE_CALLS for place in PLACES)
+    struck = [each for place in PLACES for each in places[place]]
+    deleted = {call.path.rpartition(".")[2] for _, call in struck if call.kind == "delete"}
     assert deleted == {"json", "in-progress"}
-    assert {life for life, _ in places} == set(range(len(KEEPER_LIVES)))
+    assert {life for life, _ in struck} == set(range(len(KEEPER_LIVES)))
 
 
-@pytest.mark.parametrize("name", STRIKES)
+def by_turns() -> list[object]:
+    """Return each strike at each of the places of a kind; every day it is one of them."""
+    return [
+        pytest.param(name, place, marks=[pytest.mark.long] * (number % len(PLACES) != turn))
+        for number, name in enumerate(STRIKES)
+        for turn, place in enumerate(PLACES)
+    ]
+
+
+@pytest.mark.parametrize(("name", "place"), by_turns())
 def test_calls_of_every_kind(
-    scenario: Scenario, expected: Reference, places: list[tuple[int, Call]], name: str
+    scenario: Scenario,
+    expected: Reference,
+    places: dict[str, list[tuple[int, Call]]],
+    name: str,
+    place: str,
 ) -> None:
     strike = find_strike(name)
 
@@ -115,4 +133,4 @@ def test_calls_of_every_kind(
         return explain(what, lambda: scenario.run_case(strike, life, call, expected))
 
     with ThreadPoolExecutor(CASES_AT_ONCE) as pool:
-        report(filter(None, pool.map(run, places)))
+        report(filter(None, pool.map(run, places[place])))

@@ -356,6 +356,7 @@ def run_streams(session: SparkSession, directory: Path, chosen: Sequence[Any]) -
     return found
 
 
+@pytest.mark.long  # they are Spark's queries here: no job runs them
 def test_queries_end_in_what_a_run_over_the_whole_input_gives(
     site: Site, streams: SparkSession, whole: SparkSession
 ) -> None:

@@ -173,8 +173,9 @@ def restart(sites: Iterator[Site], provider: str, steps: list[Step], ahead: Ahea
         job.check()
 
 
+# The first example is the simplest: it is killed at the moves of each batch, on one core.
 @pytest.mark.timeout(900)
-@settings(max_examples=3, **SLOW)
+@settings(max_examples=2, **SLOW)
 @given(steps=EXAMPLES)
 def test_state_in_rocksdb_over_restarts(
     sites: Iterator[Site], ahead: Ahead, steps: list[Step]
@@ -183,9 +184,20 @@ def test_state_in_rocksdb_over_restarts(
 
 
 @pytest.mark.timeout(900)
-@settings(max_examples=2, **SLOW)
+@settings(max_examples=1, **SLOW)
 @given(steps=EXAMPLES)
 def test_state_in_memory_over_restarts(
     sites: Iterator[Site], ahead: Ahead, steps: list[Step]
 ) -> None:
     restart(sites, "in memory", steps, ahead)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("provider", PROVIDERS)
+@settings(max_examples=6, **SLOW)
+@given(steps=EXAMPLES)
+def test_state_over_more_restarts(
+    sites: Iterator[Site], ahead: Ahead, provider: str, steps: list[Step]
+) -> None:
+    restart(sites, provider, steps, ahead)
