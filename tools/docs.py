@@ -119,20 +119,16 @@ AUDIT_EVENTS = {
 
 def render_command_line() -> str:
     """Return every command with its arguments and options."""
-    import typer  # noqa: PLC0415 - only this page needs the whole command line
-    from typer.core import TyperGroup  # noqa: PLC0415
+    from ashore.cli.app import load_all  # noqa: PLC0415 - only this page needs all commands
 
-    from ashore.cli.app import app  # noqa: PLC0415
-
-    root = typer.main.get_command(app)
+    root = load_all()
     parts = [
         "# The command line\n",
         f"{root.help}\n",
         COMMAND_LINE_HEAD,
     ]
-    if isinstance(root, TyperGroup):
-        parts += _own_options(root)
-        parts += _commands(root, "ashore")
+    parts += _own_options(root)
+    parts += _commands(root, "ashore")
     parts.append(_exit_codes())
     return "\n".join(parts)
 

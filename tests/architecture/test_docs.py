@@ -15,10 +15,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
-import typer
 
 from ashore import errors
-from ashore.cli.app import app
+from ashore.cli.app import load_all
 from ashore.config import Job, parse_job
 from ashore.config.section import Section, fields_of, section_of
 from ashore.errors import EXIT_CODES, AshoreError, JobFileInvalid
@@ -170,7 +169,7 @@ def commands() -> dict[str, dict[str, object]]:
         for name, each in facts.get("commands", {}).items():
             walk(each, f"{path} {name}")
 
-    walk(typer.main.get_command(app), "ashore")
+    walk(load_all(), "ashore")
     return found
 
 

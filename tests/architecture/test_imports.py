@@ -25,6 +25,9 @@ NOT_ON_EXECUTORS = {"pyspark", "py4j", "typer", "fastapi", "rich", "confluent_ka
 CONTROL_CODE = ("ashore.cli", "ashore.control", "ashore.services", "ashore.config")
 NOT_IN_CONTROL = {"pyspark", "py4j"}
 
+# Each takes more than a tenth of the time in which `--help` is to answer.
+HEAVY = {"confluent_kafka", "numpy", "pyarrow", "pydantic", "rich", "ruamel", "thriftpy2"}
+
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -57,6 +60,21 @@ def test_executor_code_loads_nothing_heavy():
 
 def test_control_code_loads_no_spark():
     assert loaded_by(CONTROL_CODE) & NOT_IN_CONTROL == set()
+
+
+@pytest.mark.parametrize("question", ["--help", "--version"])
+def test_the_command_line_answers_before_it_loads_what_commands_need(question: str):
+    loaded = run(
+        "import sys\nfrom ashore.cli import main\n"
+        f"sys.argv = ['ashore', {question!r}]\n"
+        "try: main()\nexcept SystemExit as end: assert end.code in (0, None)\n"
+        "print('\\nloaded', *sys.modules)"
+    )
+    assert loaded.returncode == 0, loaded.stderr
+    names = {name.split(".")[0] for name in loaded.stdout.rpartition("loaded ")[2].split()}
+    own = {name for name in loaded.stdout.rpartition("loaded ")[2].split() if "ashore" in name}
+    assert names & HEAVY == set()
+    assert own == {"ashore", "ashore.cli", "ashore.cli.app", "ashore.errors"}
 
 
 @pytest.mark.parametrize(

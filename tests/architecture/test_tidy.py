@@ -39,9 +39,12 @@ REGISTRY_HOSTS = re.compile(
 # (rule, place) -> why it may be so.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("clock", "src/ashore/base/clock.py"): "the one home of the machine's clock",
-    ("parameters", "src/ashore/cli/app.py::recover"): "each parameter is an option of the command",
-    ("parameters", "src/ashore/cli/app.py::run"): "as above",
-    ("parameters", "src/ashore/cli/app.py::verify"): "as above",
+    (
+        "parameters",
+        "src/ashore/cli/recover_command.py::recover",
+    ): "each parameter is an option of the command",
+    ("parameters", "src/ashore/cli/run_command.py::run"): "as above",
+    ("parameters", "src/ashore/cli/verify_command.py::verify"): "as above",
     ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
     ("parameters", "src/ashore/cli/roll_back_command.py::roll_back"): "as above",

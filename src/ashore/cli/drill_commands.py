@@ -13,7 +13,7 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
-from ashore.cli.options import AsJson, Debug
+from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import print_json, told
 from ashore.cli.signals import sigterm_does
 from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
@@ -22,7 +22,7 @@ from ashore.drills.sites.servers import Servers
 
 ALL = "all"
 
-drill = typer.Typer(help="Drills: what tries to break exactly-once.", no_args_is_help=True)
+drill = new_group("Drills: what tries to break exactly-once.")
 
 
 @drill.command("list")

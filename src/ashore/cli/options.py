@@ -1,5 +1,6 @@
 """Arguments and options that commands share, spelled once.
 
+What it is: annotations of parameters, and what groups of commands have in common.
 What it promises: an option has one name and one meaning wherever it is taken from here.
 What it must not know: commands.
 """
@@ -17,3 +18,14 @@ Explain = Annotated[bool, typer.Option("--explain", help="Show what would be don
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
 ]
+
+
+def new_group(text: str) -> typer.Typer:
+    """Return a group of commands, such as `ashore drill`, with its help."""
+    return typer.Typer(
+        help=text,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )

@@ -7,7 +7,7 @@ What it must not know: commands.
 import json
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import typer
@@ -29,6 +29,15 @@ talk = Console(stderr=True, highlight=False)
 def print_json(document: Mapping[str, object]) -> None:
     """Print one JSON document to stdout."""
     sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
+
+
+def print_answer(lines: Iterable[str], document: Mapping[str, object], *, as_json: bool) -> None:
+    """Print to stdout what a command has to say: its lines, or the document with `as_json`."""
+    if as_json:
+        print_json(document)
+        return
+    for line in lines:
+        out.print(escape(line))
 
 
 def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> None:

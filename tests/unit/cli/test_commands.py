@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ashore import __version__
-from ashore.cli.app import app
+from ashore.cli.app import COMMANDS, app, load
 from ashore.control import jobs
 from ashore.control.demo import Demo
 from ashore.errors import EXIT_CODES, AshoreError
@@ -46,6 +46,12 @@ def invoke(*arguments: object) -> tuple[int, str, str]:
 
 def every_error(root: type[AshoreError] = AshoreError) -> list[type[AshoreError]]:
     return [root, *(found for child in root.__subclasses__() for found in every_error(child))]
+
+
+def test_commands_are_listed_with_the_first_sentence_of_their_help() -> None:
+    for listed in COMMANDS:
+        command = load(listed)
+        assert (command.name, listed.help) == (listed.name, command.get_short_help_str(200))
 
 
 def test_every_error_has_a_code_of_its_own_and_a_documented_exit_code() -> None:

@@ -1,0 +1,49 @@
+"""The command `ashore verify`.
+
+What it promises: nothing is changed.
+What it must not know: what a proof is.
+"""
+
+from typing import Annotated
+
+import typer
+
+from ashore.base.unique import unique
+from ashore.cli import verify_view
+from ashore.cli.options import AsJson, Debug, JobFile
+from ashore.cli.output import print_json, shown_progress, told
+from ashore.control import jobs
+from ashore.control.verify import SampleRate, parse_rate, verify_job
+
+
+def verify(
+    job_file: JobFile,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Check contents only of what was written since: 2h, 3d, ISO 8601."),
+    ] = None,
+    values: Annotated[
+        str | None,
+        typer.Option(help="Compare a sample of rows with Kafka, value by value: 0.01, 1%, 1."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --values: choose the rows of an earlier run again.")
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
+    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+        sample = None
+        if values is not None:
+            chosen = int(unique()[:8], 16) if seed is None else seed
+            sample = SampleRate(parse_rate(values), chosen)
+        elif seed is not None:
+            raise typer.BadParameter("--seed is for --values")
+        with shown_progress(quiet=as_json) as progress:
+            result = verify_job(opened, since=since, sample=sample, progress=progress)
+        if as_json:
+            print_json(result.to_dict())
+        else:
+            verify_view.show(result)
+        raise typer.Exit(result.exit_code)
