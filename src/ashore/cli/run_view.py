@@ -252,7 +252,7 @@ def end_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
     if told is not None or code == 0:
         return told
     code = code if code >= 0 else 128 - code
-    message = f"the job process ended with {code} and said nothing"
+    message = f"the job process exited with {code} without an error message"
     hint = "start it again: it goes on from its landing log"
     error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
     return replace(Failed.of(error), exit_code=code)

@@ -13,7 +13,7 @@ from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
 from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, Table
-from ashore.config.values import nearest
+from ashore.config.values import did_you_mean, nearest
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -126,7 +126,7 @@ def _one_column(item: Table) -> str:
 
 def _no_column(key: Key, column: str, columns: Sequence[str]) -> Finding:
     near = nearest(column, columns)
-    instead = f"write {near}" if near else f"the schema's columns are {', '.join(columns)}"
+    instead = did_you_mean(near) if near else f"the schema's columns are {', '.join(columns)}"
     return Finding(key, f"{column!r} is not a column of the schema", instead)
 
 
@@ -159,7 +159,7 @@ def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
         if not any(item.matches(name) for item in items.values()):
             known = [each.topic for each in items.values() if each.topic and not each.is_pattern]
             near = nearest(name, known)
-            instead = f"write {near}" if near else "remove it, or add the topic to tables"
+            instead = did_you_mean(near) if near else "remove it, or add the topic to tables"
             message = f"no item of tables is about the topic {name}"
             yield Finding(("source", "first_start", name), message, instead)
 

@@ -197,7 +197,7 @@ _MASTER = re.compile(
 def _master(master: str) -> str:
     if not _MASTER.fullmatch(master):
         raise Refused(
-            f"{master} is no master of Spark",
+            f"{master} is not a Spark master",
             "write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443",
         )
     return master

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
-from ashore.config.values import FrozenMap, Refused, Shown, nearest, short
+from ashore.config.values import FrozenMap, Refused, Shown, did_you_mean, nearest, short
 from ashore.protocol import names
 from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 
@@ -65,7 +65,7 @@ def _timezone(text: str) -> str:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         near = nearest(text, sorted(available_timezones()))
-        instead = f"write {near}" if near else "write a name such as UTC or Asia/Shanghai"
+        instead = did_you_mean(near) if near else "write a name such as UTC or Asia/Shanghai"
         raise Refused(f"{short(text)!r} is not a time zone", instead) from None
     return text
 
@@ -140,9 +140,10 @@ def _start(value: object) -> Start:
             return Start("timestamp", _instant_ms(when))
         case str():
             near = nearest(value, ("earliest", "latest"))
-            raise Refused(f"{short(value)!r} is no start", f"write {near}" if near else _START_HINT)
+            instead = did_you_mean(near) if near else _START_HINT
+            raise Refused(f"{short(value)!r} is not a start", instead)
         case _:
-            raise Refused("a start is wanted", _START_HINT)
+            raise Refused("expected a start", _START_HINT)
 
 
 def _instant_ms(when: object) -> int:
@@ -150,7 +151,7 @@ def _instant_ms(when: object) -> int:
         when = _iso_ms(when)
     if not 100_000_000_000 <= when < 100_000_000_000_000:
         raise Refused(
-            f"{short(str(when))} ms since 1970 is no time that Kafka has records of",
+            f"{short(str(when))} ms since 1970 is not a time that Kafka has records of",
             "write milliseconds (13 digits) or ISO 8601: 2026-11-21T08:00:00Z",
         )
     return when

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from ashore.config.values import MASK, EnvText, Refused, nearest
+from ashore.config.values import MASK, EnvText, Refused, did_you_mean, nearest
 
 _RANGES = "what is read is decided by the landing log"
 _POSITION = "the position is kept in the landing log, never in a consumer group"
@@ -174,8 +174,10 @@ class ProducerOptions(KafkaOptions):
             )
         if name not in PRODUCER_OPTIONS:
             near = nearest(name, PRODUCER_OPTIONS)
-            instead = f"write {near}" if near else f"the options are {', '.join(PRODUCER_OPTIONS)}"
-            raise Refused(f"{name} is no option of the producer", instead)
+            instead = (
+                did_you_mean(near) if near else f"the options are {', '.join(PRODUCER_OPTIONS)}"
+            )
+            raise Refused(f"{name} is not an option of the producer", instead)
         return name
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pydantic_core import ErrorDetails
 
 from ashore.config.section import Key, Section, example_text, key_text, known_keys, line_of
-from ashore.config.values import Refused, nearest
+from ashore.config.values import Refused, did_you_mean, nearest
 from ashore.errors import JobFileInvalid
 
 _WANTED = {
@@ -92,16 +92,16 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
             known = ", ".join(known_keys(root, key))
             keys = f"write a mapping with the keys {known}" if known else "write {name: value}"
             return Finding(
-                key, f"a mapping is wanted, not {found}", keys if known else write or keys
+                key, f"expected a mapping, got {found}", keys if known else write or keys
             )
         case "greater_than":
-            return Finding(key, f"more than {context['gt']} is wanted", write)
+            return Finding(key, f"must be more than {context['gt']}", write)
         case "string_type":
             quotes = "" if error["input"] is None else "write the value in quotes"
-            return Finding(key, f"text is wanted, not {found}", write or quotes)
+            return Finding(key, f"expected a string, got {found}", write or quotes)
         case kind if kind in _WANTED:
             wanted, instead = _WANTED[kind]
-            return Finding(key, f"{wanted} is wanted, not {found}", write or instead)
+            return Finding(key, f"expected {wanted}, got {found}", write or instead)
         case _:
             return Finding(key, error["msg"].lower(), write)
 
@@ -109,7 +109,7 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
 def _unknown(key: Key, known: Sequence[str]) -> Finding:
     name = str(key[-1])
     near = nearest(name, known)
-    instead = f"write {near}" if near else f"the keys known here are {', '.join(known)}"
+    instead = did_you_mean(near) if near else f"the keys known here are {', '.join(known)}"
     return Finding(key, f"{name!r} is not a key of the job file here", instead)
 
 
@@ -117,8 +117,8 @@ def _not_a_choice(key: Key, value: object, expected: str) -> Finding:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
     near = nearest(value, choices) if isinstance(value, str) else None
     shown = repr(value) if isinstance(value, str) and len(value) <= 40 else _kind(value)
-    instead = f"write {near}; " if near else "write "
-    return Finding(key, f"{shown} is not a choice here", f"{instead}one of {', '.join(choices)}")
+    instead = did_you_mean(near) if near else ""
+    return Finding(key, f"must be one of {', '.join(choices)}; got {shown}", instead)
 
 
 def _kind(value: object) -> str:
@@ -130,7 +130,7 @@ def _kind(value: object) -> str:
         case int() | float():
             return "a number"
         case str():
-            return "text"
+            return "a string"
         case list() | tuple():
             return "a list"
         case dict():

@@ -35,6 +35,11 @@ class Shown:
     text: str
 
 
+def did_you_mean(near: str) -> str:
+    """Return the hint for a name that is like a known one."""
+    return f"did you mean `{near}`?"
+
+
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """Return the known name that `name` was most likely meant to be."""
     by_folded = {each.casefold(): each for each in known}
@@ -82,7 +87,7 @@ class _Unit:
     def read(self, value: object) -> int:
         """Return the number of milliseconds or bytes that `value` says."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise Refused(f"a {self.kind} is wanted", f"write {self.example}")
+            raise Refused(f"expected a {self.kind}", f"write {self.example}")
         text = str(value).strip()
         if re.fullmatch(r"[\d._]+", text):
             raise Refused(f"{short(text)} has no unit", f"write {short(text)}{self.unit}")
@@ -208,7 +213,7 @@ def _expand(value: object, info: ValidationInfo) -> EnvText:
     if isinstance(value, EnvText):
         return value
     if not isinstance(value, str):
-        raise Refused("text is wanted", "write the value in quotes")
+        raise Refused("expected a string", "write the value in quotes")
     return EnvText(value, environment_of(info))
 
 

@@ -1,6 +1,6 @@
 """`status --check`: whether a job is as it should be, as an exit code.
 
-What it is: `check_health`, which holds a status, and a log, against what somebody allows.
+What it is: `check_health`, which compares a status, and a log, with what somebody allows.
 What it promises: reads only. What could not be looked at is told as that, never as health.
 What it must not know: terminals.
 """

@@ -5,7 +5,7 @@ have to a list of changes, each with a verdict.
 What it promises: pure. What is allowed is read right, old rows and new, by a reader that is given
 the new columns; a reader that takes the columns of one file for those of all of them fails or
 misses what is new, and never returns another value. Where it would, the change is risky. The tests
-hold Spark and Arrow against these verdicts.
+compare Spark and Arrow with these verdicts.
 What it must not know: why a schema has changed.
 """
 

@@ -1,6 +1,6 @@
 """The look at the clock before it tells a time that stands in the log for ever.
 
-What it is: `ClockGuard`, which holds the time of a plan against what others say of the time.
+What it is: `ClockGuard`, which compares the time of a plan with what others say of the time.
 What it promises: a clock that is more than `AHEAD_MS_MAX` above what the storage says is refused,
 unless some topic partition's newest record is of about that time. The storage is asked at each
 `open`: when it made the entry that the writer had just appended; from there on the monotonic clock

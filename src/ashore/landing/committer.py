@@ -35,7 +35,7 @@ class Progress(Protocol):
         ...
 
     def trouble(self, slice_name: str, message: str) -> None:
-        """Tell of a failure that the loop rides out."""
+        """Tell of a failure that the loop retries."""
         ...
 
     def note(self, slice_name: str, message: str) -> None:

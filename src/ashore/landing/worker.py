@@ -66,7 +66,7 @@ class Worker(Protocol):
 
 
 def ends_worker(error: AshoreError) -> bool:
-    """Tell whether an error ends a worker, rather than being ridden out by another turn."""
+    """Tell whether an error ends a worker, rather than being retried in another turn."""
     if isinstance(error, SyncFailed | CallsHang):
         return True
     return not isinstance(error, StorageError | SourceError | BatchFailed | ClockAhead)

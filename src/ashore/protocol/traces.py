@@ -1,4 +1,4 @@
-"""What writers have left in tables, held against their log: whether the log has lost its end.
+"""What writers have left in tables, compared with their log: whether the log has lost its end.
 
 What it is: `Trace`, a name in a table that only a writer of the slice makes, and `find_later`.
 What it promises: pure. A writer appends its `open` before it stages anything, and a `prepare`

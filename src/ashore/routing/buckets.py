@@ -123,7 +123,7 @@ class Bucketer:
 def _check_column(name: str, schema: pa.Schema) -> None:
     if name not in schema.names:
         if name not in TIME_COLUMNS:
-            raise ValueError(f"partition_by: {name} is no column, nor date, hour or minute")
+            raise ValueError(f"partition_by: {name} is neither a column nor date, hour or minute")
         return
     kind = schema.field(name).type
     known = (

@@ -1,6 +1,7 @@
 """Writing to Kafka and changing its topics, for the demo and for drills. No job ever does.
 
-What it promises: `send` rides out a full queue; leaving the context delivers everything or raises.
+What it promises: `send` waits while the queue is full; leaving the context delivers
+everything or raises.
 What it must not know: what the records mean.
 """
 

@@ -140,7 +140,7 @@ def test_a_process_that_says_nothing_is_told_in_words_and_in_json(
     assert (told[-1]["event"], told[-1]["code"]) == ("error", "job-process-ended")
     assert (told[-1]["exit_code"], told[-1]["log"]) == (137, "job.log")
     assert show_run(JOB, Played(-9, *EVENTS), Style.LINES) == 137
-    assert "ended with 137" in capsys.readouterr().err
+    assert "exited with 137" in capsys.readouterr().err
 
 
 def test_a_reland_that_fails_says_why_in_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,7 +159,7 @@ ERRORS_OF_TOPICS = [
     ),
     pytest.param(("linger.ms", "acks"), 18, "sql.producer.acks", "all replicas in sync", "remove"),
     pytest.param(
-        ("linger.ms", "linger"), 18, "sql.producer.linger", "no option", "write linger.ms"
+        ("linger.ms", "linger"), 18, "sql.producer.linger", "not an option", "mean `linger.ms`?"
     ),
     pytest.param(
         ("linger.ms", "ssl.truststore.location"),

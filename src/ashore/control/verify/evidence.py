@@ -1,4 +1,4 @@
-"""What was found in files, held against what the log says of them.
+"""What was found in files, compared with what the log says of them.
 
 What it is: `Evidence` takes one file after the other and keeps, per shard and entry, how many
 rows there are and which offsets.

@@ -1,6 +1,6 @@
 """What readers see in files that no entry lists: the same rows again, or rows that nobody knows.
 
-What it is: `count_strange`, which reads such files and holds their offsets against those of the
+What it is: `count_strange`, which reads such files and compares their offsets with those of the
 files that the log lists.
 What it promises: reads only. What cannot be counted is said to be so, and never counted as nothing.
 What it must not know: what else is wrong with these files.
@@ -31,7 +31,7 @@ class StrangeFile:
     """A file that readers see and that no entry lists."""
 
     path: str
-    rows: int | None  # None: they cannot be held against the rows of other files
+    rows: int | None  # None: they cannot be compared with the rows of other files
     again: int = 0  # of these, so many stand in other files too, or twice in this one
     offsets: tuple[int, ...] = ()  # the first of them
 

@@ -1,6 +1,6 @@
 """The broker was killed and came back, while a job was reading.
 
-The job is not told. It rides the time out and goes on where its log says.
+The job is not restarted. It retries until the broker is back, and goes on where its log says.
 """
 
 import random
@@ -30,7 +30,7 @@ def play(stage: Stage) -> None:
     for planned in stage.schedule:
         site.produce(stage.length.records)
         end = site.live(BrokerAway(Moment(planned.place, planned.number), AWAY_S))
-        stage.require(end.code == 0, f"the job did not ride it out: {end.code}: {end.message}")
+        stage.require(end.code == 0, f"the job did not survive it: {end.code}: {end.message}")
     struck, rounds = stage.recorder.faults, len(stage.schedule)
     stage.require_proof(struck == rounds, f"{struck} of {rounds} restarts came in time")
 
@@ -38,7 +38,7 @@ def play(stage: Stage) -> None:
 DRILL = Drill(
     name="broker-restart",
     title="The broker is killed while the job reads, and comes back",
-    shows="a job rides out a broker that is away, and reads on where it was",
+    shows="a job retries while a broker is away, and reads on where it was",
     short=Length(
         rounds=1,
         records=3_000,

@@ -13,7 +13,7 @@ from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
 
 BATCHES = 4
-# A short time is ridden out; in the longer ones the process gives up and is started again.
+# In a short one the job retries; in the longer ones the process gives up and is started again.
 TIMES_S = (3, 40, 600)
 LIFE_S = 20  # that a process tries for, at least, and its supervisor waits
 

@@ -1,4 +1,4 @@
-"""A query held against its log and its checkpoint, before Spark sees either.
+"""A query compared with its log and its checkpoint, before Spark sees either.
 
 What it is: `hold_plan`, whether the state that is there means what the SQL would make of it;
 `hold_checkpoint`, whether checkpoint and log belong together; and what of a checkpoint runs again.

@@ -177,7 +177,7 @@ class SqlQuery:
     # ---- before the start
 
     def _take_checkpoint(self) -> dict[int, LandedBatch]:
-        """Take the newest checkpoint, or a copy of it, and hold it against the log.
+        """Take the newest checkpoint, or a copy of it, and compare it with the log.
 
         Returns the batches that it is behind its table, with the one before; none where it is not.
         Raises CheckpointUnfit: nothing is copied.

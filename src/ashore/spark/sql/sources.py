@@ -1,4 +1,4 @@
-"""The sources of a query, held against those of its checkpoint.
+"""The sources of a query, compared with those of its checkpoint.
 
 What it promises: pure. What would be refused once a batch is planned is refused before.
 What it must not know: files, Spark.

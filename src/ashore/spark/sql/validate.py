@@ -26,7 +26,7 @@ UPSERT = (
 
 
 def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
-    """Return what each query of the job would be, held against its log and its checkpoint.
+    """Return what each query of the job would be, compared with its log and its checkpoint.
 
     Raises QueryRefused, CheckpointUnfit, JobFileInvalid, LogDamaged, StorageError.
     """
