@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 WAIT_S = 30.0
+TRY_S = 5.0  # of one request: what asks too early is asked again
 
 
 def create_topic(
@@ -213,7 +214,7 @@ def _wait_for_partitions(admin: AdminClient, name: str, count: int) -> None:
     shards = {TopicPartition(name, each): OffsetSpec.latest() for each in range(count)}
 
     def ready() -> bool:
-        answers = admin.list_offsets(shards, request_timeout=WAIT_S).values()
+        answers = admin.list_offsets(shards, request_timeout=TRY_S).values()
         return all(each.exception(WAIT_S) is None for each in answers)
 
     _wait(ready, f"{name} has not {count} partitions with leaders")
