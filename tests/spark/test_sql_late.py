@@ -1,12 +1,17 @@
 """Records that come too late, or too early, for a query: how many, and what `status` says."""
 
+import shutil
+
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
     PER_MINUTE_TABLE,
     START_MS,
+    checkpoint,
     clicks,
     encode,
+    forget_commit,
+    last_commit,
     per_minute,
     read_only,
     read_per_minute,
@@ -102,6 +107,57 @@ UNION = """
         SELECT event_time, country FROM clicks UNION ALL SELECT event_time, country FROM orders)
     GROUP BY window(event_time, '1 minute'), country;
 """
+
+
+IDLE = {"idle_after": "1ms"}
+
+
+def test_time_goes_on_without_an_idle_input(site: Site) -> None:
+    """It is waited for again once it brings records; those behind the others are late."""
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "orders", seal=IDLE), PER_MINUTE_TABLE]
+    job_file = sql_job(site, UNION, *tables)
+    told, again = Told(), Told()
+    site.produce(first, encode(clicks(0, 200)))
+    run(site, job_file, told)
+    assert told.queries[-1].watermark_ms == START_MS + 189_000
+    assert told.queries[-1].held_by is None
+    assert read_per_minute(site) == per_minute(clicks(0, 200), watermark_ms=START_MS + 189_000)
+
+    # Spark runs a batch again from its own watermark, also one that went on without an input.
+    path = checkpoint(site, SLICE)
+    forget_commit(path, last_commit(path))
+    in_time = [(300, "DE", START_MS + 195_000)]
+    site.produce(second, encode([*in_time, (1, "DE", START_MS)]))
+    site.produce(first, encode(clicks(200, 300)))
+    run(site, job_file, again)
+    assert counted(site)["late"] == 1
+    expected = per_minute([*clicks(0, 500), *in_time], watermark_ms=START_MS + 185_000)
+    assert read_per_minute(site) == expected, "orders is at 195 s, and is waited for"
+    site.prove(job_file)
+
+
+def test_an_older_checkpoint_catches_up_where_inputs_are_of_different_pace(site: Site) -> None:
+    """What a batch forgets stands in the log: runs for the state alone would wait for longer."""
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "orders", seal=IDLE), PER_MINUTE_TABLE]
+    job_file = sql_job(site, UNION, *tables)
+    path, kept = checkpoint(site, SLICE), site.directory / "kept"
+    for number in range(4):
+        site.produce(first, encode(clicks(number * 90, 90)))
+        run(site, job_file)
+        if number == 0:
+            shutil.copytree(path, kept)
+    assert last_commit(path) - last_commit(kept) >= 3
+    shutil.rmtree(path)
+    shutil.copytree(kept, path)
+    slow = [read_only(first), read_only(second, "orders"), PER_MINUTE_TABLE]
+    run(site, sql_job(site, UNION, *slow))
+    site.produce(first, encode(clicks(360, 90)))
+    job_file = sql_job(site, UNION, *tables)
+    run(site, job_file)
+    assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=START_MS + 439_000)
+    site.prove(job_file)
 
 
 def test_the_input_whose_silence_holds_a_query_back_is_named(site: Site) -> None:

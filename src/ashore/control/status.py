@@ -460,9 +460,8 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
                 each.slice,
                 f"{query.held_by} has brought no record for {format_duration(silent_ms)}: it holds "
                 "the watermark back, and rows that wait for that",
-                "send it a record with an event time of now; or begin the query with "
-                "`spark.sql.streaming.multipleWatermarkPolicy: max` in `spark.conf`: then the "
-                "fastest input decides, and records of slower ones are late",
+                "a job that keeps running goes on without it with the next batch; one that runs "
+                "with --available-now does not: send it a record with an event time of now",
             )
 
 

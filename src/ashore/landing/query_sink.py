@@ -273,9 +273,11 @@ class QuerySink:
 
     def _prepare(self, begun: BegunBatch, written: Written) -> Prepare:
         batch, order = begun.batch, begun.order
+        # It depends on which inputs were idle, and on restarts: no later run could compute it.
+        watermarks = ((self.plan.filled, batch.watermark_ms),) if batch.watermark_ms else ()
         return Prepare(
             batch=order.batch,
-            time=order.time,
+            time=replace(order.time, watermarks=watermarks),
             shards=tuple(
                 ShardRead(each.key, each.offsets, self.plan.table, 0, 0, 0, 0, 0, 0, None)
                 for each in sorted(batch.ranges)

@@ -28,6 +28,7 @@ class QueryBatch:
     batch_id: int
     plan: str  # digest of what the query computes
     ranges: tuple[ShardRange, ...]  # offsets that it reads; none where only time goes on
+    watermark_ms: int = 0  # by which it forgets and counts as late; 0: there is none yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,3 +168,16 @@ def test_files_that_the_partition_does_not_have_damage_the_log() -> None:
     more = replace(body.files[0], file=replace(body.files[0].file, rows=1000))
     with pytest.raises(LogDamaged, match="has no such files"):
         chain.add(replace(body, files=(more, *body.files[1:])))
+
+
+def test_a_rewind_forgets_the_watermark_and_the_next_batch_has_its_own():
+    """It is that of the checkpoint, which goes back too."""
+    chain = chain_of(1)
+    for number, watermark_ms in [(1, 500), (2, 900)]:
+        batch = chain.query_batch(Query("q", number, f"lineage-{number}"), Part(KEY, 10, {8: 4}))
+        time = replace(batch.time, watermarks=(("ods.clicks", watermark_ms),))
+        chain.add(replace(batch, time=time))
+        chain.add(Commit("query"))
+    assert chain.fold.watermarks == {"ods.clicks": 900}
+    chain.add(plan(chain, 1))
+    assert chain.fold.watermarks == {}

@@ -57,6 +57,7 @@ def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
         shards[each.key] = replace(state, next=each.offsets.start, leader_epoch=None)
     return {
         "shards": shards,
+        "watermarks": {},  # the batch that is run next has the one of its checkpoint
         "partitions": _withdraw(fold, body, number),
         "query": _go_back(fold.query, body),
     }

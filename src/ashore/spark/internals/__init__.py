@@ -9,6 +9,12 @@ What it must not know: jobs and their files.
 """
 
 from ashore.spark.internals.checks import check_streaming
+from ashore.spark.internals.event_times import (
+    TimeInput,
+    move_marks,
+    read_marks,
+    read_time_inputs,
+)
 from ashore.spark.internals.jvm import count_partitions
 from ashore.spark.internals.lateness import TimeMark, count_observed
 from ashore.spark.internals.positions import find_position
@@ -28,17 +34,21 @@ __all__ = [
     "ParsedInsert",
     "Refusal",
     "Statement",
+    "TimeInput",
     "TimeMark",
     "check_streaming",
     "count_observed",
     "count_partitions",
     "explain_refusal",
     "find_position",
+    "move_marks",
     "parse_query",
     "parse_statements",
     "plan_select",
+    "read_marks",
     "read_plan",
     "read_sources",
+    "read_time_inputs",
     "reads_files",
     "refresh_files",
     "require_known_spark",

@@ -250,6 +250,19 @@ LAST_EXECUTION = Method(
 OBSERVED = Method(f"{EXECUTION}.QueryExecution", "observedMetrics", MAP)
 ROW_LONG = Method(f"{SQL}.Row", "getLong", "long", ("int",))
 
+TIME_NODE = f"{CATALYST}.plans.logical.EventTimeWatermark"
+TIME_EXEC = f"{STREAMING}.operators.stateful.EventTimeWatermarkExec"
+TIMES_HELD = f"{STREAMING}.operators.stateful.EventTimeStatsAccum"
+TIMES_SEEN = f"{STREAMING}.operators.stateful.EventTimeStats"
+TIME_NODE_ID = Method(TIME_NODE, "nodeId", "java.util.UUID")
+TIME_EXEC_ID = Method(TIME_EXEC, "nodeId", "java.util.UUID")
+TIME_DELAY = Method(TIME_EXEC, "delayMs", "long")
+TIMES = Method(TIME_EXEC, "eventTimeStats", TIMES_HELD)
+TIMES_VALUE = Method(TIMES_HELD, "value", TIMES_SEEN)
+TIMES_ADD = Method(TIMES_HELD, "add", "void", ("long",))
+TIMES_COUNT = Method(TIMES_SEEN, "count", "long")
+TIMES_MAX = Method(TIMES_SEEN, "max", "long")
+
 # ---- sources
 
 V2_SOURCE = f"{CATALYST}.streaming.StreamingRelationV2"

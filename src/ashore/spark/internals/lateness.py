@@ -9,6 +9,7 @@ What it must not know: views, checkpoints.
 
 from collections.abc import Iterable
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -33,6 +34,13 @@ class TimeMark:
         jvm.HOLD(self._held, float(time_ms))
 
 
+def find_execution(frame: DataFrame, query_id: str) -> JavaObject | None:
+    """Return how Spark runs the batch of a query that is under way; None: it does not run."""
+    streams = jvm.STREAMS(jvm.session_of(frame.sparkSession))
+    running = jvm.FIND_STREAM(streams, query_id)
+    return None if running is None else jvm.LAST_EXECUTION(jvm.EXECUTION_OF(running))
+
+
 def count_observed(
     frame: DataFrame, query_id: str, names: Iterable[str], count: int
 ) -> list[tuple[int, ...]]:
@@ -47,11 +55,10 @@ def count_observed(
     Requires: the rows of the batch have been computed.
 
     """
-    streams = jvm.STREAMS(jvm.session_of(frame.sparkSession))
-    running = jvm.FIND_STREAM(streams, query_id)
-    if running is None:
+    execution = find_execution(frame, query_id)
+    if execution is None:
         return []
-    observed = jvm.OBSERVED(jvm.LAST_EXECUTION(jvm.EXECUTION_OF(running)))
+    observed = jvm.OBSERVED(execution)
     found = [jvm.MAP_GET(observed, name) for name in names]
     rows = [jvm.OPTION_GET(row) for row in found if jvm.IS_DEFINED(row)]
     return [tuple(int(jvm.ROW_LONG(row, place)) for place in range(count)) for row in rows]

@@ -24,10 +24,12 @@ class Inputs:
 
     Arguments:
         delays_ms: how late each view's watermark is.
+        passed_ms: where the watermarks of views are that were idle, and that time went on without.
 
     """
 
     delays_ms: Mapping[str, int] = field(default_factory=dict)
+    passed_ms: Mapping[str, int] = field(default_factory=dict)
     _newest_ms: dict[str, int] = field(default_factory=dict)
     _brought_ms: dict[str, int] = field(default_factory=dict)
     _silent: set[str] = field(default_factory=set)
@@ -48,14 +50,15 @@ class Inputs:
 
     def held_by(self) -> tuple[str | None, int | None]:
         """Return the silent view that the others wait for, and when it brought its last record."""
-        marks = {
-            view: self._newest_ms[view] - delay_ms if view in self._newest_ms else 0
-            for view, delay_ms in self.delays_ms.items()
-        }
+        marks = {view: self._mark_of(view) for view in self.delays_ms}
         lowest = min(marks, key=lambda view: marks[view], default=None)
         if lowest is None or lowest not in self._silent or len(set(marks.values())) < 2:
             return None, None
         return lowest, self._brought_ms[lowest]
+
+    def _mark_of(self, view: str) -> int:
+        newest_ms, passed_ms = self._newest_ms.get(view), self.passed_ms.get(view, 0)
+        return passed_ms if newest_ms is None else max(newest_ms - self.delays_ms[view], passed_ms)
 
 
 @dataclass

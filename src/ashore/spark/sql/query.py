@@ -40,10 +40,17 @@ from ashore.protocol.positions import ShardKey
 from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import count_observed, count_partitions
+from ashore.spark.internals import (
+    count_observed,
+    count_partitions,
+    move_marks,
+    read_marks,
+    read_time_inputs,
+)
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
+from ashore.spark.sql.idleness import IdleInputs
 from ashore.spark.sql.limits import measure_records, plan_limits
 from ashore.spark.sql.progress import Inputs, Reported, report
 from ashore.spark.sql.ranges import plan_ranges
@@ -95,6 +102,8 @@ class SqlQuery:
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
         self._frame: DataFrame | None = None  # that the query runs
+        self._idle_inputs: IdleInputs | None = None
+        self._passed_ms: dict[str, int] = {}  # watermarks of views that were idle
         self._next_idle_s = 0.0
         self._housekeeping = self._open_house()
 
@@ -158,6 +167,10 @@ class SqlQuery:
             return
         self._move_mark(self._checkpoint.read_position().committed)
         self._frame = frame
+        self._passed_ms = {}
+        self._idle_inputs = IdleInputs(
+            read_time_inputs(frame), self._patience_s(), self._monotonic_s()
+        )
         self._left = None
         try:
             query = writer.start()
@@ -275,11 +288,13 @@ class SqlQuery:
     def _land(self, frame: DataFrame, batch_id: int) -> None:
         sink, checkpoint = self.parts.sink, self._checkpoint
         before, after = checkpoint.read_ends(batch_id - 1), checkpoint.read_ends(batch_id)
+        settings = checkpoint.read_offsets(batch_id).settings
         batch = QueryBatch(
             query_id=checkpoint.read_query_id() or "",
             batch_id=batch_id,
             plan=self.plan.digest,
             ranges=plan_ranges(self.name, sink.fold, before, after),
+            watermark_ms=settings.watermark_ms if settings else 0,
         )
         streams = self.parts.source.describe_streams(self._topics)
         require_streams(self._topics, streams)
@@ -297,6 +312,7 @@ class SqlQuery:
             counted = replace(begun, counted=self._count(batch))
             sink.land(counted, results, self._check_identities)
             self._landed += 1
+        self._pass_idle_inputs(batch)
         self._move_mark(batch_id)
 
     def _count(self, batch: QueryBatch) -> dict[str, int]:
@@ -309,6 +325,34 @@ class SqlQuery:
             LATE: sum(late for late, _ in found),
             FAR_FUTURE: sum(future for _, future in found),
         }
+
+    def _pass_idle_inputs(self, batch: QueryBatch) -> None:
+        """Let time go on without inputs that are idle. The checkpoint keeps how far it went.
+
+        If interrupted: the batch is run again by its own watermark, which the checkpoint has.
+        """
+        idle, frame = self._idle_inputs, self._frame
+        if idle is None or frame is None or not idle.is_asked:
+            return
+        topics = {each.key.stream for each in batch.ranges if each.offsets.size}
+        marks = read_marks(frame, batch.query_id)
+        moved = idle.take(topics, marks, self._monotonic_s())
+        move_marks(frame, batch.query_id, moved)
+        for view in self.plan.read_views:
+            for node, mark_ms in moved.items():
+                if not idle.topics_of(node).isdisjoint(view.topics):
+                    self._passed_ms[view.name] = mark_ms
+
+    def _patience_s(self) -> dict[str, float]:
+        """Return how long each topic may be silent before others no longer wait for it."""
+        return {
+            topic: view.spec.idle_after_ms / 1000
+            for view in self.plan.read_views
+            for topic in view.topics
+        }
+
+    def _monotonic_s(self) -> float:
+        return self.parts.sink.parts.clock.monotonic_s()
 
     def _move_mark(self, batch_id: int) -> None:
         """Let the batch after `batch_id` hold records late by that one's watermark, as Spark does.
@@ -339,7 +383,8 @@ class SqlQuery:
     def _wait(self, query: StreamingQuery, frame: DataFrame) -> None:
         """Wait for the end of the query, and tell of records that it has left out."""
         views = (view for view in self.plan.read_views if view.has_watermark)
-        reported = Reported(Inputs({view.name: view.spec.late.after_ms for view in views}))
+        delays_ms = {view.name: view.spec.late.after_ms for view in views}
+        reported = Reported(Inputs(delays_ms, self._passed_ms))
         refresh_s = self.plan.refresh_ms / 1000
         refresher = Refresher(frame, refresh_s, self.parts.sink.parts.clock, self._say)
         try:
