@@ -98,6 +98,11 @@ PROBLEMS = {
     "offsets_gone": "only `audit`: Kafka has dropped offsets that were not landed yet",
     "offsets_went_back": "only `audit`: Kafka ends below what has landed",
     "stream_replaced": "only `audit`: a topic was deleted and created again",
+    "success_file_missing": "only `audit`: a partition is sealed, and its success file is gone",
+    "catalog_table": "only `audit`: the catalog has no such table, or another one",
+    "catalog_lacks": "only `audit`: the catalog lacks partitions that it was told of",
+    "catalog_extra": "only `audit`: the catalog has partitions where the job has put no file",
+    "catalog_elsewhere": "only `audit`: the catalog has a partition elsewhere than its files",
 }
 
 # What `audit --continuous --json` prints.
@@ -107,8 +112,9 @@ AUDIT_EVENTS = {
     "cleared": "It is no longer wrong: the same, with `cleared_ms`.",
     "looked": "The end of each interval: `gauge` (`lag`, `unaccounted`, `unprovable`), `entries` "
     "read of each slice, `unproven` ones, how many `findings` are open, how far the rounds "
-    "`listing` and `reading` are, since when `kafka` or the `lake` is away, and `activity`: when "
-    "the newest entry was written, and since when there is work and the log has not grown.",
+    "`listing` and `reading` are, since when `kafka`, the `lake` or the `catalog` is away, and "
+    "`activity`: when the newest entry was written, and since when there is work and the log "
+    "has not grown.",
     "error": "The last line where it could not go on: the error as in [errors](errors.md).",
     "ended": "The last line, with the exit code.",
 }

@@ -249,6 +249,8 @@ def test_a_partition_that_lies_elsewhere_is_named(catalog, metastore, table):
     context = thrift.EnvironmentContext({"DO_NOT_UPDATE_STATS": "true"})
     names = (table.database, table.name)
     metastore.ask("alter_partitions_with_environment_context", *names, [there], context)
+    seen = catalog.observe(table, [good, moved])
+    assert seen.elsewhere == {moved: there.sd.location}
     for do in (
         lambda: catalog.add_partitions(table, [good, moved]),
         lambda: catalog.mark_sealed(table, [PartitionSeal(moved, 1, 1)]),

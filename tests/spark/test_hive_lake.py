@@ -11,9 +11,13 @@ from pathlib import Path
 
 from tests.kafka_tools import create_topic, produce
 
+from ashore.base.clock import SystemClock
+from ashore.catalogs.hive_client import ClientSettings, HiveClient
+from ashore.catalogs.hive_wire import Address
+from ashore.control.audit import audit_once
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
-from ashore.control.verify import verify_job
+from ashore.control.verify import ProblemKind, verify_job
 from ashore.jobs.events import Trouble, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
@@ -114,3 +118,33 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
         next((lake / f"ods.db/{topic}").glob("date=*/hour=*/_SUCCESS")).read_text()
     )
     assert (success["version"], success["rows"]) == (1, 100)
+    _spoil_and_mend(hive, job_file, topic, tmp_path)
+
+
+def _spoil_and_mend(hive: Hive, job_file: Path, topic: str, directory: Path) -> None:
+    """Drop a partition and delete a success file: the audit says so, and what it says helps."""
+    with open_job(job_file) as opened:
+        report = audit_once(opened)
+        assert (report.findings, report.exit_code) == ((), 0)
+        success = next((directory / f"lake/ods.db/{topic}").glob("date=*/hour=*/_SUCCESS"))
+        data = success.read_bytes()
+        success.unlink()
+        drop(hive, topic, str(success.parent.relative_to(directory / f"lake/ods.db/{topic}")))
+        found = {each.problem.kind: each.problem for each in audit_once(opened).findings}
+        assert found.keys() == {ProblemKind.SUCCESS_FILE_MISSING, ProblemKind.CATALOG_LACKS}
+        line = found[ProblemKind.SUCCESS_FILE_MISSING].text.partition("{")
+        success.write_text(f"{{{line[2]}\n")
+        assert success.read_bytes() == data
+        _, typed, command = found[ProblemKind.CATALOG_LACKS].text.partition("type ")
+        assert typed
+        query(hive, command, directory)
+        report = audit_once(opened)
+        assert (report.findings, report.exit_code) == ((), 0)
+
+
+def drop(hive: Hive, topic: str, partition: str) -> None:
+    """Drop a partition as somebody does who does not know of the job."""
+    host, _, port = hive.uri.removeprefix("thrift://").rpartition(":")
+    client = HiveClient(ClientSettings((Address(host, int(port)),), 60, ""), SystemClock())
+    assert client.call("drop_partition_by_name", "ods", topic, partition, False)
+    client.close()

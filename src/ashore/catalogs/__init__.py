@@ -6,6 +6,7 @@ from ashore.catalogs.base import (
     CatalogTable,
     PartitionSeal,
     TableChange,
+    TableSeen,
 )
 from ashore.catalogs.memory import MemoryCatalog
 from ashore.catalogs.none import NoCatalog
@@ -19,5 +20,6 @@ __all__ = [
     "NoCatalog",
     "PartitionSeal",
     "TableChange",
+    "TableSeen",
     "open_catalog",
 ]

@@ -7,7 +7,7 @@ touched.
 What it must not know: batches, logs, how an implementation reaches its server.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,6 +79,15 @@ class TableChange:
     added: tuple[str, ...] = ()  # columns that an existing table did not have
 
 
+@dataclass(frozen=True, slots=True)
+class TableSeen:
+    """What a catalog has of a table, and how that differs from the table that is asked about."""
+
+    differences: tuple[str, ...]  # of schema, format, place; one sentence each
+    partitions: frozenset[tuple[str, ...]]  # the values of each one that is registered
+    elsewhere: Mapping[CatalogPartition, str]  # another directory than its own
+
+
 class Catalog(Protocol):
     """A catalog. Calls may raise CatalogError; CatalogUnreachable where nobody answers in time.
 
@@ -125,6 +134,15 @@ class Catalog(Protocol):
         Of `table` only names and partition columns are looked at. One that is not there is nothing
         to forget: neither is a failure.
         If interrupted: some are forgotten. Repeating it forgets the rest.
+        """
+        ...
+
+    def observe(
+        self, table: CatalogTable, partitions: Sequence[CatalogPartition]
+    ) -> TableSeen | None:
+        """Return what readers are told of `table`; None where there is no such table.
+
+        Writes nothing. Where a partition lies is asked for `partitions` only.
         """
         ...
 

@@ -28,6 +28,11 @@ class Growth:
     added: tuple[str, ...]  # as the wanted columns name them, in their order
     conflicts: tuple[str, ...]  # one sentence each
 
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """All that is not the same, also what is only added, in words."""
+        return (*self.conflicts, *(f"column {name.lower()} is here only" for name in self.added))
+
 
 def find_repeated(table: CatalogTable) -> list[str]:
     """Return a conflict for each column that is there twice, partition columns included."""

@@ -13,7 +13,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, TableChange
+from ashore.catalogs.base import (
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    TableChange,
+    TableSeen,
+)
 from ashore.catalogs.growth import (
     Column,
     Growth,
@@ -40,6 +46,7 @@ from ashore.formats.ddl import Schema
 
 # A call that times out is made again from its start, so it must be small enough to end in time.
 PARTITIONS_A_CALL = 100
+EVERY = -1  # partition, however many there are
 
 JOB = "ashore.job"
 SEALED_VERSION = "ashore.sealed.version"
@@ -130,6 +137,30 @@ class HiveCatalog:
             dropped += not isinstance(answer, Refusal)
         return dropped
 
+    def observe(
+        self, table: CatalogTable, partitions: Sequence[CatalogPartition]
+    ) -> TableSeen | None:
+        """See Catalog."""
+        known = self._load_table(table)
+        if known is None:
+            return None
+        growth = compare_columns(_columns(known.sd.cols), _comparable(table.columns))
+        names: list[str] = []
+        if known.partitionKeys:
+            accept = ["NoSuchObjectException"]  # it was dropped since
+            answer = self._client.call("get_partition_names", *_names(table), EVERY, accept=accept)
+            names = [] if isinstance(answer, Refusal) else answer
+        return TableSeen(
+            (*growth.differences, *_compare_rest(known, table)),
+            frozenset(CatalogPartition(name).values for name in names),
+            {
+                partition: there.sd.location
+                for some in _in_batches(_distinct(partitions))
+                for partition, there in self._ask_partitions(table, some).items()
+                if not _is_at_home(there, table, partition)
+            },
+        )
+
     def describe(self) -> str:
         """See Catalog."""
         return ",".join(f"thrift://{address}" for address in self._settings.addresses)
@@ -209,23 +240,28 @@ class HiveCatalog:
 
         Rows of such a partition would be invisible, and nobody would see why.
         """
-        if not partitions:
-            return {}
-        by_values = {each.values: each for each in partitions}
-        paths = [_partition_name(each) for each in partitions]
-        answer = self._client.call("get_partitions_by_names", *_names(table), paths)
-        found = {by_values[tuple(each.values)]: each for each in answer}
+        found = self._ask_partitions(table, partitions)
         for partition, there in found.items():
-            here = _location(table, partition)
-            if same_location(there.sd.location) != same_location(here):
+            if not _is_at_home(there, table, partition):
                 raise CatalogError(
                     f"partition {partition.path} of {table.full_name} is registered at "
-                    f"{there.sd.location}, its files are at {here}",
+                    f"{there.sd.location}, its files are at {_location(table, partition)}",
                     hint="drop the partition from the metastore; it is then registered again",
                     table=table.full_name,
                     partition=partition.path,
                 )
         return found
+
+    def _ask_partitions(
+        self, table: CatalogTable, partitions: Sequence[CatalogPartition]
+    ) -> dict[CatalogPartition, Any]:
+        """Return those of `partitions` that are there, wherever they lie."""
+        if not partitions:
+            return {}
+        by_values = {each.values: each for each in partitions}
+        paths = [_partition_name(each) for each in partitions]
+        answer = self._client.call("get_partitions_by_names", *_names(table), paths)
+        return {by_values[tuple(each.values)]: each for each in answer}
 
 
 # --- values of the interface -----------------------------------------------------------------
@@ -298,6 +334,11 @@ def _fields(schema: Schema) -> list[Any]:
 def _location(table: CatalogTable, partition: CatalogPartition) -> str:
     """Return the directory. Metastores take it as a path: nothing in it is escaped once more."""
     return f"{table.location.rstrip('/')}/{partition.path}"
+
+
+def _is_at_home(there: Any, table: CatalogTable, partition: CatalogPartition) -> bool:
+    """Tell whether the metastore's partition has its own directory."""
+    return same_location(there.sd.location) == same_location(_location(table, partition))
 
 
 def _partition_name(partition: CatalogPartition) -> str:

@@ -10,7 +10,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, TableChange
+from ashore.catalogs.base import (
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    TableChange,
+    TableSeen,
+)
 from ashore.catalogs.growth import (
     Column,
     Growth,
@@ -29,6 +35,7 @@ class MemoryTable:
 
     table: CatalogTable
     partitions: dict[str, PartitionSeal | None] = field(default_factory=dict)
+    elsewhere: dict[str, str] = field(default_factory=dict)  # by path: where others have put it
 
 
 class MemoryCatalog:
@@ -92,6 +99,26 @@ class MemoryCatalog:
             for path in gone:
                 del there[path]
             return len(gone)
+
+    def observe(
+        self, table: CatalogTable, partitions: Sequence[CatalogPartition]
+    ) -> TableSeen | None:
+        """See Catalog."""
+        with self._lock:
+            self._answer()
+            known = self.tables.get(table.full_name.lower())
+            if known is None:
+                return None
+            growth = compare_columns(_columns(known.table.columns), _columns(table.columns))
+            return TableSeen(
+                (*growth.differences, *_compare_rest(known.table, table)),
+                frozenset(CatalogPartition(path).values for path in known.partitions),
+                {
+                    each: known.elsewhere[each.path]
+                    for each in partitions
+                    if each.path in known.elsewhere
+                },
+            )
 
     def describe(self) -> str:
         """See Catalog."""

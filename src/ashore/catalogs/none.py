@@ -6,7 +6,13 @@ What it must not know: anything.
 
 from collections.abc import Sequence
 
-from ashore.catalogs.base import CatalogPartition, CatalogTable, PartitionSeal, TableChange
+from ashore.catalogs.base import (
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    TableChange,
+    TableSeen,
+)
 
 
 class NoCatalog:
@@ -37,6 +43,14 @@ class NoCatalog:
     ) -> int:
         """Do nothing."""
         return 0
+
+    def observe(
+        self,
+        table: CatalogTable,  # noqa: ARG002 - see Catalog
+        partitions: Sequence[CatalogPartition],  # noqa: ARG002 - see Catalog
+    ) -> TableSeen | None:
+        """Return None: no table is known."""
+        return None
 
     def describe(self) -> str:
         """See Catalog."""

@@ -23,7 +23,12 @@ NOTHING_SEEN = 6  # the exit code then
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 LINE_EVERY_MS = 60_000  # at least, where there is no terminal
 # What is said when nothing is amiss any more.
-BACK = {"Kafka": "Kafka answers", "lake": "the lake answers", "job": "a job is at work"}
+BACK = {
+    "Kafka": "Kafka answers",
+    "lake": "the lake answers",
+    "catalog": "the catalog answers",
+    "job": "a job is at work",
+}
 
 
 def show_once(report: Report, *, as_json: bool) -> int:
@@ -102,6 +107,7 @@ def _states(report: Report) -> Iterator[tuple[str, str]]:
     for name, subject, away in (
         ("Kafka", "Kafka", report.kafka),
         ("lake", "the lake", report.lake),
+        ("catalog", "the catalog", report.catalog),
     ):
         yield name, "" if away.since_ms is None else f"{subject} is away: {away.error}"
     if report.lake.since_ms is None:
@@ -179,7 +185,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield _gauge(report)
     if absence := _absence(report):
         yield absence
-    for name, away in (("Kafka", report.kafka), ("the lake", report.lake)):
+    for name, away in (
+        ("Kafka", report.kafka),
+        ("the lake", report.lake),
+        ("the catalog", report.catalog),
+    ):
         if away.since_ms is not None:
             yield f"{name} is away for {_since(away, report.now_ms)}: {away.error}"
     yield f"names and sizes: {_round(report.listing, 'directories')}"

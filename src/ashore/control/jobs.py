@@ -15,6 +15,7 @@ from pathlib import Path
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.operator import operator
 from ashore.base.unique import unique
+from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.slices import find_slices
 from ashore.errors import JobFileInvalid, QueryRefused, SourceError
@@ -56,6 +57,7 @@ from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
 
 SOURCE_TIMEOUT_S = 5.0  # a person waits
+CATALOG_TIMEOUT_S = 30.0
 DEADLINE_S_MAX = 30.0
 WATCH_S_MAX = 15.0
 
@@ -110,6 +112,19 @@ class OpenJob:
     def known_tables(self) -> Mapping[str, TableDefinition]:
         """Return the tables that the log of its topics knows, by name. Raises LogDamaged."""
         return read_log(self.storage, self.name).tables
+
+    @contextmanager
+    def catalog(self) -> Iterator[Catalog | None]:
+        """Open the catalog that the job file names, if any, and close it. Raises NotInstalled."""
+        hive = self.job.catalog.hive
+        if hive is None:
+            yield None
+            return
+        catalog = open_catalog(hive.uri.reveal(), timeout_s=CATALOG_TIMEOUT_S)
+        try:
+            yield catalog
+        finally:
+            catalog.close()
 
     def committer(self, name: SliceName, *, is_rebuilt: bool = False) -> Committer:
         """Return what finishes the unclosed entry of a slice's log, as the job itself would.

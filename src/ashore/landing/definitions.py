@@ -149,7 +149,7 @@ def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change
     if after.provenance and not before.provenance:
         yield Change(Verdict.ALLOWED, "the columns of `provenance` are added: older rows have null")
     yield from _compare_topics(before, after)
-    yield from compare_schemas(_schema(before), _schema(after), after.format)
+    yield from compare_schemas(schema_of(before), schema_of(after), after.format)
 
 
 def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
@@ -162,7 +162,8 @@ def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator
         yield Change(Verdict.ALLOWED, f"topic {', '.join(come)} feeds it too")
 
 
-def _schema(definition: TableDefinition) -> Schema:
+def schema_of(definition: TableDefinition) -> Schema:
+    """Return the columns of a table, without those of the provenance."""
     text = ", ".join(
         f"`{each.name.replace('`', '``')}` {each.type}{'' if each.nullable else ' NOT NULL'}"
         for each in definition.columns

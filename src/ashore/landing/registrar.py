@@ -9,16 +9,19 @@ What it must not know: which catalog it is, when a partition is due.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
 from ashore.errors import CatalogError
 from ashore.formats import Schema, parse_ddl
 from ashore.formats.ddl import Atom, Field
+from ashore.landing.definitions import schema_of
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol import names
 from ashore.protocol.entries import Owed
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
+from ashore.protocol.tables import TableDefinition
 
 Spec = LandingSpec | OutputSpec  # a table of a topic, or of a query
 
@@ -97,38 +100,56 @@ class Registrar:
 def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
     output = spec if isinstance(spec, OutputSpec) else spec.output
-    provenance = parse_ddl(PROVENANCE_DDL).fields if _has_provenance(spec) else ()
-    schema = Schema((*parse_ddl(output.schema).fields, *provenance))
-    tables = [_table(output.table, schema, output.partition_by)]
+    has_provenance = isinstance(spec, LandingSpec) and spec.provenance
+    suffixes = [""]
     if isinstance(spec, LandingSpec):
-        if spec.late.policy in {"side", "keep"}:
-            tables.append(_table(output.table + LATE_SUFFIX, schema, output.partition_by))
-        if spec.on_invalid == "dead_letter":
-            dead = parse_ddl(DEAD_DDL)
-            tables.append(_table(output.table + DEAD_SUFFIX, dead, DEAD_PARTITION_BY))
-    return [
-        CatalogTable(
-            database=name.split(".")[0],
-            name=name.split(".")[1],
-            columns=columns,
-            partition_columns=partition_columns,
-            location=f"{lake}/{names.table_path(name)}",
-            format=output.format,
+        suffixes += [LATE_SUFFIX] * (spec.late.policy in {"side", "keep"})
+        suffixes += [DEAD_SUFFIX] * (spec.on_invalid == "dead_letter")
+    shape = TableShape(
+        output.table, parse_ddl(output.schema), output.partition_by, output.format, has_provenance
+    )
+    return [shape.catalog_table(suffix, lake, job) for suffix in suffixes]
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """What a main table is; its late and dead tables follow from it."""
+
+    table: str
+    columns: Schema  # without those of the provenance
+    partition_by: tuple[str, ...]
+    format: str
+    provenance: bool
+
+    @classmethod
+    def of(cls, definition: TableDefinition) -> "TableShape":
+        """Return the shape of a table that a log knows."""
+        return cls(
+            definition.table,
+            schema_of(definition),
+            definition.partition_by,
+            definition.format,
+            definition.provenance,
+        )
+
+    def catalog_table(self, suffix: str, lake: str, job: str) -> CatalogTable:
+        """Return the table as a catalog is to know it, or the one beside it that has a `suffix`."""
+        provenance = parse_ddl(PROVENANCE_DDL).fields if self.provenance else ()
+        schema, partition_by = Schema((*self.columns.fields, *provenance)), self.partition_by
+        if suffix == DEAD_SUFFIX:
+            schema, partition_by = parse_ddl(DEAD_DDL), DEAD_PARTITION_BY
+        own = {field.name: field for field in schema.fields}
+        partitions = tuple(
+            own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by
+        )
+        rest = tuple(field for field in schema.fields if field.name not in partition_by)
+        database, _, name = (self.table + suffix).partition(".")
+        return CatalogTable(
+            database=database,
+            name=name,
+            columns=Schema(rest),
+            partition_columns=Schema(partitions),
+            location=f"{lake.rstrip('/')}/{names.table_path(self.table + suffix)}",
+            format=self.format,
             job=job,
         )
-        for name, columns, partition_columns in tables
-    ]
-
-
-def _has_provenance(spec: Spec) -> bool:
-    return isinstance(spec, LandingSpec) and spec.provenance
-
-
-def _table(name: str, schema: Schema, partition_by: Sequence[str]) -> tuple[str, Schema, Schema]:
-    """Part the columns of the files from those of the directories."""
-    own = {field.name: field for field in schema.fields}
-    partitions = tuple(
-        own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by
-    )
-    rest = tuple(field for field in schema.fields if field.name not in partition_by)
-    return name, Schema(rest), Schema(partitions)

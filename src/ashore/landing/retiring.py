@@ -58,11 +58,6 @@ class RetirePartition:
         return text + (f"; {self.kept:,} files that no log lists stay" if self.kept else "")
 
 
-def is_success(file_name: str) -> bool:
-    """Tell whether a file says of its partition that it was sealed."""
-    return file_name == names.success_name(1) or file_name.startswith(f"{names.success_name(1)}.")
-
-
 def retire_entry(plan: Collection[RetirePartition], by: str, why: str) -> Retire:
     """Return the entry by which partitions are retired: from then on nobody asks for files."""
     files = sum(len(each.files) for each in plan)
@@ -126,7 +121,7 @@ def files_of(
     Success files come first: nothing is to say of a half that it is complete.
     """
     there = [each.path for each in listed if not each.is_directory]
-    marks = [path for path in there if is_success(names.leaf(path))]
+    marks = [path for path in there if names.is_success_name(names.leaf(path))]
     own = [path for path in there if path not in marks and is_own(path)]
     gone = {*marks, *own}
     return (*marks, *own), tuple(path for path in there if path not in gone)

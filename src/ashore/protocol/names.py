@@ -270,6 +270,11 @@ def success_name(version: int) -> str:
     return "_SUCCESS" if version == 1 else f"_SUCCESS.{version}"
 
 
+def is_success_name(file_name: str) -> bool:
+    """Tell whether a name is that of the success file of some version."""
+    return file_name == success_name(1) or file_name.startswith(f"{success_name(1)}.")
+
+
 # ---- queries
 
 

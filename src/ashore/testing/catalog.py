@@ -11,7 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal, TableChange
+from ashore.catalogs import (
+    Catalog,
+    CatalogPartition,
+    CatalogTable,
+    PartitionSeal,
+    TableChange,
+    TableSeen,
+)
 from ashore.errors import CatalogError, CatalogUnreachable, StorageError
 from ashore.testing.faults import FaultyStorage
 
@@ -54,6 +61,12 @@ class FaultyCatalog:
         return self._call(
             "drop_partitions", table, lambda: self._inner.drop_partitions(table, partitions)
         )
+
+    def observe(
+        self, table: CatalogTable, partitions: Sequence[CatalogPartition]
+    ) -> TableSeen | None:
+        """See Catalog."""
+        return self._call("observe", table, lambda: self._inner.observe(table, partitions))
 
     def describe(self) -> str:
         """See Catalog."""

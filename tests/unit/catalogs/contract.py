@@ -153,6 +153,33 @@ class CatalogContract:
     ):
         assert catalog.drop_partitions(table, [partition("2026-11-20")]) == 0
 
+    def test_what_readers_are_told_is_observed(self, catalog: Catalog, table: CatalogTable):
+        assert catalog.observe(table, []) is None
+        catalog.ensure_table(table)
+        seen = catalog.observe(table, [])
+        assert (seen.differences, seen.partitions, seen.elsewhere) == ((), frozenset(), {})
+        odd = partition("2026-11-21", "a%2Fb%3D it%27s 100%25 Ä")
+        catalog.add_partitions(table, [partition("2026-11-20"), odd])
+        seen = catalog.observe(table, [odd, partition("2020-01-01")])
+        assert seen.partitions == {("2026-11-20", "CN"), ("2026-11-21", "a/b= it's 100% Ä")}
+        assert (seen.differences, seen.elsewhere) == ((), {})
+
+    def test_another_table_is_observed_with_all_differences(
+        self, catalog: Catalog, table: CatalogTable
+    ):
+        catalog.ensure_table(table)
+        columns = COLUMNS.replace("BIGINT", "INT").replace("Name STRING", "more DATE")
+        other = replace(table, columns=parse_ddl(columns), location=table.location + "-2")
+        seen = catalog.observe(other, [])
+        for text in (
+            "column id is",
+            "column name is there and not here",
+            "column more is here only",
+            f"{table.location[-20:]}-2 here",
+        ):
+            assert any(text in each for each in seen.differences), text
+        assert len(seen.differences) == 4
+
     def test_a_closed_catalog_answers_again(self, catalog: Catalog, table: CatalogTable):
         catalog.close()
         assert catalog.ensure_table(table).is_created

@@ -23,6 +23,7 @@ def report(tick: int, *findings: Finding, **changes: object) -> Report:
         "cleared": (),
         "kafka": HERE,
         "lake": HERE,
+        "catalog": HERE,
         "activity": Activity(0, None),
     }
     return Report(
@@ -129,6 +130,7 @@ def test_one_report_as_json_is_one_document(capsys: pytest.CaptureFixture[str]):
         {"gauge": Gauge(None, 0, 0)},
         {"gauge": Gauge(0, 0, 4)},
         {"lake": Away(1, 1_000, "gone")},
+        {"catalog": Away(1, 1_000, "gone")},
     ],
 )
 def test_what_could_not_be_looked_at_makes_6(changes: dict[str, object]):

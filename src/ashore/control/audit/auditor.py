@@ -16,10 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
+from ashore.catalogs import Catalog
 from ashore.control.adopted import read_adopted
 from ashore.control.audit.activity import ActivityWatch, LogSeen
 from ashore.control.audit.judge import (
     Book,
+    Listing,
     ShardLog,
     SourceSeen,
     Statement,
@@ -34,13 +36,16 @@ from ashore.control.audit.judge import (
 from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
 from ashore.control.audit.result import Activity, Away, Gauge, Report
 from ashore.control.audit.rounds import ListingRound, ReadingRound
+from ashore.control.audit.shown import CatalogLook, judge_success
+from ashore.control.audit.told import SuccessFile, Told
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting, judge_log, slices_of
 from ashore.control.verify import Problem, ProblemKind, Progress
 from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.reading import LogReading
-from ashore.errors import CallsHang, LogDamaged, SourceError, StorageError
+from ashore.errors import CallsHang, CatalogError, LogDamaged, SourceError, StorageError
+from ashore.landing.job import lake_of
 from ashore.landing.traces import find_traces
 from ashore.protocol import names
 from ashore.protocol.names import SliceName
@@ -52,6 +57,7 @@ from ashore.storage.base import FileStat
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
 TOGETHER = 100  # old entries are proven so many at once: each asks Kafka anew
 TROUBLED_AGAIN = 10  # entries with something wrong that are proven again in an interval
+CATALOG_EVERY_MS = 60_000  # the catalog is looked at; a metastore has others to answer
 SILENT_INTERVALS = 3  # of the job, in which its log should have grown if there is work
 SILENT_MS_MIN = 10_000
 
@@ -102,6 +108,10 @@ class _Due:
         is_known = file.listed <= self.ends.get(file.slice, -1)
         return is_known and self.unclosed.get(file.slice) != file.listed
 
+    def is_told(self, file: SuccessFile) -> bool:
+        """Tell whether the log had said before the listings that a success file is there."""
+        return file.entry <= self.ends.get(file.slice, -1)
+
 
 @dataclass(slots=True)
 class _Budget:
@@ -127,13 +137,20 @@ def _name_damage(error: LogDamaged) -> Problem:
 class Auditor:
     """Follows one job. Used by one thread."""
 
-    def __init__(self, opened: OpenJob, pace: Pace, progress: Progress = quiet) -> None:
+    def __init__(
+        self,
+        opened: OpenJob,
+        pace: Pace,
+        progress: Progress = quiet,
+        catalog: Catalog | None = None,
+    ) -> None:
         self._opened = opened
         self._storage = opened.storage
         self._clock = opened.clock
         self._pace = pace
         self._progress = progress
-        self._log = LogReading(opened.storage, opened.job.job, progress)
+        self._told = Told()
+        self._log = LogReading(opened.storage, opened.job.job, progress, self._told.take)
         self._ledger: Ledger = self._log.builder.drain()
         self._book = Book()
         self._watched: dict[str, dict[str, Watched]] = {}  # by directory, then by final path
@@ -145,7 +162,10 @@ class Auditor:
         self._troubled: dict[ClaimKey, Claim] = {}
         self._listing = ListingRound()
         self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
-        self._kafka, self._lake = _Absence(), _Absence()
+        self._kafka, self._lake, self._away = _Absence(), _Absence(), _Absence()
+        lake = lake_of(opened.job).uri
+        self._catalog = CatalogLook(catalog, lake, opened.job.job) if catalog else None
+        self._catalog_due_ms = 0
         silent_ms = SILENT_INTERVALS * opened.job.batch.interval_ms
         self._activity = ActivityWatch(max(silent_ms, SILENT_MS_MIN))
         self._lag: int | None = None
@@ -183,6 +203,7 @@ class Auditor:
             reading=self._reading.state,
             kafka=self._kafka.state,
             lake=self._lake.state,
+            catalog=self._away.state,
             activity=self._look_for_job(now_ms),
         )
 
@@ -201,6 +222,7 @@ class Auditor:
         before, due = self._log.builder.positions(), _Due(self._ledger.unclosed, self._ends())
         seen = self._ask_source(before)
         listings = self._list()
+        is_catalog_seen = self._look_at_catalog()
         self._read_log()
         if seen is not None:
             statement, self._lag = judge_source(self._shards(), seen)
@@ -209,8 +231,13 @@ class Auditor:
             ):  # nothing has joined yet: all of it waits
                 self._lag = count_waiting(self._opened)
             self._book.say(("source", ""), statement)
-        for directory, files in listings.items():
-            self._judge_directory(directory, files, due)
+        for directory, listing in listings.items():
+            self._judge_directory(directory, listing.files, due)
+            told = filter(due.is_told, self._told.success_files(directory))
+            statement = judge_success(self._opened.job.job, told, listing.success)
+            self._book.say(("success", directory), statement)
+        if is_catalog_seen:
+            self._judge_catalog()
         self._prove_claims()
         self._read_again(due)
 
@@ -311,11 +338,11 @@ class Auditor:
 
     # ---- the lake
 
-    def _list(self) -> dict[str, dict[str, FileStat]]:
+    def _list(self) -> dict[str, Listing]:
         now_ms = self._clock.now_ms()
         roots = {names.table_path(table) for table in self._ledger.table_of}
         self._listing.begin(roots | self._watched.keys(), now_ms)
-        found: dict[str, dict[str, FileStat]] = {}
+        found: dict[str, Listing] = {}
         count = sys.maxsize if self._pace.listings is None else self._pace.listings
         recent = sorted(
             (each for each, ms in self._filled_ms.items() if ms > now_ms - RECENT_MS),
@@ -330,8 +357,8 @@ class Auditor:
                     self._listing.put_back(level)
                     raise
                 for directory, stats in zip(level, listings, strict=True):
-                    found[directory], below = split_listing(stats)
-                    self._listing.add(below)
+                    found[directory] = split_listing(stats)
+                    self._listing.add(found[directory].below)
                 count -= len(level)
                 level = [each for each in self._listing.take(max(0, count)) if each not in found]
         self._listing.end(now_ms)
@@ -359,13 +386,16 @@ class Auditor:
     def _drop_adopted(self, paths: set[str]) -> set[str]:
         """Return those of `paths` that were not adopted from another writer."""
         if paths - self._adopted:
-            problems: list[Problem] = []
-            try:
-                self._adopted = set(read_adopted(self._storage, self._opened.job.job))
-            except LogDamaged as error:
-                problems.append(_name_damage(error))
-            self._book.say(("log", "adopted"), Statement(tuple(problems)))
+            self._read_adopted()
         return paths - self._adopted
+
+    def _read_adopted(self) -> None:
+        problems: list[Problem] = []
+        try:
+            self._adopted = set(read_adopted(self._storage, self._opened.job.job))
+        except LogDamaged as error:
+            problems.append(_name_damage(error))
+        self._book.say(("log", "adopted"), Statement(tuple(problems)))
 
     def _find_pending(self, file: LoggedFile) -> None:
         """Look for a file that may be on its way."""
@@ -384,6 +414,37 @@ class Auditor:
 
     def _is_excused(self, file: LoggedFile) -> bool:
         return self._log.builder.excuse_of(file) is not None
+
+    # ---- the catalog
+
+    def _look_at_catalog(self) -> bool:
+        """Look at what the catalog has, now and then, and tell whether that was possible."""
+        now_ms = self._clock.now_ms()
+        if self._catalog is None or now_ms < self._catalog_due_ms:
+            return False
+        self._catalog_due_ms = now_ms + (0 if self._pace is ONE_PASS else CATALOG_EVERY_MS)
+        error: str | None = None
+        try:
+            self._catalog.look(self._told, self._pace.listings)
+        except CatalogError as raised:
+            error = raised.message
+        self._away.note(error, now_ms)
+        return error is None
+
+    def _judge_catalog(self) -> None:
+        """Say how the catalog differs from the log, which was read once more since the look."""
+        if self._catalog is None or self._book.has(DAMAGE):
+            return
+        self._read_adopted()
+        tables = {names.table_path(table): table for table in self._told.definitions}
+        adopted = {
+            (tables[table], directory.removeprefix(table).strip("/"))
+            for directory in map(names.parent, self._adopted)
+            for table in tables
+            if directory == table or directory.startswith(f"{table}/")
+        }
+        for table, statement in self._catalog.judge(self._told, adopted):
+            self._book.say(("catalog", table), statement)
 
     # ---- proofs
 

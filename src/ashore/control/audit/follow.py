@@ -16,15 +16,18 @@ NAP_S = 0.1  # so soon it is seen that somebody wants to stop
 
 
 def audit_once(opened: OpenJob, progress: Progress = quiet) -> Report:
-    """Look at everything once. Raises StorageError."""
-    return Auditor(opened, ONE_PASS, progress).tick()
+    """Look at everything once. Raises StorageError, NotInstalled."""
+    with opened.catalog() as catalog:
+        return Auditor(opened, ONE_PASS, progress, catalog).tick()
 
 
 def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[Report]:
     """Yield a report of each interval. Raises CallsHang: this process can look no more."""
-    auditor, clock = Auditor(opened, pace), opened.clock
-    while not is_stopping():
-        next_s = clock.monotonic_s() + pace.interval_s
-        yield auditor.tick()
-        while not is_stopping() and (left_s := next_s - clock.monotonic_s()) > 0:
-            clock.sleep(min(NAP_S, left_s))
+    clock = opened.clock
+    with opened.catalog() as catalog:
+        auditor = Auditor(opened, pace, catalog=catalog)
+        while not is_stopping():
+            next_s = clock.monotonic_s() + pace.interval_s
+            yield auditor.tick()
+            while not is_stopping() and (left_s := next_s - clock.monotonic_s()) > 0:
+                clock.sleep(min(NAP_S, left_s))

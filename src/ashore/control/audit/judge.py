@@ -127,11 +127,24 @@ def state_strangers(strangers: Iterable[str], table_of: Mapping[str, str]) -> St
     return Statement(tuple(judge_stranger(each, table_of) for each in sorted(strangers)))
 
 
-def split_listing(found: Iterable[FileStat]) -> tuple[dict[str, FileStat], list[str]]:
-    """Return the visible files of a listing by path, and the visible directories."""
-    visible = [each for each in found if names.is_visible(names.leaf(each.path))]
-    files = {each.path: each for each in visible if not each.is_directory}
-    return files, [each.path for each in visible if each.is_directory]
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a directory holds."""
+
+    files: dict[str, FileStat]  # that readers see, by path
+    success: frozenset[str]  # paths of success files
+    below: tuple[str, ...]  # directories that readers see
+
+
+def split_listing(found: Iterable[FileStat]) -> Listing:
+    """Return what a listing of a directory says."""
+    by_name = {names.leaf(each.path): each for each in found}
+    visible = [each for name, each in by_name.items() if names.is_visible(name)]
+    return Listing(
+        {each.path: each for each in visible if not each.is_directory},
+        frozenset(each.path for name, each in by_name.items() if names.is_success_name(name)),
+        tuple(each.path for each in visible if each.is_directory),
+    )
 
 
 # ---- the source

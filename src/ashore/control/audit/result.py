@@ -77,6 +77,7 @@ class Report:
     reading: Round  # checksums; of files
     kafka: Away
     lake: Away
+    catalog: Away
     activity: Activity
 
     @property
@@ -87,7 +88,8 @@ class Report:
         is_whole = not (self.unproven or self.gauge.unprovable or self.gauge.lag is None)
         if not any(self.entries.values()) and self.gauge.lag:
             return 6  # no job has run: nothing was looked at
-        return 0 if is_whole and self.lake.since_ms is None else 6
+        is_away = self.lake.since_ms is not None or self.catalog.since_ms is not None
+        return 6 if is_away or not is_whole else 0
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as `--json` prints it."""

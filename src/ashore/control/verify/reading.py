@@ -5,13 +5,15 @@ What it promises: reads only. Each entry is given once, and follows the one befo
 What it must not know: what entries claim.
 """
 
+from collections.abc import Callable
+
 from ashore.control.slices import find_slices
 from ashore.control.verify.ledger import Ledger, LedgerBuilder
 from ashore.control.verify.result import Progress, SliceRead
 from ashore.errors import LogDamaged
 from ashore.landing.log_reader import read_history
 from ashore.protocol import names
-from ashore.protocol.entries import Prepare
+from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.names import SliceName
 from ashore.protocol.traces import LogEnd
 from ashore.storage.base import Storage
@@ -20,11 +22,18 @@ from ashore.storage.base import Storage
 class LogReading:
     """The logs of all slices, read further and further. Used by one thread."""
 
-    def __init__(self, storage: Storage, job: str, progress: Progress) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        job: str,
+        progress: Progress,
+        also: Callable[[SliceName, Entry], None] | None = None,
+    ) -> None:
         self.builder = LedgerBuilder()
         self._storage = storage
         self._job = job
         self._progress = progress
+        self._also = also  # is given each entry too
         self._next: dict[str, int] = {}
         self._last: dict[str, str] = {}
         self._ends: dict[str, LogEnd] = {}
@@ -57,6 +66,8 @@ class LogReading:
                     path=path,
                 )
             self.builder.take(name, entry)
+            if self._also is not None:
+                self._also(name, entry)
             self._next[name.slice] = entry.number + 1
             self._last[name.slice] = entry.checksum
             batch = self.end(name).next_batch

@@ -42,6 +42,11 @@ class ProblemKind(StrEnum):
     OFFSETS_GONE = "offsets_gone"  # the source has dropped what was still to be landed
     OFFSETS_WENT_BACK = "offsets_went_back"  # the source ends below what was landed
     STREAM_REPLACED = "stream_replaced"
+    SUCCESS_FILE_MISSING = "success_file_missing"  # of a partition that is sealed
+    CATALOG_TABLE = "catalog_table"  # the catalog has no such table, or another one
+    CATALOG_LACKS = "catalog_lacks"  # a partition that it was told of
+    CATALOG_EXTRA = "catalog_extra"  # a partition where the job has never put a file
+    CATALOG_ELSEWHERE = "catalog_elsewhere"  # a partition is not where its files are
 
 
 @dataclass(frozen=True, slots=True)
