@@ -40,7 +40,11 @@ class ClockGuard:
         A storage that was asked before and has jumped ahead since is not believed: its clock may
         be the machine's own. Raises StorageError.
         """
-        made = self._storage.stat(names.entry_path(name, fold.end))
+        self.anchor_by(names.entry_path(name, fold.end), fold)
+
+    def anchor_by(self, path: str, fold: Fold) -> None:
+        """Ask the storage for the time, as `anchor`. Requires: this writer has just made `path`."""
+        made = self._storage.stat(path)
         made_ms = self._clock.now_ms() if made is None else made.modified_ms
         if self._told_ms is None or not is_ahead(made_ms, self.told_ms()):
             self._told_ms = made_ms - 1000 * self._clock.monotonic_s()

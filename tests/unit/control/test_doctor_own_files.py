@@ -1,16 +1,21 @@
 """Going on where the job's own log was lost: its files come into a new one, each record once."""
 
-import pytest
-from tests.unit.control.lakes import DATE, Lake, fill, make_lake
+from dataclasses import replace
 
+import pytest
+from tests.unit.control.lakes import DATE, JOB, Lake, fill, make_lake
+
+from ashore.config import parse_job
 from ashore.control.doctor import Diagnosis, FormerAt, diagnose, treat
 from ashore.control.doctor.steps import AdoptFiles, MoveAside
-from ashore.errors import LogLost
+from ashore.errors import ClockAhead, LogLost
+from ashore.landing.fed import fed_slice
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
 from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.sources.base import StreamShard
+from ashore.testing import FakeClock
 
 AT = FormerAt(own_files=True)
 
@@ -116,6 +121,81 @@ def test_a_missing_file_is_landed_again_with_all_that_comes_after_it():
     result = lake.verify()
     assert (result.exit_code, result.totals.duplicated, result.totals.lost) == (0, 0, 0)
     assert result.totals.landed + result.totals.dead == 99 + 40
+
+
+def unmoved(lake: Lake, index: int = 0) -> str:
+    """Have a file of the last batch never moved, as where a writer died after its `prepare`."""
+    _, pending, final = lake.files(lake.entries[5])[index]
+    lake.storage.move(final, pending)
+    return pending
+
+
+def test_records_of_a_file_that_was_never_moved_are_landed_again():
+    lake = plain_lake()
+    unmoved(lake)
+    lose(lake)
+    treated(lake)
+    land_rest(lake)
+    result = lake.verify()
+    assert (result.exit_code, result.totals.landed + result.totals.dead) == (0, 139)
+
+
+@pytest.mark.parametrize("keep", [0, 5])
+def test_a_file_that_was_never_moved_and_that_nobody_has_besides_is_refused(keep: int):
+    lake = plain_lake()
+    pending = unmoved(lake)
+    lose(lake, keep)
+    lake.source.expire(StreamShard("clicks", "0"), 100)
+    lake.source.expire(StreamShard("clicks", "1"), 40)
+    text = refusal(lake)
+    assert pending in text
+    assert "Kafka has no more" in text
+    lake.storage.move(pending, "elsewhere")
+    assert diagnose(lake.opened(), AT).refusals == (), "given up by hand"
+
+
+def test_what_a_failed_attempt_has_left_keeps_nobody_from_going_on():
+    lake = plain_lake()
+    path = lake.final(lake.entries[2])
+    staged = names.staging_directory("ods.clicks", lake.name, 1)
+    lake.storage.create(f"{staged}/{names.pending_name(0, 'f' * 16)}", lake.storage.read(path))
+    lake.storage.create(f"{staged}/{names.pending_name(1, 'e' * 16)}", b"half")
+    lose(lake)
+    lake.source.expire(StreamShard("clicks", "0"), 100)
+    lake.source.expire(StreamShard("clicks", "1"), 40)
+    assert not treated(lake).refusals
+    assert nexts(lake) == {"0": 100, "1": 40}
+
+
+@pytest.mark.parametrize("keep", [0, 5])
+def test_a_clock_that_is_far_ahead_appends_nothing(keep: int):
+    lake = plain_lake()
+    lose(lake, keep)
+    ahead = FakeClock(lake.clock.now_ms() + 10 * 365 * 86_400_000)
+    opened = replace(lake.opened(), clock=ahead)
+    end = read_log(lake.storage, lake.name).end
+    with pytest.raises(ClockAhead):
+        treat(opened, AT, lambda _: None, takes_over=True)
+    assert read_log(lake.storage, lake.name).end == end
+    with pytest.raises(LogLost):
+        lake.opened().log(lake.name).open()
+    assert not treated(lake).refusals
+    assert read_log(lake.storage, lake.name).now_ms < ahead.now_ms() - 86_400_000
+
+
+def test_a_lost_log_of_a_query_is_refused_and_the_topics_go_on():
+    lake = plain_lake()
+    lake.job = parse_job(
+        f"{JOB}  - table: ods.sums\nsql: |\n  INSERT INTO ods.sums SELECT 1 AS n\n"
+    )
+    name = fed_slice("clicks", lake.job.tables[1])
+    final = names.FinalName(name.slice, 1, 0, 0, "0" * 16, "parquet")
+    lake.storage.create(f"ods.db/sums/{names.final_name(final)}", b"x")
+    lose(lake)
+    left = treated(lake)
+    (found,) = left.refusals
+    assert str(name) in found.text
+    assert nexts(lake) == {"0": 100, "1": 40}
 
 
 @pytest.mark.parametrize("spoil", ["cut", "other"])

@@ -18,6 +18,7 @@ from ashore.control.doctor.seen import OwnFile, path_below
 from ashore.control.doctor.steps import AdoptFiles
 from ashore.control.jobs import OpenJob
 from ashore.errors import PathMissing, Stopped
+from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
@@ -35,16 +36,34 @@ from ashore.routing.names import DEFAULT_PARTITION, parse_partition_path
 def adopt_files(opened: OpenJob, step: AdoptFiles) -> None:
     """Append what the step says. Requires: the job does not run.
 
-    Raises StorageError, TableOwned, FilesLost, FileConflict; Stopped where the log has grown.
+    Raises StorageError, TableOwned, FilesLost, FileConflict, ClockAhead; Stopped where the log has
+    grown.
     If interrupted: diagnose again; what was appended stays, and no start goes on before the end.
     """
     claim_tables(opened.storage, step.tables, opened.job.job, opened.clock.now_ms())
+    _require_right_clock(opened, step)
     _make_directories(opened, step)
     rebuilding = _Rebuilding(opened, step)
     rebuilding.begin()
     for batch, files in groupby(step.files, lambda each: each.name.batch):
         rebuilding.append(batch, list(files))
     rebuilding.end()
+
+
+def _require_right_clock(opened: OpenJob, step: AdoptFiles) -> None:
+    """Raise ClockAhead before anything is appended: a file that is made now tells the time.
+
+    It lies where only the last step opens, so that what is interrupted here changes nothing.
+    """
+    fold = read_log(opened.storage, step.name)
+    directory = names.staging_directory(step.tables[0], step.name, step.epoch)
+    probe = names.join(directory, names.probe_name(unique()))
+    opened.storage.create(probe, b"")
+    guard = ClockGuard(opened.storage, opened.clock, opened.source)
+    guard.anchor_by(probe, fold)
+    with contextlib.suppress(PathMissing):
+        opened.storage.delete(probe)
+    guard.require_clock(fold)
 
 
 def _make_directories(opened: OpenJob, step: AdoptFiles) -> None:
@@ -59,7 +78,7 @@ def _make_directories(opened: OpenJob, step: AdoptFiles) -> None:
     others |= {names.parent(each.pending) for each in places}
     for directory in (last, *sorted(others)):
         if storage.stat(directory) is None:
-            probe = names.join(directory, f"_probe-{unique()}")
+            probe = names.join(directory, names.probe_name(unique()))
             storage.create(probe, b"")
             with contextlib.suppress(PathMissing):
                 storage.delete(probe)

@@ -10,12 +10,21 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ashore.control.doctor.seen import OwnFile, OwnSeen, SourceSeen, TableSeen, TopicSeen
+from ashore.control.doctor.seen import (
+    OwnFile,
+    OwnSeen,
+    SourceSeen,
+    StagedFile,
+    TableSeen,
+    TopicSeen,
+)
 from ashore.control.jobs import OpenJob
+from ashore.control.lost_logs import judge_log, slices_of
 from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.offsets import FileOffsets, Unreadable, read_pieces
 from ashore.control.verify.runs import Runs, subtract, unite
-from ashore.errors import OffsetsGone, SourceError
+from ashore.errors import LogDamaged, LogLost, OffsetsGone, SourceError
+from ashore.landing.log_reader import read_log
 from ashore.protocol import names
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold
@@ -43,10 +52,26 @@ def see_own(
     earliest = {shard: there.earliest for shard, there in source.offsets.items()}
     return OwnSeen(
         files=files,
+        staged=tuple(file for table in tables for file in _read_staged(opened, table, topics)),
+        lost_queries=tuple(_find_lost_queries(opened)),
         end=_find_end(opened, files),
         missing=_find_missing(opened, fold or EMPTY, files, topics, source),
         earliest=earliest,
     )
+
+
+def _find_lost_queries(opened: OpenJob) -> Iterator[LogLost | LogDamaged]:
+    for name in slices_of(opened):
+        if name == opened.name:
+            continue
+        traces = opened.find_traces(name)
+        try:
+            error = judge_log(name, LogEnd.of(read_log(opened.storage, name)), traces)
+        except LogDamaged as damaged:
+            yield damaged
+            continue
+        if error is not None:
+            yield error
 
 
 def _find_end(opened: OpenJob, files: Sequence[OwnFile]) -> LogEnd:
@@ -63,11 +88,7 @@ def _read_files(
         name = names.parse_final(names.leaf(each.path))
         if name is None or name.slice != slice_name:
             continue
-        role = Role.MAIN
-        if table.table.endswith(DEAD_SUFFIX):
-            role = Role.DEAD
-        elif table.table.endswith(LATE_SUFFIX):
-            role = Role.LATE
+        role = _role(table.table)
         digest, size_bytes = hashlib.blake2b(digest_size=8), 0
         for piece in read_pieces(opened.storage, each.path):
             digest.update(piece)
@@ -84,6 +105,31 @@ def _read_files(
             rows=found.rows if found else 0,
             shards=found.shards if found else None,
         )
+
+
+def _read_staged(
+    opened: OpenJob, table: TableSeen, topics: Mapping[str, TopicSeen]
+) -> Iterator[StagedFile]:
+    """Yield the staged files that are whole: a batch may have counted that was never moved."""
+    role = _role(table.table)
+    formats = {
+        each.format for each in topics.values() if table.table in {each.table, *each.side_tables}
+    }
+    root = names.staging_root(table.table, opened.name)
+    epochs = [each.path for each in opened.storage.list(root) if each.is_directory]
+    for each in (found for epoch in sorted(epochs) for found in opened.storage.list(epoch)):
+        if names.parse_pending(names.leaf(each.path)) is None:
+            continue
+        for extension in sorted(formats):
+            offsets = _read_offsets(opened, each.path, each.size, (extension, role))
+            if offsets is not None and offsets.shards:
+                yield StagedFile(each.path, offsets.shards)
+
+
+def _role(table: str) -> Role:
+    if table.endswith(DEAD_SUFFIX):
+        return Role.DEAD
+    return Role.LATE if table.endswith(LATE_SUFFIX) else Role.MAIN
 
 
 def _main(table: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ashore.control.doctor.seen import Observations, OwnFile, OwnSeen
+from ashore.control.doctor.seen import Observations, OwnFile, OwnSeen, StagedFile
 from ashore.control.doctor.steps import AdoptFiles, Refusal
 from ashore.control.verify.runs import Runs, intersect, subtract, unite
 from ashore.protocol.entries import Joined
@@ -38,11 +38,12 @@ def plan_own_files(seen: Observations) -> OwnPlan:
         return OwnPlan()
     if fold is None:
         return _refuse("the job's log cannot be read", "mend the log first")
+    queries = tuple(_refuse_queries(own))
     if not own.files and own.end.epoch <= fold.epoch and own.end.next_batch <= fold.next_batch:
-        return OwnPlan(notes=("the log has every file of the job",))
+        return OwnPlan(refusals=queries, notes=("the log has every file of the job's topics",))
     refusals = tuple(_refuse_source(seen, own, fold))
     if refusals:
-        return OwnPlan(refusals=refusals)
+        return OwnPlan(refusals=(*refusals, *queries))
     bases = _bases(own, seen, fold)
     kept, aside = choose(own, fold, bases)
     gone = _find_unreadable(own, kept, bases)
@@ -50,7 +51,15 @@ def plan_own_files(seen: Observations) -> OwnPlan:
         text = f"{gone} holds records that Kafka has no more, and cannot be adopted"
         hint = "restore the log or the file, or move the file aside by hand to give them up"
         return _refuse(text, hint)
-    return OwnPlan(_step(seen, own, fold, kept, bases), tuple(sorted(aside.items())), (), (_NOTE,))
+    stranded = _find_stranded(own, fold, kept)
+    if stranded:
+        text = (
+            f"{stranded} was never moved into its table, and holds records that Kafka has no more"
+        )
+        hint = "restore the log, which says where it belongs, or move it aside by hand to give its"
+        return _refuse(text, f"{hint} records up")
+    step = _step(seen, own, fold, kept, bases)
+    return OwnPlan(step, tuple(sorted(aside.items())), queries, (_NOTE,))
 
 
 _NOTE = (
@@ -94,6 +103,12 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Ref
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.holds(shard) for f in own.files):
                 yield refusal(f"{place} stands in tables of other topics", "correct `tables`")
+
+
+def _refuse_queries(own: OwnSeen) -> Iterator[Refusal]:
+    for error in own.lost_queries:
+        hint = "restore the log from a backup, or fill another table: the state of a query is in "
+        yield Refusal("adoption", error.message, f"{hint}its checkpoint, and goes with its log")
 
 
 def _bases(own: OwnSeen, seen: Observations, fold: Fold) -> dict[StreamShard, int]:
@@ -187,7 +202,7 @@ def _cut(
 
 
 def _left(
-    file: OwnFile, bases: Mapping[StreamShard, int], kept: Iterable[OwnFile]
+    file: OwnFile | StagedFile, bases: Mapping[StreamShard, int], kept: Iterable[OwnFile]
 ) -> Iterator[tuple[StreamShard, Runs]]:
     """Yield the offsets of a file that neither the log nor `kept` files have."""
     for each in file.shards or ():
@@ -213,6 +228,18 @@ def _find_unreadable(
     """Return a file to be moved aside whose records the source has no more."""
     for file in own.files:
         for shard, rest in _left(file, bases, kept) if file not in kept else ():
+            if int(rest.starts[0]) < own.earliest.get(shard, 0):
+                return file.path
+    return None
+
+
+def _find_stranded(own: OwnSeen, fold: Fold, kept: Sequence[OwnFile]) -> str | None:
+    """Return a staged file with records that no log, no kept file and no source has any more."""
+    nexts = {
+        StreamShard(key.stream, key.shard): state.next for key, state in fold.current().items()
+    }
+    for file in own.staged:
+        for shard, rest in _left(file, nexts, kept):
             if int(rest.starts[0]) < own.earliest.get(shard, 0):
                 return file.path
     return None

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from ashore.control.verify.offsets import ShardOffsets
 from ashore.control.verify.runs import intersect
+from ashore.errors import LogDamaged, LogLost
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import FinalName, SliceName
@@ -133,10 +134,20 @@ class OwnFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StagedFile:
+    """A staged file that can be read back. Its name does not say which partition it is for."""
+
+    path: str
+    shards: tuple[ShardOffsets, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class OwnSeen:
     """What the job itself has left in its tables beyond its log."""
 
     files: tuple[OwnFile, ...]
+    staged: tuple[StagedFile, ...]
+    lost_queries: tuple[LogLost | LogDamaged, ...]  # what starts of queries say of their logs
     end: LogEnd  # how far the log must have been, by all traces; no number of an entry
     missing: Mapping[StreamShard, int]  # the first record that the source has and no file
     earliest: Mapping[StreamShard, int]  # what the source still has
