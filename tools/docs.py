@@ -97,6 +97,7 @@ PROBLEMS = {
     "log_lost": "only `audit`: tables hold what was written after the end of the log",
     "offsets_gone": "only `audit`: Kafka has dropped offsets that were not landed yet",
     "offsets_went_back": "only `audit`: Kafka ends below what has landed",
+    "history_truncated": "only `audit`: Kafka was cut below what has landed, and has grown on",
     "stream_replaced": "only `audit`: a topic was deleted and created again",
     "success_file_missing": "only `audit`: a partition is sealed, and its success file is gone",
     "catalog_table": "only `audit`: the catalog has no such table, or another one",

@@ -18,7 +18,7 @@ from ashore.landing.recovery import find_gone
 HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
 WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (State.STUCK, State.FAILED, State.NEVER_STARTED)
-DECISIONS = ("gap", "replaced", "missing", "went_back", "stopped", "log_ahead")
+DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ What it must not know: terminals.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ashore.base.units import format_duration
@@ -19,9 +19,10 @@ from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
 from ashore.control.slices import find_slices
 from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
-from ashore.errors import SourceError
+from ashore.errors import HistoryTruncated, SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
+from ashore.landing.histories import Histories
 from ashore.landing.job import landing_spec, retire_rules, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
@@ -47,7 +48,7 @@ class Warned:
     """Something that somebody should look at."""
 
     # log_lost | kafka | stopped | held_back | unclosed | owed | replaced | missing | gap
-    # | went_back | held_up
+    # | went_back | truncated | held_up
     kind: str
     subject: str  # what it is about: a slice, a topic, a topic partition
     text: str
@@ -264,9 +265,10 @@ class SourceState:
     offsets: dict[StreamShard, ShardOffsets]
     held_up: Sequence[HeldUp]
     trouble: str | None  # why it says nothing
+    cut: Mapping[ShardKey, HistoryTruncated]  # below what was landed, and grown on since
 
 
-_UNREACHABLE = SourceState({}, {}, (), "it did not answer before")
+_UNREACHABLE = SourceState({}, {}, (), "it did not answer before", {})
 
 
 def _ask(source: Source, fold: Fold) -> SourceState:
@@ -276,11 +278,19 @@ def _ask(source: Source, fold: Fold) -> SourceState:
         there = [key for key in keys if _is_there(fold, key, streams)]
         shards = sorted({StreamShard(key.stream, key.shard) for key in there})
         if not shards:
-            return SourceState(streams, {}, (), None)
+            return SourceState(streams, {}, (), None, {})
         offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
+        readable = {
+            key: offset
+            for key in there
+            if key.source == source.name
+            and (offset := offsets[StreamShard(key.stream, key.shard)])
+            and offset.earliest <= fold.shards[key].next <= offset.end
+        }
+        cut = Histories(source).find(fold, readable)
     except SourceError as error:
-        return SourceState({}, {}, (), error.message)
-    return SourceState(streams, offsets, held_up, None)
+        return SourceState({}, {}, (), error.message, {})
+    return SourceState(streams, offsets, held_up, None, cut)
 
 
 def _is_of(key: ShardKey, source: Source) -> bool:
@@ -501,6 +511,8 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
         if _is_there(fold, key, there.streams):
             offsets = there.offsets[StreamShard(key.stream, key.shard)]
             warnings += _warn_offsets(key, state, offsets)
+            if (error := there.cut.get(key)) is not None:
+                warnings.append(Warned("truncated", str(key), error.message, error.hint))
         else:
             info = there.streams.get(key.stream)
             warned = _warn_absent(key, state, info)

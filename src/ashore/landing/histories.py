@@ -33,17 +33,27 @@ class Histories:
                 landed, or begins above.
 
         """
+        found = self.find(fold, offsets)
+        for error in found.values():
+            raise error
+
+    def find(
+        self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]
+    ) -> dict[ShardKey, HistoryTruncated]:
+        """Return what is wrong with shards that were cut, as `check`. Raises SourceError."""
         doubtful = {
             state.key: (state.next, offsets[state.key].leader_epoch)
             for state in find_doubtful(fold, offsets)
         }
         asked = [fold.shards[key] for key, at in doubtful.items() if self._confirmed.get(key) != at]
         if not asked:
-            return
+            return {}
         found = find_truncated(self._source, asked)
-        for state, reason in found.items():
-            raise _truncated(state, reason, len(found))
-        self._confirmed |= {state.key: doubtful[state.key] for state in asked}
+        self._confirmed |= {state.key: doubtful[state.key] for state in asked if state not in found}
+        return {
+            state.key: history_truncated(state.key, state.next, reason, len(found))
+            for state, reason in found.items()
+        }
 
 
 def find_truncated(source: Source, states: Sequence[ShardState]) -> dict[ShardState, str]:
@@ -61,14 +71,17 @@ def find_truncated(source: Source, states: Sequence[ShardState]) -> dict[ShardSt
     }
 
 
-def _truncated(state: ShardState, reason: str, shards: int) -> HistoryTruncated:
-    key, more = state.key, f", and {shards - 1} more" if shards > 1 else ""
+def history_truncated(
+    key: ShardKey, next_offset: int, reason: str, shards: int = 1
+) -> HistoryTruncated:
+    """Return the error of a shard whose history was cut; one of so many `shards`."""
+    more = f", and {shards - 1} more" if shards > 1 else ""
     return HistoryTruncated(
-        f"{key} was cut below offset {state.next}, which comes next, and holds other records up to "
-        f"there than were landed{more}: {reason}",
+        f"{key} was cut below offset {next_offset}, which comes next, and holds other records up "
+        f"to there than were landed{more}: {reason}",
         hint="did a leader take over that lacked records? Nothing was read. To keep what was "
-        f"landed and go on at {state.next}: ashore skip JOB.yaml {key.stream}/{key.shard} "
-        f'--to {state.next} --why "..."',
+        f"landed and go on at {next_offset}: ashore skip JOB.yaml {key.stream}/{key.shard} "
+        f'--to {next_offset} --why "..."',
         shard=str(key),
-        next=state.next,
+        next=next_offset,
     )

@@ -105,6 +105,7 @@ class Lake:
         self.entries: list[Entry] = []
         self.epoch = 0
         self.batch = 0
+        self.leader: int | None = None  # whose epoch entries name
         self.provenance = provenance
         self.extension = extension
 
@@ -197,7 +198,8 @@ class Lake:
                 for _ in range(times):
                     writing.add(outcome, index, (key.stream, int(key.shard), offset))
             fetched = sum(counts.values())
-            reads.append(ShardRead(key, offsets, TABLE, fetched, **counts, **NO_SIZES))
+            told = {**counts, **NO_SIZES, "leader_epoch": self.leader}
+            reads.append(ShardRead(key, offsets, TABLE, fetched, **told))
         files = writing.write(is_moved=is_moved)
         body = Prepare(
             batch=self.batch,

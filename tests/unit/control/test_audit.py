@@ -369,6 +369,24 @@ def test_a_source_that_ends_below_what_landed_is_raised(lake: Lake, watch: Watch
     assert raised(watch.tick()) == [ProblemKind.OFFSETS_WENT_BACK]
 
 
+def test_a_history_that_was_cut_and_has_grown_on_is_raised(lake: Lake, watch: Watch):
+    fill(lake.source, "clicks", 0, 10)
+    lake.leader = 0
+    lake.land({lake.key(0): (100, 110)})
+    assert watch.tick().findings == ()
+    lake.source.elect(CLICKS_0)
+    assert watch.tick().findings == (), "another leader with the same records"
+    lake.source.elect(CLICKS_0, cut_at=105)
+    fill(lake.source, "clicks", 0, 20)
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.HISTORY_TRUNCATED]
+    assert "ashore skip JOB.yaml clicks/0 --to 110" in report.raised[0].problem.text
+    assert [each.problem.kind for each in watch.tick().findings] == raised(report)
+    nothing = ShardRange(lake.key(0), OffsetRange(110, 110))
+    lake.append(Skip((nothing,), None, (), (), "me", "kept", leader_epochs=((lake.key(0), 2),)))
+    assert watch.tick().findings == ()
+
+
 def test_entries_wait_for_a_source_that_is_away(lake: Lake, watch: Watch):
     fill(lake.source, "clicks", 0, 2)
     lake.source.leave_hole(CLICKS_0, 3)

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.unit.control.lakes import TABLE, Lake, fill, make_lake
 
+from ashore.control.health import DECIDE, Allowed, check_health, worst
 from ashore.control.status import JobStatus, OwedStatus, Warned, rate_of, read_status
 from ashore.protocol.entries import Closing, Commit, Failed, Owed, Skip
 from ashore.protocol.positions import OffsetRange, ShardRange
@@ -154,6 +155,28 @@ def test_a_gap():
     found = status_of(lake)
     assert found.warnings == ()
     assert found.slices[0].shards[1].skipped == 20
+
+
+@pytest.mark.parametrize("cut_at", [None, 45])
+def test_a_history_that_was_cut_and_has_grown_on(cut_at: int | None):
+    lake = Lake()
+    lake.leader = 0
+    lake.source.create("clicks")
+    fill(lake.source, "clicks", 0, 50)
+    lake.open()
+    lake.join(0)
+    lake.land({lake.key(0): (0, 50)})
+    lake.source.elect(StreamShard("clicks", "0"), cut_at)
+    fill(lake.source, "clicks", 0, 20)
+    if cut_at is None:
+        assert status_of(lake).warnings == ()
+        return
+    warned = only_warning(lake)
+    assert (warned.kind, warned.subject) == ("truncated", "clicks/0")
+    assert "was cut below offset 50" in warned.text
+    assert "ashore skip JOB.yaml clicks/0 --to 50" in warned.hint
+    found = check_health(lake.opened(), status_of(lake), Allowed())
+    assert worst(found) == DECIDE
 
 
 def test_offsets_that_went_back():

@@ -27,6 +27,7 @@ from ashore.control.audit.judge import (
     Statement,
     Subject,
     Watched,
+    find_doubtful,
     judge_ranges,
     judge_source,
     split_listing,
@@ -44,14 +45,23 @@ from ashore.control.verify import Problem, ProblemKind, Progress
 from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
 from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.reading import LogReading
-from ashore.errors import CallsHang, CatalogError, LogDamaged, SourceError, StorageError
+from ashore.errors import (
+    CallsHang,
+    CatalogError,
+    HistoryTruncated,
+    LogDamaged,
+    SourceError,
+    StorageError,
+)
+from ashore.landing.histories import history_truncated
 from ashore.landing.job import lake_of
 from ashore.landing.traces import find_traces
 from ashore.protocol import names
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.traces import Trace
-from ashore.sources.base import StreamShard
+from ashore.sources.base import Position, StreamShard
 from ashore.storage.base import FileStat
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
@@ -169,6 +179,7 @@ class Auditor:
         silent_ms = SILENT_INTERVALS * opened.job.batch.interval_ms
         self._activity = ActivityWatch(max(silent_ms, SILENT_MS_MIN))
         self._lag: int | None = None
+        self._confirmed: dict[StreamShard, tuple[Position, int]] = {}  # position, present leader
         self._tables: dict[SliceName, set[str]] | None = None  # that slices fill
         self._ticks = 0
         self._has_history = False  # the log was read to its end once
@@ -310,7 +321,8 @@ class Auditor:
         for key, offset in self._log.builder.positions().items():
             generation, stream_id = self._ledger.generations[key.source, key.stream]
             if key.generation == generation and key.source == self._opened.source.name:
-                yield ShardLog(key, stream_id, offset, self._ledger.table_of_shard.get(key, ""))
+                table = self._ledger.table_of_shard.get(key, "")
+                yield ShardLog(key, stream_id, offset, table, self._log.builder.leaders.get(key))
 
     # ---- the source
 
@@ -318,23 +330,42 @@ class Auditor:
         source, now_ms = self._opened.source, self._clock.now_ms()
         logged = list(self._shards())
         if not logged:
-            return SourceSeen(before, {}, {})
+            return SourceSeen(before, {}, {}, {})
         try:
             streams = source.describe_streams(sorted({each.key.stream for each in logged}))
             shards = [
-                StreamShard(each.key.stream, each.key.shard)
+                each.shard
                 for each in logged
                 if (info := streams.get(each.key.stream)) is not None
                 and info.stream_id == each.stream_id
                 and each.key.shard in info.shards
             ]
             offsets = source.read_offsets(shards) if shards else {}
+            cut = self._find_cut(logged, offsets)
         except SourceError as error:
             self._kafka.note(error.message, now_ms)
             self._lag = None
             return None
         self._kafka.note(None, now_ms)
-        return SourceSeen(before, streams, offsets)
+        return SourceSeen(before, streams, offsets, cut)
+
+    def _find_cut(
+        self, logged: Sequence[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
+    ) -> dict[ShardKey, HistoryTruncated]:
+        """Return the shards that were cut below what was landed. Raises SourceError.
+
+        A position that a leader has confirmed is not asked about again.
+        """
+        doubtful = find_doubtful(logged, offsets)
+        asked = {each: at for each, at in doubtful.items() if self._confirmed.get(each) != at}
+        positions = {each: position for each, (position, _) in asked.items()}
+        refused = self._opened.source.find_truncated(positions) if positions else {}
+        self._confirmed |= {each: at for each, at in asked.items() if each not in refused}
+        return {
+            each.key: history_truncated(each.key, each.next, refused[shard])
+            for each in logged
+            if (shard := each.shard) in refused
+        }
 
     # ---- the lake
 

@@ -16,10 +16,11 @@ from ashore.control.verify.evidence import judge_file
 from ashore.control.verify.files import FileLook
 from ashore.control.verify.ledger import LoggedFile
 from ashore.control.verify.verdict import judge_stranger
+from ashore.errors import HistoryTruncated
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import Seam, ShardKey
-from ashore.sources.base import StreamInfo, StreamShard
+from ashore.sources.base import Position, StreamInfo, StreamShard
 from ashore.storage.base import FileStat
 
 Subject = tuple[str, str]
@@ -157,6 +158,7 @@ class SourceSeen:
     before: Mapping[ShardKey, int]  # next offsets, read before the source was asked
     streams: Mapping[str, StreamInfo]
     offsets: Mapping[StreamShard, ShardOffsets]
+    cut: Mapping[ShardKey, HistoryTruncated]  # below what was landed, and grown on
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,30 @@ class ShardLog:
     stream_id: str
     next: int
     table: str
+    leader_epoch: int | None = None  # of the leader that told `next`; None: the log does not know
+
+    @property
+    def shard(self) -> StreamShard:
+        """Its name in the source."""
+        return StreamShard(self.key.stream, self.key.shard)
+
+
+def find_doubtful(
+    shards: Iterable[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
+) -> dict[StreamShard, tuple[Position, int]]:
+    """Return what the source has to be asked about: positions under leaders that have gone.
+
+    With each the leader of now. What the source has not, or has no more, is told otherwise.
+    """
+    return {
+        each.shard: (Position(each.next, each.leader_epoch), there.leader_epoch)
+        for each in shards
+        if (there := offsets.get(each.shard)) is not None
+        and there.earliest <= each.next <= there.end
+        and each.leader_epoch is not None
+        and there.leader_epoch is not None
+        and there.leader_epoch != each.leader_epoch
+    }
 
 
 def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statement, int]:
@@ -189,6 +215,10 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statemen
         lag += max(0, offsets.end - max(shard.next, offsets.earliest))
         gone += max(0, offsets.earliest - shard.next)
         problems.update(dict.fromkeys(_judge_offsets(shard, seen.before, offsets)))
+        if (error := seen.cut.get(shard.key)) is not None:
+            text = f"{error.message}. {error.hint}"
+            kind = ProblemKind.HISTORY_TRUNCATED
+            problems[Problem(kind, shard.table, str(shard.key), text)] = None
     return Statement(tuple(problems), gone), lag
 
 

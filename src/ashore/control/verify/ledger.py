@@ -141,6 +141,8 @@ class LedgerBuilder:
         self._rewinds: dict[str, int] = {}  # slice: number of the last one
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
+        # Of the leaders that told where ranges end; None: an older release, or nobody has asked.
+        self.leaders: dict[ShardKey, int | None] = {}
 
     def take(self, name: SliceName, entry: Entry) -> None:
         """Take the next entry of a slice."""
@@ -262,6 +264,7 @@ class LedgerBuilder:
         keys = tuple(read.key for read in body.shards)
         for read in body.shards:
             self._add_range(name, read.key, read.offsets)
+            self.leaders[read.key] = read.leader_epoch
             if not read.table:
                 continue  # a query whose rows went into a topic: no file has them
             self._table_of_shard[read.key] = read.table
@@ -290,13 +293,16 @@ class LedgerBuilder:
             self._problems.append(Problem(ProblemKind.COUNTS, "", str(name), text))
 
     def _take_skip(self, name: SliceName, body: Skip) -> None:
+        leaders = dict(body.leader_epochs)
         for skipped in body.ranges:
+            self.leaders[skipped.key] = leaders.get(skipped.key)
             self._add_range(name, skipped.key, skipped.offsets)
             self._skipped.append((skipped.key, skipped.offsets.size))
         self._excuse(name, body.entry, body.lost, Excuse.GIVEN_UP)
 
     def _take_rewind(self, name: SliceName, number: int, body: Rewind) -> None:
         for each in body.shards:
+            self.leaders.pop(each.key, None)
             start = each.offsets.start
             ranges = (given for given in self._ranges[each.key] if given.start < start)
             self._ranges[each.key] = [

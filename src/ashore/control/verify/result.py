@@ -41,6 +41,7 @@ class ProblemKind(StrEnum):
     LOG_LOST = "log_lost"  # tables hold what was written after the log's end
     OFFSETS_GONE = "offsets_gone"  # the source has dropped what was still to be landed
     OFFSETS_WENT_BACK = "offsets_went_back"  # the source ends below what was landed
+    HISTORY_TRUNCATED = "history_truncated"  # the source was cut below that, and has grown on
     STREAM_REPLACED = "stream_replaced"
     SUCCESS_FILE_MISSING = "success_file_missing"  # of a partition that is sealed
     CATALOG_TABLE = "catalog_table"  # the catalog has no such table, or another one
