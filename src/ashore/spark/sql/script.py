@@ -8,6 +8,7 @@ What it must not know: the tables of the job.
 
 import re
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
@@ -111,12 +112,18 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     except ParseException as error:
         line, column, words = _read_refusal(error)
         index = _index_in(script, line, column) - len(_BEGIN) if line else 0
-        raise _refused(sql, index, words, hint="correct the SQL") from None
+        raise QueryRefused(
+            _at(sql, index, words), hint="correct the SQL", **_fields(sql, index)
+        ) from None
     views: list[ViewText] = []
     inserts: list[Insert] = []
     for each in statements:
         if not each.is_single:
-            raise _refused(sql, 0, f"{_program(each.kind)} is no part of a job's SQL", hint=_ONLY)
+            raise QueryRefused(
+                _at(sql, 0, f"{_program(each.kind)} is no part of a job's SQL"),
+                hint=_ONLY,
+                **_fields(sql, 0),
+            )
         start, query_start = each.start - len(_BEGIN), each.query_start - len(_BEGIN)
         _check(sql, start, each)
         if each.insert is not None:
@@ -126,9 +133,12 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     return Script(sql, tuple(views), tuple(inserts))
 
 
-def _refused(sql: WrittenText, index: int, words: str, *, hint: str) -> QueryRefused:
-    place = sql.place(index)
-    return QueryRefused(f"{place}: {words}", hint=hint, **asdict(place))
+def _at(sql: WrittenText, index: int, words: str) -> str:
+    return f"{sql.place(index)}: {words}"
+
+
+def _fields(sql: WrittenText, index: int) -> dict[str, Any]:
+    return asdict(sql.place(index))
 
 
 def _refuse_foreign(sql: WrittenText) -> None:
@@ -136,9 +146,11 @@ def _refuse_foreign(sql: WrittenText) -> None:
     normal = normalise_sql(sql.text)
     if not normal.strip("; "):
         words = "the SQL holds no statement, only comments or nothing"
-        raise _refused(sql, 0, words, hint=_ONLY)
+        raise QueryRefused(_at(sql, 0, words), hint=_ONLY, **_fields(sql, 0))
     if re.match(r"BEGIN\b", normal, re.IGNORECASE):
-        raise _refused(sql, 0, "`BEGIN ... END` is no part of a job's SQL", hint=_ONLY)
+        raise QueryRefused(
+            _at(sql, 0, "`BEGIN ... END` is no part of a job's SQL"), hint=_ONLY, **_fields(sql, 0)
+        )
     found = find_outside_literals(
         r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", sql.text
     )
@@ -146,17 +158,16 @@ def _refuse_foreign(sql: WrittenText) -> None:
         return
     index, what = found
     if what.upper().startswith("CREATE"):
-        raise _refused(
-            sql,
-            index,
-            "`CREATE TABLE` makes no table here, as it does in Flink",
+        raise QueryRefused(
+            _at(sql, index, "`CREATE TABLE` makes no table here, as it does in Flink"),
             hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
             "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
             "jdbc`",
+            **_fields(sql, index),
         )
     name = what.rstrip(" (").upper()
     words = f"`{name}` is Flink's; Spark cuts time with `window`"
-    raise _refused(sql, index, words, hint=_WINDOWS[name])
+    raise QueryRefused(_at(sql, index, words), hint=_WINDOWS[name], **_fields(sql, index))
 
 
 def _program(kind: str) -> str:
@@ -183,19 +194,22 @@ def _check(sql: WrittenText, start: int, statement: Statement) -> None:
             words = "a `WITH` before its INSERT"
         case _:
             words = "neither a view nor an INSERT"
-    raise _refused(sql, start, f"{words}: {_short(text)}", hint=hint)
+    raise QueryRefused(
+        _at(sql, start, f"{words}: {_short(text)}"), hint=hint, **_fields(sql, start)
+    )
 
 
 def _check_insert(sql: WrittenText, start: int, parsed: ParsedInsert, text: str) -> None:
     if parsed.is_overwriting:
         words = f"a stream overwrites nothing: {_short(text)}"
-        raise _refused(sql, start, words, hint="write `INSERT INTO`")
+        raise QueryRefused(
+            _at(sql, start, words), hint="write `INSERT INTO`", **_fields(sql, start)
+        )
     if parsed.names_columns:
-        raise _refused(
-            sql,
-            start,
-            f"the columns of a table are those of its SELECT: {_short(text)}",
+        raise QueryRefused(
+            _at(sql, start, f"the columns of a table are those of its SELECT: {_short(text)}"),
             hint="leave out what stands between the table and SELECT, and name columns with `AS`",
+            **_fields(sql, start),
         )
 
 
