@@ -137,6 +137,27 @@ def test_time_goes_on_without_an_idle_input(site: Site) -> None:
     site.prove(job_file)
 
 
+UNMATCHED = """
+    INSERT INTO ods.unmatched
+    SELECT a.id, b.id AS match FROM clicks a LEFT JOIN orders b
+    ON a.id = b.id AND b.event_time BETWEEN a.event_time AND a.event_time + INTERVAL 1 MINUTE;
+"""
+
+
+def test_a_join_with_an_empty_topic_tells_what_has_no_match(site: Site) -> None:
+    first, second = site.topic(1), site.topic(1)
+    tables = [read_only(first), read_only(second, "orders", seal=IDLE), {"table": "ods.unmatched"}]
+    job_file = sql_job(site, UNMATCHED, *tables)
+    site.produce(first, encode(clicks(0, 200)))
+    run(site, job_file)
+    rows = site.read("ods.unmatched").collect()
+    assert {row.match for row in rows} == {None}
+    found = sorted(row.id for row in rows)
+    assert found == list(range(len(found)))
+    assert 120 <= len(found) <= 130, "189 s less the minute in which a match could still come"
+    site.prove(job_file)
+
+
 def test_an_older_checkpoint_catches_up_where_inputs_are_of_different_pace(site: Site) -> None:
     """What a batch forgets stands in the log: runs for the state alone would wait for longer."""
     first, second = site.topic(1), site.topic(1)

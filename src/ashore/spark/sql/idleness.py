@@ -32,27 +32,28 @@ class IdleInputs:
         self._brought_s = {topic: now_s for each in inputs for topic in each.topics}
         self._marks: dict[str, int] = {}
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether one input can hold another up."""
-        return len(self._inputs) > 1
+    def brought(self, topics: Collection[str], now_s: float) -> bool:
+        """Note what topics a batch has read records of; tell whether an input is idle then.
+
+        `now_s`: of the clock that `now_s` of the start was read from.
+        """
+        self._brought_s |= dict.fromkeys(topics, now_s)
+        return len(self._inputs) > 1 and any(self._is_idle(each, now_s) for each in self._inputs)
 
     def topics_of(self, node: str) -> frozenset[str]:
         """Return the topics below a watermark."""
         return frozenset().union(*(each.topics for each in self._inputs if each.node == node))
 
-    def take(
-        self, topics: Collection[str], marks: Mapping[str, int | None], now_s: float
-    ) -> dict[str, int]:
-        """Take a batch in; return the watermarks that idle inputs get, by their nodes.
+    def take(self, marks: Mapping[str, int | None], now_s: float) -> dict[str, int]:
+        """Take the times of a batch in; return the watermarks that idle inputs get, by their nodes.
+
+        Batches may be left out: then time goes on later, and not as far.
 
         Arguments:
-            topics: that the batch has read records of.
             marks: what the records of the batch make of each watermark; None: there were none.
-            now_s: of the clock that `now_s` of the start was read from.
+            now_s: as with `brought`.
 
         """
-        self._brought_s |= dict.fromkeys(topics, now_s)
         for node, mark_ms in marks.items():
             if mark_ms is not None:
                 self._marks[node] = max(mark_ms, self._marks.get(node, mark_ms))

@@ -332,11 +332,13 @@ class SqlQuery:
         If interrupted: the batch is run again by its own watermark, which the checkpoint has.
         """
         idle, frame = self._idle_inputs, self._frame
-        if idle is None or frame is None or not idle.is_asked:
-            return
         topics = {each.key.stream for each in batch.ranges if each.offsets.size}
-        marks = read_marks(frame, batch.query_id)
-        moved = idle.take(topics, marks, self._monotonic_s())
+        now_s = self._monotonic_s()
+        if idle is None or frame is None or not idle.brought(topics, now_s):
+            return  # the plan is not looked at: that takes many calls
+        moved = idle.take(read_marks(frame, batch.query_id), now_s)
+        if not moved:
+            return
         move_marks(frame, batch.query_id, moved)
         for view in self.plan.read_views:
             for node, mark_ms in moved.items():
