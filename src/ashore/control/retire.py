@@ -2,7 +2,7 @@
 
 What it is: the use case behind `retire`.
 What it promises: the entry comes first: from then on nobody asks for the files. Then the catalog
-forgets the partitions, then the files go. (One without files is forgotten before the entry: no
+forgets the partitions, then the files go. (One without data is forgotten before the entry: no
 file would tell that this is left to do.) Only files that a log lists are deleted, and success
 files; what else lies there stays and is counted. Doing it again does what is left to do.
 What it must not know: terminals.
@@ -101,10 +101,10 @@ def apply_retire(
     catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
     forget = partial(forget_partitions, catalog, opened.job.job, lake_of(opened.job).uri)
     try:
-        forget([each for each in plan if not each.has_files])
+        forget([each for each in plan if not each.has_data])
         for name, mine in _by_slice(plan).items():
             _append(opened, name, mine, why)
-        forget([each for each in plan if each.has_files])
+        forget([each for each in plan if each.has_data])
     finally:
         catalog.close()
     return delete_files(opened.storage, [path for each in plan for path in each.files])

@@ -55,7 +55,8 @@ class Directory:
     """An old partition's directory."""
 
     key: PartitionKey
-    own: tuple[str, ...]  # what this slice has made; none, where no data of it is there
+    own: tuple[str, ...]  # files of this slice, and success files
+    has_data: bool  # of this slice
     strangers: int  # files that readers see, and that this slice has not made
 
 
@@ -91,7 +92,14 @@ class Retirer:
 
         Requires: the log is ours. Never raises but SyncFailed.
         """
-        return self._try(lambda: self._parts.forget([each for each in plan if not each.has_files]))
+        empty = [each for each in plan if not each.has_data]
+        marks = [path for each in empty for path in each.files]
+
+        def drop() -> None:
+            self._parts.forget(empty)
+            delete_files(self._parts.storage, marks)
+
+        return self._try(drop)
 
     def apply(self, plan: Sequence[RetirePartition]) -> int:
         """Let the catalog forget partitions, delete their files, return how many were deleted.
@@ -101,12 +109,13 @@ class Retirer:
         """
         self._until_s = self._parts.clock.monotonic_s() + STEP_S
         self._retired |= {each.key for each in plan}
-        paths = [path for each in plan for path in each.files]
+        left = [each for each in plan if each.has_data]
+        paths = [path for each in left for path in each.files]
         deleted = 0
 
         def drop() -> None:
             nonlocal deleted
-            self._parts.forget([each for each in plan if each.has_files])
+            self._parts.forget(left)
             deleted = delete_files(self._parts.storage, paths, self._has_time)
 
         if self._try(drop) and deleted < len(paths):
@@ -136,8 +145,8 @@ class Retirer:
         for each in self._look:
             if each is not None:
                 self._seen.add(each.key)
-                count += bool(each.own)
-                if each.own or each.key in fold.partitions:
+                count += each.has_data
+                if each.has_data or each.key in fold.partitions:
                     yield each
             if count == PARTITIONS_MAX or not self._has_time():
                 return
@@ -174,7 +183,7 @@ class Retirer:
         directory = names.join(names.table_path(key[0]), key[1])
         own, others = files_of(self._parts.storage.list(directory), self._is_own)
         strangers = sum(names.is_visible(names.leaf(path)) for path in others)
-        return Directory(key, own if any(map(self._is_own, own)) else (), strangers)
+        return Directory(key, own, any(map(self._is_own, own)), strangers)
 
     def _is_own(self, path: str) -> bool:
         final = names.parse_final(names.leaf(path))

@@ -3,7 +3,7 @@
 What it is: `RetirePartition`, a partition with its files, and the steps that follow its `retire`
 entry: the catalog forgets it, its files go.
 What it promises: the entry comes first, the files last: as long as files are there, whoever looks
-finds that something is left to do. Of a partition without files nobody would find that; so the
+finds that something is left to do. Of a partition without data nobody would find that; so the
 catalog forgets it before the entry. Each step may be repeated.
 What it must not know: who decides what is dropped.
 """
@@ -42,9 +42,9 @@ class RetirePartition:
     slices: tuple[SliceName, ...]  # whose logs are to say that it is retired; empty: they do
 
     @property
-    def has_files(self) -> bool:
+    def has_data(self) -> bool:
         """Whether files tell that something is left to do, once the log says that it is gone."""
-        return bool(self.files)
+        return not all(names.is_success_name(names.leaf(path)) for path in self.files)
 
     @property
     def key(self) -> PartitionKey:

@@ -408,6 +408,7 @@ def test_a_partition_that_somebody_else_has_dropped_is_retired():
     assert lake.retired() == [old]
     assert old not in lake.registered()
     assert lake.verify().exit_code == 0
+    assert walk(lake.machine, f"{names.table_path(TABLE)}/{old}") == [], "nor a success file"
 
 
 def test_what_is_owed_to_it_is_owed_no_more():
