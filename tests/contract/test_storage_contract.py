@@ -401,11 +401,26 @@ def test_delete(storage: Storage) -> None:
     for path in ("d/a", "x/y"):
         with pytest.raises(PathMissing):
             storage.delete(path)
-    with pytest.raises(StorageError) as caught:
-        storage.delete("d")
-    assert not isinstance(caught.value, PathMissing)
     storage.create("d/a", b"again")
     assert storage.read("d/a") == b"again"
+
+
+def test_only_an_empty_directory_is_deleted(storage: Storage) -> None:
+    storage.create("d/e/a", b"kept")
+    for full in ("d", "d/e"):
+        with pytest.raises(StorageError) as caught:
+            storage.delete(full)
+        assert not isinstance(caught.value, PathMissing)
+    assert storage.read("d/e/a") == b"kept"
+    storage.delete("d/e/a")
+    storage.delete("d/e")
+    assert storage.stat("d/e") is None
+    assert storage.list("d") == []
+    with pytest.raises(PathMissing):
+        storage.delete("d/e")
+    storage.create("d/e/a", b"again")
+    storage.sync(["d/e"])
+    assert storage.read("d/e/a") == b"again"
 
 
 def test_sync(storage: Storage) -> None:

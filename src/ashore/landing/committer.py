@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.base.clock import Clock
+from ashore.errors import PathMissing
 from ashore.jobs.events import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.mover import Moved, move_files
@@ -105,7 +106,7 @@ class Committer:
                     self.progress.step(name.slice, Step.MOVE)
                     moved = move_files(self.storage, step.places, self.clock, self.log.look)
                 case SyncDirectories():
-                    self.storage.sync(step.directories)
+                    self._sync(step.directories)
                 case Publish():
                     # Step 5. Publish: the closing owes it, and `EntryWriter.pay` does what it can.
                     publish = step
@@ -113,6 +114,14 @@ class Committer:
                     # Step 6. Close: the next entry carries this closing.
                     closing = _closing(step, moved, publish)
         return closing
+
+    def _sync(self, directories: tuple[str, ...]) -> None:
+        try:
+            self.storage.sync(directories)
+        except PathMissing:
+            # A successor has closed the entry, and the janitor has been where it was staged?
+            self.log.look()
+            raise
 
 
 def _closing(step: CloseEntry, moved: Moved, publish: Publish | None) -> Closing:

@@ -1,4 +1,4 @@
-"""Cleaning: in-progress files that nothing can want any more.
+"""Cleaning: in-progress files, and directories of such, that nothing can want any more.
 
 What it is: lists the staging directories of a slice and what processes that died have left beside
 them, applies what `plan_clean` allows.
@@ -7,46 +7,58 @@ is decided by a fold, and epochs and batches only grow.
 What it must not know: final files.
 """
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ashore.errors import PathMissing
+from ashore.errors import PathMissing, StorageError
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_clean import (
     DeleteFile,
+    EpochDirectory,
     Leftover,
     StagedFile,
     plan_clean,
+    plan_empty,
     plan_leftovers,
 )
-from ashore.storage.base import Storage
+from ashore.storage.base import FileStat, Storage
 from ashore.storage.paths import is_temporary
 
 
 def find_staged(storage: Storage, name: SliceName, tables: Iterable[str]) -> list[StagedFile]:
     """Return the in-progress and pending files of a slice in these tables."""
-    staged = []
-    for table in sorted(set(tables)):
-        for directory in storage.list(names.staging_root(table, name)):
-            epoch = names.leaf(directory.path)
-            if not directory.is_directory or not epoch.isdigit():
-                continue
-            for found in storage.list(directory.path):
-                pending = names.parse_pending(names.leaf(found.path))
-                if pending is not None:
-                    staged.append(
-                        StagedFile(
-                            path=found.path,
-                            epoch=int(epoch),
-                            batch=pending.batch,
-                            unique=pending.unique,
-                            size_bytes=found.size,
-                            modified_ms=found.modified_ms,
-                        )
-                    )
-    return staged
+    return [
+        file
+        for table in sorted(set(tables))
+        for directory, listed in _list_epochs(storage, name, table)
+        for file in _staged_in(directory.epoch, listed)
+    ]
+
+
+def _list_epochs(
+    storage: Storage, name: SliceName, table: str
+) -> Iterator[tuple[EpochDirectory, list[FileStat]]]:
+    """Yield the directories that writers of a slice have staged in, each with what is in it."""
+    for found in storage.list(names.staging_root(table, name)):
+        epoch = names.leaf(found.path)
+        if found.is_directory and epoch.isdigit():
+            listed = storage.list(found.path)
+            yield EpochDirectory(found.path, int(epoch), not listed, found.modified_ms), listed
+
+
+def _staged_in(epoch: int, listed: Iterable[FileStat]) -> Iterator[StagedFile]:
+    for found in listed:
+        pending = names.parse_pending(names.leaf(found.path))
+        if pending is not None:
+            yield StagedFile(
+                path=found.path,
+                epoch=epoch,
+                batch=pending.batch,
+                unique=pending.unique,
+                size_bytes=found.size,
+                modified_ms=found.modified_ms,
+            )
 
 
 def find_leftovers(storage: Storage, name: SliceName, tables: Iterable[str]) -> list[Leftover]:
@@ -77,15 +89,24 @@ def plan_cleaning(
     """Return what may be deleted now. `now_and_ttl` in milliseconds."""
     now_ms, ttl_ms = now_and_ttl
     known = sorted(set(tables))
-    return (
-        *plan_clean(fold, find_staged(storage, name, known), now_ms, ttl_ms),
-        *plan_leftovers(find_leftovers(storage, name, known), now_ms, ttl_ms),
-    )
+    steps: list[DeleteFile] = []
+    for table in known:
+        directories: list[EpochDirectory] = []
+        for directory, listed in _list_epochs(storage, name, table):
+            directories.append(directory)
+            steps += plan_clean(fold, _staged_in(directory.epoch, listed), now_ms, ttl_ms)
+        steps += plan_empty(fold, directories, now_ms, ttl_ms)
+    return *steps, *plan_leftovers(find_leftovers(storage, name, known), now_ms, ttl_ms)
 
 
 def apply_cleaning(storage: Storage, steps: Sequence[DeleteFile]) -> int:
     """Delete what was planned and return the number of bytes. Repeating it is harmless."""
     for step in steps:
-        with contextlib.suppress(PathMissing):  # another janitor was faster
+        try:
             storage.delete(step.file.path)
+        except PathMissing:  # another janitor was faster
+            continue
+        except StorageError:
+            if not (isinstance(step.file, EpochDirectory) and storage.list(step.file.path)):
+                raise  # else a writer that was frozen goes on: its files come first, next time
     return sum(step.file.size_bytes for step in steps)

@@ -1,8 +1,10 @@
-"""Which in-progress files the janitor may delete.
+"""Which in-progress files, and which directories of theirs, the janitor may delete.
 
 What it promises: pure. Only files that no unclosed entry names, of an older epoch or of a closed
-batch. The time-to-live is courtesy to slow tasks; safety rests on no clock: a file that is still
-wanted is either named by the unclosed entry, or of the current epoch and the next batch.
+batch; only empty directories of older epochs, and of each table the newest stays: it tells a start
+that finds no log, or a shorter one, that there was one. The time-to-live is courtesy to slow
+tasks; safety rests on no clock: a file that is still wanted is either named by the unclosed entry,
+or of the current epoch and the next batch.
 What it must not know: how files are listed.
 """
 
@@ -35,10 +37,21 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteFile:
-    """Delete one file that nothing can want any more."""
+class EpochDirectory:
+    """Where the writer of an epoch staged the files of a table."""
 
-    file: StagedFile | Leftover
+    path: str
+    epoch: int
+    is_empty: bool
+    modified_ms: int
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Delete one file, or empty directory, that nothing can want any more."""
+
+    file: StagedFile | Leftover | EpochDirectory
     why: str
 
 
@@ -68,6 +81,26 @@ def plan_clean(
         elif file.epoch == fold.epoch and file.batch < closed_below:
             steps.append(DeleteFile(file, f"batch {file.batch} is closed"))
     return tuple(steps)
+
+
+def plan_empty(
+    fold: Fold, directories: Iterable[EpochDirectory], now_ms: int, ttl_ms: int
+) -> tuple[DeleteFile, ...]:
+    """Return which directories of a slice in one table may be deleted.
+
+    That of the unclosed entry stays, however old: whoever finishes the entry syncs it. Requires:
+    as `plan_clean`.
+    """
+    known = sorted(directories, key=lambda each: each.epoch)
+    unclosed = fold.unclosed.epoch if fold.unclosed else None
+    return tuple(
+        DeleteFile(each, f"epoch {each.epoch} is over")
+        for each in known[:-1]
+        if each.is_empty
+        and each.epoch < fold.epoch
+        and each.epoch != unclosed
+        and now_ms - each.modified_ms >= ttl_ms
+    )
 
 
 def plan_leftovers(found: Iterable[Leftover], now_ms: int, ttl_ms: int) -> tuple[DeleteFile, ...]:

@@ -90,7 +90,10 @@ class Storage(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove one file. Raises PathMissing. Never on the commit path."""
+        """Remove one file, or a directory that nothing is in. Never on the commit path.
+
+        Raises PathMissing; StorageError for a directory that is not empty, which stays as it is.
+        """
         ...
 
     def sync(self, directories: Sequence[str]) -> None:

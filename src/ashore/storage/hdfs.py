@@ -165,13 +165,10 @@ class HdfsStorage:
             return reader.read_range(start, end - start) if start < end else b""
 
     def delete(self, path: str) -> None:
-        """See Storage. Looks first: HDFS would remove an empty directory as well."""
+        """See Storage. Whether anything is in a directory, the NameNode looks itself."""
         target = self._resolve(path)
         with storage_errors("delete", path):
-            found = self._look(target)
-            if found is not None and found.isdir:
-                raise StorageError(f"cannot delete {path}: it is a directory", path=path)
-            if found is None or not self._call_client().delete(target):
+            if self._look(target) is None or not self._call_client().delete(target):
                 raise FileNotFoundError("it is not there")
 
     def sync(self, directories: Sequence[str]) -> None:

@@ -130,8 +130,12 @@ class LocalStorage:
 
     def delete(self, path: str) -> None:
         """See Storage."""
+        target = self._resolve(path)
         with _storage_errors("delete", path, _MISSING):
-            self._system.unlink(self._resolve(path))
+            try:
+                self._system.unlink(target)
+            except IsADirectoryError:
+                self._system.remove_directory(target)
 
     def sync(self, directories: Sequence[str]) -> None:
         """See Storage. Also syncs what is above a directory whose name may not be durable yet."""

@@ -84,7 +84,11 @@ class MemoryStorage:
     def delete(self, path: str) -> None:
         """See Storage."""
         with self._lock:
-            self._find_file(path, "delete")
+            found = self._find(path)
+            if not isinstance(found, _Directory):
+                self._find_file(path, "delete")
+            elif found.names:
+                raise StorageError(f"cannot delete {path}: it is not empty", path=path)
             del self._parent_of(path).names[posixpath.basename(path)]
 
     def sync(self, directories: Sequence[str]) -> None:

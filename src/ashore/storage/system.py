@@ -7,7 +7,7 @@ What it must not know: lakes, storages, retries.
 """
 
 # These are the system calls by their own names; Path would hide which ones are made.
-# ruff: noqa: PTH102, PTH108, PTH116, PTH208
+# ruff: noqa: PTH102, PTH106, PTH108, PTH116, PTH208
 
 import ctypes
 import errno
@@ -77,7 +77,11 @@ class System(Protocol):
         ...
 
     def unlink(self, path: str) -> None:
-        """Take a name away from a file."""
+        """Take a name away from a file. Fails for a directory (EISDIR)."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory. Fails where something is in it (ENOTEMPTY)."""
         ...
 
 
@@ -165,6 +169,10 @@ class PosixSystem:
     def unlink(self, path: str) -> None:
         """See System."""
         os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See System."""
+        os.rmdir(path)
 
 
 _AT_FDCWD = -100

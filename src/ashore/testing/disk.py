@@ -45,6 +45,7 @@ SYSTEM_CALLS = frozenset(
         "sync_directory",
         "sync_file",
         "unlink",
+        "remove_directory",
         "write",
     }
 )
@@ -280,6 +281,14 @@ class SimulatedDisk:
         """See System."""
         with self._call("unlink", path):
             self._remove(path, self._find_file(path), ())
+
+    def remove_directory(self, path: str) -> None:
+        """See System."""
+        with self._call("remove_directory", path):
+            directory = self._find_directory(path)
+            if directory.names:
+                raise _error(errno.ENOTEMPTY, path)
+            self._remove(path, directory, ())
 
     @contextmanager
     def _call(self, kind: str, path: str, target: str = "") -> Iterator[None]:

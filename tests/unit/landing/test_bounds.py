@@ -3,14 +3,20 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.landing.log_lake import NAME, Lake, fill
+from tests.unit.landing.log_lake import NAME, Lake, fill, finish, join, land, write_batch
 from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - without real pauses
 
+from ashore.errors import Fenced, LogLost, StorageError
 from ashore.landing import slice_loop
 from ashore.landing.archive import archive_log
+from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
+from ashore.landing.log import LandingLog
+from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol import names
-from ashore.protocol.fold import PartitionState, forget_untouched
+from ashore.protocol.entries import Commit
+from ashore.protocol.fold import Fold, PartitionState, forget_untouched
+from ashore.protocol.traces import LogEnd
 from ashore.storage.paths import build_temporary_path
 from ashore.testing import WrappedStorage
 
@@ -52,6 +58,125 @@ def test_what_dying_processes_leave_is_deleted_once_it_is_old(lake: Lake):
     assert apply_cleaning(lake.storage, steps) == 4 * len(left)
     assert set(lake.listed()) == before
     assert lake.wrong() is None
+
+
+# ---- directories of epochs
+
+
+def stage(lake: Lake, epoch: int, name: str = "0-00000000000000aa.in-progress") -> str:
+    """Leave a file where the writer of an epoch stages; return its directory."""
+    directory = names.staging_directory(TABLE, NAME, epoch)
+    lake.storage.create(f"{directory}/{name}", b"half")
+    return directory
+
+
+def clean(lake: Lake, fold: Fold, ttl_ms: int = 0) -> None:
+    now_and_ttl = (lake.clock.now_ms(), ttl_ms)
+    apply_cleaning(lake.storage, plan_cleaning(lake.storage, NAME, fold, [TABLE], now_and_ttl))
+
+
+def committer(lake: Lake, log: LandingLog) -> Committer:
+    return Committer(log, lake.storage, lake.clock)
+
+
+def staging(lake: Lake) -> list[int]:
+    listed = lake.storage.list(names.staging_root(TABLE, NAME))
+    return sorted(int(names.leaf(each.path)) for each in listed)
+
+
+def test_of_epochs_that_are_over_only_the_newest_keeps_its_directory(lake: Lake):
+    for epoch in range(1, 21):
+        log = lake.opened()
+        stage(lake, epoch)
+    lake.opened()  # two starts that have staged nothing
+    log = lake.opened()
+    clean(lake, log.fold)
+    assert staging(lake) == list(range(1, 21)), "what the first pass empties, the next removes"
+    clean(lake, log.fold, ttl_ms=60_000)
+    assert staging(lake) == list(range(1, 21)), "not before its time"
+    clean(lake, log.fold)
+    assert staging(lake) == [20], "it tells a start without a log that there was one"
+    stage(lake, 22)
+    clean(lake, log.fold)
+    assert staging(lake) == [22]
+    assert lake.wrong() is None
+
+
+def test_a_log_that_was_lost_is_noticed_after_cleaning(lake: Lake):
+    for epoch in (1, 2, 3):
+        log = lake.opened()
+        lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
+    log = lake.opened()
+    clean(lake, log.fold)
+    assert staging(lake) == [3]
+    end = LogEnd(entry=1, epoch=2, next_batch=0)
+    with pytest.raises(LogLost):
+        require_whole(NAME, end, find_traces(lake.storage, NAME, [TABLE]))
+
+
+def test_the_directory_of_the_unclosed_entry_stays(lake: Lake):
+    log = lake.opened()
+    join(log)
+    land(lake, log)  # its files have left, and nobody has closed it
+    for epoch in (2, 3):
+        lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
+        log = lake.opened()
+    assert log.fold.unclosed is not None
+    clean(lake, log.fold)
+    assert staging(lake) == [1, 3]
+    log.append(Commit("test"), committer(lake, log).finish())
+    clean(lake, log.fold)
+    assert staging(lake) == [3]
+
+
+def test_a_frozen_writer_whose_directory_is_gone_is_fenced(lake: Lake):
+    frozen = lake.opened()
+    join(frozen)
+    frozen.append(write_batch(lake, frozen), None)
+    log = lake.opened()
+    log.append(Commit("recovery"), finish(log, lake.storage))
+    stage(lake, 2)
+    clean(lake, log.fold)
+    assert staging(lake) == [2]
+    with pytest.raises(Fenced):
+        committer(lake, frozen).finish()
+
+
+def test_a_directory_that_a_frozen_writer_writes_to_again_stays(lake: Lake):
+    for epoch in (1, 2):
+        log = lake.opened()
+        lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
+    log = lake.opened()
+    steps = plan_cleaning(lake.storage, NAME, log.fold, [TABLE], (lake.clock.now_ms(), 0))
+    stage(lake, 1)
+    apply_cleaning(lake.storage, steps)
+    assert staging(lake) == [1, 2]
+
+
+def test_whoever_cleans_by_an_old_log_leaves_the_directories_of_later_epochs(lake: Lake):
+    for epoch in (1, 2, 3):
+        log = lake.opened()
+        lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
+        if epoch == 2:
+            old = log.fold
+    clean(lake, old)
+    assert staging(lake) == [2, 3]
+
+
+class Refusing(WrappedStorage):
+    """Deletes nothing."""
+
+    def delete(self, path: str) -> None:
+        raise StorageError("no", path=path)
+
+
+def test_a_directory_that_cannot_be_deleted_is_told(lake: Lake):
+    for epoch in (1, 2):
+        log = lake.opened()
+        lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
+    steps = plan_cleaning(lake.storage, NAME, log.fold, [TABLE], (lake.clock.now_ms(), 0))
+    with pytest.raises(StorageError):
+        apply_cleaning(Refusing(lake.storage), steps)
 
 
 # ---- the archiver

@@ -217,6 +217,8 @@ def test_errors_are_those_of_the_system() -> None:
         (FileNotFoundError, lambda: disk.rename_noreplace("/s/y", "/t/y")),
         (IsADirectoryError, lambda: disk.read("/s", 0, None)),
         (IsADirectoryError, lambda: disk.unlink("/s")),
+        (OSError, lambda: disk.remove_directory("/s")),
+        (NotADirectoryError, lambda: disk.remove_directory("/s/x")),
         (NotADirectoryError, lambda: disk.sync_directory("/s/x")),
     ):
         with pytest.raises(error):
