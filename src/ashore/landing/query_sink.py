@@ -132,6 +132,7 @@ class QuerySink:
         planned = self._plan_define(self.fold)
         record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         self._entries.close("recovery")
+        self._entries.write_snapshot(self.plan.remember_ms)  # each start appends an entry
         return self.fold
 
     def join(self, joined: Sequence[Joined]) -> None:

@@ -142,6 +142,7 @@ class SliceLoop:
         self.plan.streams()
         self._step(Step.OPEN)
         self._entries.open(self.plan.require_readable)
+        self._write_snapshot()  # a job that dies before its first batch may be started for ever
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land. See Worker."""

@@ -6,19 +6,25 @@ import pytest
 from tests.unit.landing.log_lake import NAME, Lake, fill, finish, join, land, write_batch
 from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - without real pauses
 
+from ashore.base.unique import unique
 from ashore.errors import Fenced, LogLost, StorageError
+from ashore.landing import log as log_module
 from ashore.landing import slice_loop
 from ashore.landing.archive import archive_log
 from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.log import LandingLog
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.protocol.fold import Fold, PartitionState, forget_untouched
 from ashore.protocol.traces import LogEnd
+from ashore.storage import MemoryStorage
+from ashore.storage.open import LakeAddress
 from ashore.storage.paths import build_temporary_path
-from ashore.testing import WrappedStorage
+from ashore.testing import FakeClock, WrappedStorage
 
 TABLE = "ods.clicks"
 TTL_MS = 60_000
@@ -219,6 +225,34 @@ def test_what_an_interrupted_archiver_has_left_is_removed_by_the_next(lake: Lake
     assert archive_log(lake.storage, NAME) == 1
     assert lake.storage.stat(back) is None
     assert lake.wrong() is None
+
+
+# ---- starts
+
+
+def test_a_job_that_never_comes_to_its_first_batch_reads_no_more_of_its_log(monkeypatch):
+    monkeypatch.setattr(log_module, "SNAPSHOT_EVERY", 5)
+    job = Job("clicks")
+    for number in range(23):
+        dying = Job("clicks", storage=job.storage)
+        dying.slices[0].open()
+        assert dying.slices[0].log.fold.end == number
+        assert number - dying.slices[0].log.fold.base < 5
+    assert job.fold("clicks").epoch == 23
+    job.slices[0].open()
+    job.slices[0].tick()
+    assert job.told.landed_rows == 4, "it lands, once it lives long enough"
+
+
+def test_nor_does_a_query(monkeypatch):
+    monkeypatch.setattr(log_module, "SNAPSHOT_EVERY", 5)
+    storage, clock = MemoryStorage(), FakeClock()
+    for _ in range(23):
+        log = LandingLog(LogContext(storage, clock, unique), NAME)
+        plan = QuerySlice(LakeAddress("memory:"), NAME, None, 1, topic="results")
+        fold = QuerySink(plan, SinkParts(storage, log, clock)).open()
+        assert fold.end - fold.base < 5
+    assert read_log(storage, NAME).epoch == 23
 
 
 # ---- partitions that are never sealed
