@@ -9,6 +9,7 @@ What it must not know: terminals, Spark.
 
 import contextlib
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 
 from ashore.base.units import parse_duration_ms
@@ -94,7 +95,7 @@ def verify_job(
     ledger = reading.builder.finish()
     findings = Findings()
     adopted = read_adopted(storage, job.job).keys() & visible.keys()
-    strange = {path: size for path, size in visible.items() if path not in adopted}
+    strange = _without(visible, adopted)
     strangers = list(find_strangers(ledger, strange, table_of))
     findings.add_all((*ledger.problems, *strangers))
     evidence = Evidence(ledger)
@@ -125,6 +126,12 @@ def verify_job(
         uncounted_files=uncounted,
         values=values,
     )
+
+
+def _without(visible: dict[str, int], adopted: AbstractSet[str]) -> dict[str, int]:
+    if not adopted:
+        return visible  # there may be very many
+    return {path: size for path, size in visible.items() if path not in adopted}
 
 
 def _list_tables(

@@ -2,16 +2,17 @@
 
 What it is: `LedgerBuilder` takes the entries of all slices, oldest first, and gives a `Ledger`.
 What it promises: pure. It computes by itself and does not lean on the fold, so that a mistake
-there does not hide itself. Memory grows with the number of files ever listed.
+there does not hide itself. Of files that were ever listed little stays in memory: they are packed.
 What it must not know: which files exist.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
+from ashore.control.verify.packed import Packed
 from ashore.control.verify.result import Problem, ProblemKind
 from ashore.protocol.entries import (
     Entry,
@@ -101,7 +102,7 @@ class Ledger:
     """All that the logs claim, with the contradictions in it."""
 
     parts: tuple[Part, ...]
-    files: tuple[LoggedFile, ...]  # that are asked for
+    files: Collection[LoggedFile]  # that are asked for
     excused_files: tuple[LoggedFile, ...]  # that may be there and need not
     skipped: tuple[tuple[ShardKey, int], ...]  # offsets given up
     batches: tuple[tuple[str, str, int], ...]  # slice, table, number of `prepare` entries
@@ -126,7 +127,7 @@ class LedgerBuilder:
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
-        self._files: list[LoggedFile] = []
+        self._files = Packed[LoggedFile]()
         self._excuses: dict[tuple[str, str], Excuse] = {}  # (slice, unique)
         self._firsts: dict[ShardKey, int] = {}
         self._ranges: dict[ShardKey, list[OffsetRange]] = defaultdict(list)
@@ -233,13 +234,12 @@ class LedgerBuilder:
 
     def finish(self) -> Ledger:
         """Return the ledger of all entries taken."""
-        asked = [file for file in self._files if self.excuse_of(file) is None]
+        has_excuses = bool(self._excuses or self._retired)
+        excused = self._find_excused() if has_excuses else []
         return Ledger(
-            parts=tuple(self.excuse_rows(self._parts, self._files)),
-            files=tuple(asked),
-            excused_files=tuple(
-                file for file in self._files if self.excuse_of(file) and not self.has_left(file)
-            ),
+            parts=tuple(self.excuse_rows(self._parts, excused)),
+            files=self._find_asked() if has_excuses else self._files.copy(),
+            excused_files=tuple(file for file in excused if not self.has_left(file)),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
             generations=dict(self._generations),
@@ -248,6 +248,15 @@ class LedgerBuilder:
             unclosed=dict(self._unclosed),
             problems=(*self._problems, *self._judge_ranges()),
         )
+
+    def _find_excused(self) -> list[LoggedFile]:
+        return [file for file in self._files if self.excuse_of(file)]
+
+    def _find_asked(self) -> Packed[LoggedFile]:
+        asked = Packed[LoggedFile]()
+        for listed in self._files.lists():
+            asked.add([file for file in listed if self.excuse_of(file) is None])
+        return asked
 
     # ---- entries
 
@@ -341,7 +350,7 @@ class LedgerBuilder:
             self._tables.setdefault(table, table)
         # Only files of the unclosed entry can be given up: older lists are of no more use.
         self._listed_by[origin.name.slice] = {origin.entry.number: listed}
-        self._files += listed
+        self._files.add(listed)
 
     def _excuse(
         self, name: SliceName, number: int | None, lost: Sequence[str], excuse: Excuse

@@ -114,8 +114,10 @@ def find_strangers(
     ledger: Ledger, visible: Mapping[str, int], table_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yield the files that readers see and that no entry lists."""
-    listed = {file.final for file in ledger.files} | ledger.excused
-    for path in sorted(visible.keys() - listed):
+    unlisted = visible.keys() - ledger.excused
+    for file in ledger.files:
+        unlisted.discard(file.final)
+    for path in sorted(unlisted):
         yield judge_stranger(path, table_of)
 
 
