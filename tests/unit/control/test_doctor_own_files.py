@@ -154,13 +154,15 @@ def test_a_file_that_was_never_moved_and_that_nobody_has_besides_is_refused(keep
     assert diagnose(lake.opened(), AT).refusals == (), "given up by hand"
 
 
-def test_what_a_failed_attempt_has_left_keeps_nobody_from_going_on():
+@pytest.mark.parametrize("keep", [0, 5])
+def test_what_a_failed_attempt_has_left_keeps_nobody_from_going_on(keep: int):
+    """Its records are in other files: in such as are adopted, or in such as the log has."""
     lake = plain_lake()
     path = lake.final(lake.entries[2])
     staged = names.staging_directory("ods.clicks", lake.name, 1)
     lake.storage.create(f"{staged}/{names.pending_name(0, 'f' * 16)}", lake.storage.read(path))
     lake.storage.create(f"{staged}/{names.pending_name(1, 'e' * 16)}", b"half")
-    lose(lake)
+    lose(lake, keep)
     lake.source.expire(StreamShard("clicks", "0"), 100)
     lake.source.expire(StreamShard("clicks", "1"), 40)
     assert not treated(lake).refusals
