@@ -239,8 +239,8 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, Beat, Trouble, Note),
-    *(QueryProgressed, Validated, Relanded, Failed, Ended),
+    *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
+    *(Trouble, Note, Validated, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 
