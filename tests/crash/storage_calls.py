@@ -30,6 +30,7 @@ from tests.marks import but
 from tests.prompt_deadline import PromptDeadline
 
 from ashore.errors import AshoreError, StorageError
+from ashore.protocol import names
 from ashore.sources.base import StreamShard
 from ashore.storage import DeadlineStorage, MemoryStorage, Storage
 from ashore.testing import (
@@ -228,6 +229,12 @@ def cases_of(scenario: Scenario, strike: Strike, lives: Sequence[int]) -> Iterat
                 scenario.run_case(strike, life, call, expected)
 
             yield describe(strike, life, call), run
+
+
+def deleted_by(calls: Sequence[Call]) -> set[str]:
+    """Return what kinds of things calls delete: entries, staged files, directories of epochs."""
+    leaves = (names.leaf(call.path) for call in calls if call.kind == "delete")
+    return {"epoch" if leaf.isdigit() else leaf.rpartition(".")[2] for leaf in leaves}
 
 
 def describe(strike: Strike, life: int, call: Call) -> str:

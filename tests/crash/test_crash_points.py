@@ -36,8 +36,7 @@ def short_log(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_that_keeps_house_makes_every_kind_of_call() -> None:
     made = [call for calls in storage_calls.KEEPER.number_calls() for call in calls]
     assert {call.kind for call in made} == STORAGE_CALLS
-    deleted = [call.path for call in made if call.kind == "delete"]
-    assert {path.rpartition(".")[2] for path in deleted} == {"json", "in-progress"}
+    assert storage_calls.deleted_by(made) == {"json", "in-progress", "epoch"}
 
 
 @pytest.mark.usefixtures("short_log")
