@@ -15,7 +15,7 @@ from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
 from ashore.jobs.events import BatchLanded, Step
 from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
-from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
     definition_of,
@@ -227,6 +227,13 @@ class QuerySink:
         self._entries.append(self._prepare(begun, written))
         entry = self._entries.log.fold.end
         files = len(written.files)
+        if files > FILES_MAX:  # the batch stands in Spark's checkpoint: it cannot become smaller
+            self.parts.progress.note(
+                self.plan.name.slice,
+                f"batch {begun.order.batch} has {files:,} files, and more than {FILES_MAX:,} make "
+                "a large entry; end the SELECT with DISTRIBUTE BY and the columns that the table "
+                "is partitioned by, partition it by less, or lower batch.max_records",
+            )
         landed = BatchLanded(begun.order.batch, entry, rows, files, 0, (self.plan.filled,))
         # Steps 4 to 6. Move, publish, close: Spark forgets the batch once this has returned.
         self._entries.finish()

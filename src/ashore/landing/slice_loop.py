@@ -19,7 +19,7 @@ from ashore.errors import (
 from ashore.jobs.events import BatchLanded, PartitionsRetired, Step
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
-from ashore.landing.committer import Committer, Progress, Quiet
+from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
 from ashore.landing.definitions import (
     Definitions,
     no_tables,
@@ -67,8 +67,6 @@ from ashore.protocol.positions import ShardKey
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
-
-FILES_MAX = 20_000  # in one entry: 5 MB
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from tests.crash.query_job import query_world
 from tests.unit.landing.log_lake import NAME, Lake, fill, finish, join, land, write_batch
 from tests.unit.landing.test_job_loop import Job, impatient  # noqa: F401 - without real pauses
 
 from ashore.base.unique import unique
 from ashore.errors import Fenced, LogLost, StorageError
 from ashore.landing import log as log_module
-from ashore.landing import slice_loop
+from ashore.landing import query_sink, slice_loop
 from ashore.landing.archive import archive_log
-from ashore.landing.committer import Committer
+from ashore.landing.committer import Committer, Quiet
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
@@ -305,3 +306,13 @@ def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypat
         job.slices[0].tick()
     assert job.fold("clicks").next_batch == 10
     assert job.told.landed_rows == 10
+
+
+def test_a_batch_of_a_query_cannot_become_smaller_and_its_size_is_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(query_sink, "FILES_MAX", 1)
+    monkeypatch.setattr(Quiet, "note", lambda _self, _slice, message: told.append(message))
+    world = query_world()
+    assert world.start().run() is None
+    assert ["DISTRIBUTE BY" in each for each in told] == [True] * 3
+    assert "batch 0 has 2 files" in told[0]
