@@ -8,26 +8,16 @@ What it must not know: what the log says.
 
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from ashore.sources.base import Position, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.failures import (
-    HARMLESS,
-    OFFSET_OUT_OF_RANGE,
-    PARTITION_END,
-    TIMED_OUT,
-    Complaints,
-    tell,
-)
+from ashore.sources.failures import OFFSET_OUT_OF_RANGE, Complaints
+from ashore.sources.polling import READING, next_answer
 
-POLL_S = 0.5
 SETTINGS = {
+    **READING,
     "group.id": "ashore-histories",  # the client wants one; nothing is committed
-    "enable.auto.commit": "false",
-    "auto.offset.reset": "error",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": "true",
     # A first record, or the end, is answer enough: what comes with it is dropped.
     "queued.min.messages": "1",
     "fetch.message.max.bytes": "1000",
@@ -64,18 +54,13 @@ def _hear(
     refused: dict[StreamShard, str] = {}
     deadline_s = cluster.clock.monotonic_s() + cluster.timeout_s
     while silent:
-        message = consumer.poll(POLL_S)
-        error = KafkaError(TIMED_OUT) if message is None else message.error()
-        shard = None if message is None else _shard_of(message)
-        if shard is not None and (error is None or error.code() == PARTITION_END):
-            silent.discard(shard)
-        elif shard is not None and error is not None and error.code() == OFFSET_OUT_OF_RANGE:
-            silent.discard(shard)
+        message = next_answer(cluster, consumer, complaints, deadline_s)
+        shard, error = _shard_of(message), message.error()
+        if shard is None:
+            continue
+        silent.discard(shard)
+        if error is not None and error.code() == OFFSET_OUT_OF_RANGE:
             refused[shard] = error.str()
-        elif error is not None:
-            is_harmless = message is None or error.code() in HARMLESS
-            if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
-                raise tell(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
     return refused
 
 

@@ -7,29 +7,19 @@ What it must not know: how tasks read.
 
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from ashore.base.calendar import FIRST_MS, LAST_MS
 from ashore.errors import OffsetsGone
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.failures import (
-    HARMLESS,
-    OFFSET_OUT_OF_RANGE,
-    PARTITION_END,
-    TIMED_OUT,
-    Complaints,
-    tell,
-)
+from ashore.sources.failures import OFFSET_OUT_OF_RANGE, Complaints
+from ashore.sources.polling import READING, next_answer
 
-POLL_S = 0.5
 SETTINGS = {
+    **READING,
     "group.id": "ashore-verify",  # the client wants one; nothing is committed
-    "enable.auto.commit": "false",
-    "auto.offset.reset": "error",
-    "isolation.level": "read_committed",
-    "enable.partition.eof": "true",
     # Ranges are short, and what is fetched beyond their ends is fetched for nothing.
     "queued.min.messages": "1000",
     "queued.max.messages.kbytes": "4096",
@@ -70,19 +60,14 @@ class PlainReader:
         """Return the next message; None: the partition ends here."""
         cluster = self._cluster
         deadline_s = cluster.clock.monotonic_s() + cluster.timeout_s
-        while True:
-            message = consumer.poll(POLL_S)
-            if message is not None and message.error() is None:
-                return message
-            error = KafkaError(TIMED_OUT) if message is None else message.error()
-            if error.code() == PARTITION_END:
-                return None
-            if error.code() == OFFSET_OUT_OF_RANGE:
-                text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
-                raise OffsetsGone(text, hint="retention has removed these records")
-            is_harmless = message is None or error.code() in HARMLESS
-            if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
-                raise tell(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
+        message = next_answer(cluster, consumer, self._complaints, deadline_s)
+        error = message.error()
+        if error is None:
+            return message
+        if error.code() == OFFSET_OUT_OF_RANGE:
+            text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
+            raise OffsetsGone(text, hint="retention has removed these records")
+        return None
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:
