@@ -1,0 +1,101 @@
+"""What grows in a job process that runs for long, told from samples.
+
+What it is: `Sample`, what a job held at a moment, and `find_growth`, which judges those of a life.
+What it promises: pure. A gauge that rises in the second half of a life as well as in the first is
+growth; one that rises and stays where it is has found its size. What is noise is said gauge by
+gauge.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+WARM_UP = 0.2  # of a life: caches fill, the JVM compiles
+PARTS = 4  # that the rest of a life is cut into
+SAMPLES_MIN = 24
+
+
+class Sample(NamedTuple):
+    """What a life of a job held at a moment."""
+
+    at_s: float
+    job_mb: float  # resident, of the job process
+    workers_mb: float  # of what it has started, but for the JVM
+    jvm_mb: float  # 0: there is none
+    heap_mb: float  # in use, garbage too
+    threads: int  # of the job process
+    jvm_threads: int
+    descriptors: int  # of all its processes
+    processes: int
+    staged: int  # files in staging directories
+    strange: int  # files in private directories that are of no kind that is meant to be there
+    temporary: int  # files in the temporary directory of its processes
+    log: int  # files of the landing log
+
+
+class Gauge(NamedTuple):
+    """A thing that is to stay as it is, and what of its change is noise."""
+
+    name: str
+    unit: str
+    read: Callable[[Sample], float]
+    noise: float
+    noise_share: float = 0.0  # of what there was
+    is_floor: bool = False  # garbage hides it: what counts is the least of a part
+
+
+GAUGES = (
+    Gauge("memory of the job process", "MB", lambda each: each.job_mb, 12, 0.05),
+    Gauge("memory of its workers", "MB", lambda each: each.workers_mb, 24, 0.08),
+    Gauge("memory of the JVM", "MB", lambda each: each.jvm_mb, 16, 0.04),
+    Gauge("heap that is reached", "MB", lambda each: each.heap_mb, 8, 0.10, is_floor=True),
+    Gauge("threads of the job process", "", lambda each: each.threads, 6),
+    Gauge("threads of the JVM", "", lambda each: each.jvm_threads, 10),
+    Gauge("descriptors", "", lambda each: each.descriptors, 16),
+    Gauge("processes", "", lambda each: each.processes, 3),
+    Gauge("staged files", "", lambda each: each.staged, 60),
+    Gauge("strange files", "", lambda each: each.strange, 4),
+    Gauge("temporary files", "", lambda each: each.temporary, 40),
+    Gauge("files of the log", "", lambda each: each.log, 2_500),
+)
+
+
+class Course(NamedTuple):
+    """How a gauge went in a life: its level in each part, in their order."""
+
+    gauge: Gauge
+    levels: tuple[float, ...]
+
+    @property
+    def noise(self) -> float:
+        """What a change may come to that means nothing."""
+        return max(self.gauge.noise, self.gauge.noise_share * self.levels[0])
+
+    @property
+    def grows(self) -> bool:
+        """Whether it has risen over the life, and was still rising in its second half."""
+        middle = self.levels[len(self.levels) // 2 - 1]
+        rise, late = self.levels[-1] - self.levels[0], self.levels[-1] - middle
+        return rise > self.noise and late > self.noise / 2
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        levels = " > ".join(f"{level:,.0f}" for level in self.levels)
+        return f"{self.gauge.name}: {levels} {self.gauge.unit}".rstrip()
+
+
+def read_course(gauge: Gauge, samples: Sequence[Sample]) -> Course:
+    """Return how a gauge went. Requires: a life of SAMPLES_MIN samples or more."""
+    if len(samples) < SAMPLES_MIN:
+        raise ValueError(f"{len(samples)} samples tell nothing of growth")
+    values = [float(gauge.read(each)) for each in samples[int(len(samples) * WARM_UP) :]]
+    ends = [round(len(values) * part / PARTS) for part in range(PARTS + 1)]
+    parts = [values[start:end] for start, end in pairwise(ends)]
+    level = min if gauge.is_floor else median
+    return Course(gauge, tuple(level(part) for part in parts))
+
+
+def find_growth(samples: Sequence[Sample]) -> list[Course]:
+    """Return the gauges that grow in a life. Requires: as `read_course`."""
+    return [course for gauge in GAUGES if (course := read_course(gauge, samples)).grows]
