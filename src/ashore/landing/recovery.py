@@ -17,6 +17,7 @@ from ashore.errors import (
     FilesLost,
     LogGrows,
     OffsetsGone,
+    PathMissing,
     Stopped,
     StreamMissing,
     StreamReplaced,
@@ -76,8 +77,17 @@ def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[M
             case MoveFiles():
                 moved = move_files(storage, step.places, clock, look)
             case SyncDirectories():
-                storage.sync(step.directories)
+                _sync(storage, name, step)
     return moved
+
+
+def _sync(storage: Storage, name: SliceName, step: SyncDirectories) -> None:
+    try:
+        storage.sync(step.directories)
+    except PathMissing:
+        if step in plan_help(storage, name):
+            raise
+        # A new writer has closed the entry, and the janitor has been where it was staged.
 
 
 def require_quiet(
