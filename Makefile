@@ -76,7 +76,7 @@ test-all: run-tests ## the same, and those that are marked long
 
 run-tests: setup lint
 	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
-	$(PYTEST) -n 3 --dist loadgroup $(CHOSEN) --durations=25 tests/integration tests/spark tests/drills
+	$(PYTEST) -n 2 --dist loadgroup $(CHOSEN) --durations=25 tests/integration tests/spark tests/drills
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo

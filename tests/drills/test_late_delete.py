@@ -35,7 +35,7 @@ from ashore.storage.hdfs_conf import CONF_DIR
 from ashore.storage.open import lake_address
 from ashore.testing import FakeClock, RecordedSource
 
-DEADLINE_S = 4.0  # of a storage call; the first NameNode that is asked is cut off
+DEADLINE_S = 10.0  # of a storage call; the first NameNode that is asked is cut off
 CLOCK = SystemClock()
 pytestmark = pytest.mark.breaks("hdfs")
 
