@@ -183,15 +183,6 @@ def test_state_in_rocksdb_over_restarts(
     restart(sites, "rocksdb", steps, ahead)
 
 
-@pytest.mark.timeout(900)
-@settings(max_examples=1, **SLOW)
-@given(steps=EXAMPLES)
-def test_state_in_memory_over_restarts(
-    sites: Iterator[Site], ahead: Ahead, steps: list[Step]
-) -> None:
-    restart(sites, "in memory", steps, ahead)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("provider", PROVIDERS)
