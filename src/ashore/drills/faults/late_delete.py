@@ -2,7 +2,8 @@
 
 What it is: `LateDeletes`, a storage whose deletes are kept and come again when they are told to.
 What it promises: a delete is applied when it is made, whatever it finds, and again at each
-`deliver`: as a call that was given up and repeated, and then arrived after all. All who share one
+`deliver`: as a call that was given up and repeated, and then arrived after all. (What a directory's
+does, each call struck late, is in `tests/crash`.) All who share one
 `DeleteCalls` share the calls, whoever made them and whether they are alive.
 What it must not know: what the deletes are for.
 
@@ -52,8 +53,10 @@ class LateDeletes(WrappedStorage):
         self.calls = calls
 
     def delete(self, path: str) -> None:
-        """See Storage."""
-        self.calls.add(path, lambda: _delete(self._inner, path))
+        """See Storage. That of a directory does not come again: it takes an empty one only."""
+        found = self._inner.stat(path)
+        if found is None or not found.is_directory:
+            self.calls.add(path, lambda: _delete(self._inner, path))
         self._inner.delete(path)
 
     def delete_directory(self, directory: str) -> None:
