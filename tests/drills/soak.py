@@ -190,8 +190,10 @@ class Life:
         self.launch.start()
         self._listener.start()
         try:
-            if not self._landed.wait(FIRST_BATCH_S):
-                return self._end(is_killed=True)
+            until_s = time.monotonic() + FIRST_BATCH_S
+            while not self._landed.wait(0.5):
+                if not self._listener.is_alive() or time.monotonic() > until_s:
+                    return self._end(is_killed=True)
             self._sample_for(seconds)
             return self._end(is_killed=is_killed)
         finally:

@@ -45,6 +45,7 @@ def test_a_job_that_runs_for_long_holds_no_more_than_at_first(kafka: Kafka, home
     assert outcome.batches > 10 * MINUTES
 
 
+@pytest.mark.long
 def test_what_leaks_turns_it_red(kafka: Kafka, home: Path) -> None:
     (home / "leak").mkdir()
     (home / "leak" / "sitecustomize.py").write_text(LEAK % str(home / "site" / "lake"))
