@@ -7,7 +7,7 @@ What it must not know: processes, signals.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
 from ashore.config.values import nearest
 from ashore.config.written import WrittenText, written_file
-from ashore.errors import JobFileInvalid, QueryRefused, fail
+from ashore.errors import JobFileInvalid, fail
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
 from ashore.landing.job import first_offset_of, landing_spec
@@ -32,6 +32,7 @@ from ashore.spark.internals import TimeMark, read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
+from ashore.spark.sql.refusals import refused_at
 from ashore.spark.sql.script import Insert, Script, parse_script
 from ashore.spark.sql.settings import NULL_FOR_ERRORS
 from ashore.spark.sql.topics import plan_topic
@@ -135,26 +136,24 @@ def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
     """Return the INSERT of each table and topic. Raises QueryRefused."""
     inserts: dict[str, Insert] = {}
     for insert in script.inserts:
-        place = script.sql.place(insert.start)
         if insert.table not in fed:
             near = nearest(insert.table, list(fed))
             hint = f"write {near}" if near else _NEITHER
-            text = f"{place}: no table {insert.table} is fed by SQL, nor a topic of this name"
-            raise QueryRefused(text, hint=hint, **asdict(place))
+            text = f"no table {insert.table} is fed by SQL, nor a topic of this name"
+            raise refused_at(script.sql.place(insert.start), text, hint=hint)
         if insert.table in inserts:
-            raise QueryRefused(
-                f"{place}: {insert.table} is filled by two statements",
+            raise refused_at(
+                script.sql.place(insert.start),
+                f"{insert.table} is filled by two statements",
                 hint="write one INSERT, with `UNION ALL` between the two parts",
-                **asdict(place),
             )
         inserts[insert.table] = insert
     idle = sorted(fed.keys() - inserts.keys())
     if idle:
-        place = script.sql.place(0)
-        raise QueryRefused(
-            f"{place}: no INSERT fills {', '.join(idle)}",
+        raise refused_at(
+            script.sql.place(0),
+            f"no INSERT fills {', '.join(idle)}",
             hint=f"write `INSERT INTO {idle[0]} SELECT ...;`",
-            **asdict(place),
         )
     return inserts
 

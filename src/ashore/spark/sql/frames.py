@@ -9,7 +9,7 @@ What it must not know: sinks.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -26,7 +26,7 @@ from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, check_streaming
 from ashore.spark.sql.limits import BatchLimits
-from ashore.spark.sql.refusals import explain_plan
+from ashore.spark.sql.refusals import explain_plan, refused_at
 from ashore.spark.sql.script import Insert, Script, ViewText, select, select_by_settings
 from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
@@ -133,18 +133,18 @@ def open_frame(
 
 def _check(frame: DataFrame, plan: QueryPlan) -> None:
     """Refuse what is no stream, or none that can be run. Raises QueryRefused, PySparkException."""
-    table, place = plan.insert.table, plan.script.sql.place(plan.insert.start)
+    table, sql, start = plan.insert.table, plan.script.sql, plan.insert.start
     if not frame.isStreaming:
-        raise QueryRefused(
-            f"{place}: the INSERT that fills {table} reads no topic",
+        raise refused_at(
+            sql.place(start),
+            f"the INSERT that fills {table} reads no topic",
             hint=f"read one of {', '.join(view.name for view in plan.views)}",
-            **asdict(place),
         )
     try:
         check_streaming(frame, plan.mode)
     except QueryRefused as refused:
-        message = f"{place}: {table}: {refused.message}"
-        raise QueryRefused(message, hint=refused.hint, **asdict(place)) from None
+        message = f"{table}: {refused.message}"
+        raise refused_at(sql.place(start), message, hint=refused.hint) from None
     if plan.topic is not None:
         check_topic(frame, plan.topic)
 

@@ -8,6 +8,7 @@ What it must not know: how often a query is tried.
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
 
@@ -38,6 +39,11 @@ _GONE = re.compile(
 )
 
 
+def refused_at(place: Place, message: str, *, hint: str, **more: Any) -> QueryRefused:
+    """Return the refusal of what stands at `place`; `more` is for those who read it as JSON."""
+    return QueryRefused(f"{place}: {message}", hint=hint, **more, **asdict(place))
+
+
 def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
     """Return why Spark does not run the INSERT into `table`, which may be a topic.
 
@@ -46,13 +52,8 @@ def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
     refusal = explain_refusal(error)
     hint = _name_hint(error) or refusal.hint or "correct the SQL; it is Spark's"
     detail = str(error)[:DETAIL_LENGTH_MAX]
-    return QueryRefused(
-        f"{place}: {table}: {refusal.sentence}",
-        hint=hint,
-        table=table,
-        detail=detail,
-        **asdict(place),
-    )
+    message = f"{table}: {refusal.sentence}"
+    return refused_at(place, message, hint=hint, table=table, detail=detail)
 
 
 def _name_hint(error: PySparkException) -> str:

@@ -7,15 +7,13 @@ What it must not know: the tables of the job.
 """
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.config.written import Place, WrittenText
-from ashore.errors import QueryRefused
 from ashore.plans.text import find_outside_literals, name_of_view, normalise_sql
 from ashore.spark.internals import (
     ParsedInsert,
@@ -25,6 +23,7 @@ from ashore.spark.internals import (
     parse_statements,
     plan_select,
 )
+from ashore.spark.sql.refusals import refused_at
 
 _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
 _WINDOWS = {
@@ -112,18 +111,13 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     except ParseException as error:
         line, column, words = _read_refusal(error)
         index = _index_in(script, line, column) - len(_BEGIN) if line else 0
-        raise QueryRefused(
-            _at(sql, index, words), hint="correct the SQL", **_fields(sql, index)
-        ) from None
+        raise refused_at(sql.place(index), words, hint="correct the SQL") from None
     views: list[ViewText] = []
     inserts: list[Insert] = []
     for each in statements:
         if not each.is_single:
-            raise QueryRefused(
-                _at(sql, 0, f"{_program(each.kind)} is no part of a job's SQL"),
-                hint=_ONLY,
-                **_fields(sql, 0),
-            )
+            words = f"{_program(each.kind)} is no part of a job's SQL"
+            raise refused_at(sql.place(0), words, hint=_ONLY)
         start, query_start = each.start - len(_BEGIN), each.query_start - len(_BEGIN)
         _check(sql, start, each)
         if each.insert is not None:
@@ -133,24 +127,15 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     return Script(sql, tuple(views), tuple(inserts))
 
 
-def _at(sql: WrittenText, index: int, words: str) -> str:
-    return f"{sql.place(index)}: {words}"
-
-
-def _fields(sql: WrittenText, index: int) -> dict[str, Any]:
-    return asdict(sql.place(index))
-
-
 def _refuse_foreign(sql: WrittenText) -> None:
     """Refuse what Spark's parser would tell of in words that lead nowhere."""
     normal = normalise_sql(sql.text)
     if not normal.strip("; "):
         words = "the SQL holds no statement, only comments or nothing"
-        raise QueryRefused(_at(sql, 0, words), hint=_ONLY, **_fields(sql, 0))
+        raise refused_at(sql.place(0), words, hint=_ONLY)
     if re.match(r"BEGIN\b", normal, re.IGNORECASE):
-        raise QueryRefused(
-            _at(sql, 0, "`BEGIN ... END` is no part of a job's SQL"), hint=_ONLY, **_fields(sql, 0)
-        )
+        words = "`BEGIN ... END` is no part of a job's SQL"
+        raise refused_at(sql.place(0), words, hint=_ONLY)
     found = find_outside_literals(
         r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", sql.text
     )
@@ -158,16 +143,16 @@ def _refuse_foreign(sql: WrittenText) -> None:
         return
     index, what = found
     if what.upper().startswith("CREATE"):
-        raise QueryRefused(
-            _at(sql, index, "`CREATE TABLE` makes no table here, as it does in Flink"),
+        raise refused_at(
+            sql.place(index),
+            "`CREATE TABLE` makes no table here, as it does in Flink",
             hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
             "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
             "jdbc`",
-            **_fields(sql, index),
         )
     name = what.rstrip(" (").upper()
     words = f"`{name}` is Flink's; Spark cuts time with `window`"
-    raise QueryRefused(_at(sql, index, words), hint=_WINDOWS[name], **_fields(sql, index))
+    raise refused_at(sql.place(index), words, hint=_WINDOWS[name])
 
 
 def _program(kind: str) -> str:
@@ -194,22 +179,18 @@ def _check(sql: WrittenText, start: int, statement: Statement) -> None:
             words = "a `WITH` before its INSERT"
         case _:
             words = "neither a view nor an INSERT"
-    raise QueryRefused(
-        _at(sql, start, f"{words}: {_short(text)}"), hint=hint, **_fields(sql, start)
-    )
+    raise refused_at(sql.place(start), f"{words}: {_short(text)}", hint=hint)
 
 
 def _check_insert(sql: WrittenText, start: int, parsed: ParsedInsert, text: str) -> None:
     if parsed.is_overwriting:
         words = f"a stream overwrites nothing: {_short(text)}"
-        raise QueryRefused(
-            _at(sql, start, words), hint="write `INSERT INTO`", **_fields(sql, start)
-        )
+        raise refused_at(sql.place(start), words, hint="write `INSERT INTO`")
     if parsed.names_columns:
-        raise QueryRefused(
-            _at(sql, start, f"the columns of a table are those of its SELECT: {_short(text)}"),
+        raise refused_at(
+            sql.place(start),
+            f"the columns of a table are those of its SELECT: {_short(text)}",
             hint="leave out what stands between the table and SELECT, and name columns with `AS`",
-            **_fields(sql, start),
         )
 
 
