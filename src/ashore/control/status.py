@@ -22,7 +22,7 @@ from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
 from ashore.errors import HistoryTruncated, SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
-from ashore.landing.histories import Histories
+from ashore.landing.histories import Histories, history_truncated
 from ashore.landing.job import landing_spec, retire_rules, seal_rules
 from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
@@ -280,14 +280,14 @@ def _ask(source: Source, fold: Fold) -> SourceState:
         if not shards:
             return SourceState(streams, {}, (), None, {})
         offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
-        readable = {
-            key: offset
-            for key in there
-            if key.source == source.name
-            and (offset := offsets[StreamShard(key.stream, key.shard)])
-            and offset.earliest <= fold.shards[key].next <= offset.end
+        own = {key: offsets[StreamShard(key.stream, key.shard)] for key in there}
+        truncated = Histories(source).find(
+            (fold.shards[key] for key in there if key.source == source.name), own
+        )
+        cut = {
+            state.key: history_truncated(state.key, state.next, reason, len(truncated))
+            for state, reason in truncated.items()
         }
-        cut = Histories(source).find(fold, readable)
     except SourceError as error:
         return SourceState({}, {}, (), error.message, {})
     return SourceState(streams, offsets, held_up, None, cut)

@@ -8,11 +8,11 @@ is the same, or the log knows none (it is older, or offsets were skipped), nothi
 What it must not know: Kafka.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ashore.errors import HistoryTruncated
-from ashore.protocol.fold import Fold, ShardState
-from ashore.protocol.plan_batch import ShardOffsets, find_doubtful
+from ashore.protocol.fold import Fold
+from ashore.protocol.plan_batch import Logged, ShardOffsets, find_doubtful
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import Position, Source, StreamShard
 
@@ -33,41 +33,39 @@ class Histories:
                 landed, or begins above.
 
         """
-        found = self.find(fold, offsets)
-        for error in found.values():
-            raise error
+        found = self.find((fold.shards[key] for key in sorted(offsets)), offsets)
+        for state, reason in found.items():
+            raise history_truncated(state.key, state.next, reason, len(found))
 
     def find(
-        self, fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]
-    ) -> dict[ShardKey, HistoryTruncated]:
-        """Return what is wrong with shards that were cut, as `check`. Raises SourceError."""
+        self, landed: Iterable[Logged], offsets: Mapping[ShardKey, ShardOffsets]
+    ) -> dict[Logged, str]:
+        """Return the shards that were cut below what was landed, and why. Raises SourceError.
+
+        A shard whose next offset the source does not have is left out: that is told by itself.
+        """
         doubtful = {
-            state.key: (state.next, offsets[state.key].leader_epoch)
-            for state in find_doubtful(fold, offsets)
+            each: (each.next, offsets[each.key].leader_epoch)
+            for each in find_doubtful(landed, offsets)
         }
-        asked = [fold.shards[key] for key, at in doubtful.items() if self._confirmed.get(key) != at]
-        if not asked:
-            return {}
+        asked = [each for each, at in doubtful.items() if self._confirmed.get(each.key) != at]
         found = find_truncated(self._source, asked)
-        self._confirmed |= {state.key: doubtful[state.key] for state in asked if state not in found}
-        return {
-            state.key: history_truncated(state.key, state.next, reason, len(found))
-            for state, reason in found.items()
-        }
+        self._confirmed |= {each.key: doubtful[each] for each in asked if each not in found}
+        return found
 
 
-def find_truncated(source: Source, states: Sequence[ShardState]) -> dict[ShardState, str]:
+def find_truncated(source: Source, landed: Sequence[Logged]) -> dict[Logged, str]:
     """Return the shards whose history was cut below what was landed, with the reason."""
     positions = {
-        StreamShard(state.key.stream, state.key.shard): Position(state.next, state.leader_epoch)
-        for state in states
-        if state.leader_epoch is not None
+        StreamShard(each.key.stream, each.key.shard): Position(each.next, each.leader_epoch)
+        for each in landed
+        if each.leader_epoch is not None
     }
     found = source.find_truncated(positions) if positions else {}
     return {
-        state: found[shard]
-        for state in states
-        if (shard := StreamShard(state.key.stream, state.key.shard)) in found
+        each: found[shard]
+        for each in landed
+        if (shard := StreamShard(each.key.stream, each.key.shard)) in found
     }
 
 

@@ -11,6 +11,7 @@ What it must not know: how a range is read.
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from ashore.errors import check
 from ashore.protocol.batch_time import BatchTime
@@ -112,17 +113,44 @@ def find_unreadable(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> Gap
     return Gaps(tuple(gaps)) if gaps else None
 
 
-def find_doubtful(fold: Fold, offsets: Mapping[ShardKey, ShardOffsets]) -> tuple[ShardState, ...]:
+class LandedShard(Protocol):
+    """A shard as far as it was landed, whoever has computed that from the log."""
+
+    @property
+    def key(self) -> ShardKey:
+        """Which shard."""
+        ...
+
+    @property
+    def next(self) -> int:
+        """The offset that comes next."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the leader that told it; None: it is not known."""
+        ...
+
+
+Logged = TypeVar("Logged", bound=LandedShard)
+
+
+def find_doubtful(
+    landed: Iterable[Logged], offsets: Mapping[ShardKey, ShardOffsets]
+) -> tuple[Logged, ...]:
     """Return the shards that have had another leader since their last range was planned.
 
     Whether what was read is still what they hold only the source can tell. A leader never cuts its
-    own history: where it is the same one, nothing has to be asked. Arguments as `plan_batch`.
+    own history: where it is the same one, nothing has to be asked; nor where the source does not
+    reach to the next offset, or has dropped it: that is told by itself.
     """
     return tuple(
-        fold.shards[key]
-        for key, there in sorted(offsets.items())
-        if None not in (fold.shards[key].leader_epoch, there.leader_epoch)
-        and fold.shards[key].leader_epoch != there.leader_epoch
+        each
+        for each in landed
+        if (there := offsets.get(each.key)) is not None
+        and there.earliest <= each.next <= there.end
+        and None not in (each.leader_epoch, there.leader_epoch)
+        and each.leader_epoch != there.leader_epoch
     )
 
 

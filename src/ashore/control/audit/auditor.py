@@ -27,7 +27,6 @@ from ashore.control.audit.judge import (
     Statement,
     Subject,
     Watched,
-    find_doubtful,
     judge_ranges,
     judge_source,
     split_listing,
@@ -53,7 +52,7 @@ from ashore.errors import (
     SourceError,
     StorageError,
 )
-from ashore.landing.histories import history_truncated
+from ashore.landing.histories import Histories, history_truncated
 from ashore.landing.job import lake_of
 from ashore.landing.traces import find_traces
 from ashore.protocol import names
@@ -61,7 +60,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.traces import Trace
-from ashore.sources.base import Position, StreamShard
+from ashore.sources.base import StreamShard
 from ashore.storage.base import FileStat
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
@@ -179,7 +178,7 @@ class Auditor:
         silent_ms = SILENT_INTERVALS * opened.job.batch.interval_ms
         self._activity = ActivityWatch(max(silent_ms, SILENT_MS_MIN))
         self._lag: int | None = None
-        self._confirmed: dict[StreamShard, tuple[Position, int]] = {}  # position, present leader
+        self._histories = Histories(opened.source)
         self._tables: dict[SliceName, set[str]] | None = None  # that slices fill
         self._ticks = 0
         self._has_history = False  # the log was read to its end once
@@ -352,19 +351,11 @@ class Auditor:
     def _find_cut(
         self, logged: Sequence[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
     ) -> dict[ShardKey, HistoryTruncated]:
-        """Return the shards that were cut below what was landed. Raises SourceError.
-
-        A position that a leader has confirmed is not asked about again.
-        """
-        doubtful = find_doubtful(logged, offsets)
-        asked = {each: at for each, at in doubtful.items() if self._confirmed.get(each) != at}
-        positions = {each: position for each, (position, _) in asked.items()}
-        refused = self._opened.source.find_truncated(positions) if positions else {}
-        self._confirmed |= {each: at for each, at in asked.items() if each not in refused}
+        """Return the shards that were cut below what was landed. Raises SourceError."""
+        there = {each.key: offsets[each.shard] for each in logged if each.shard in offsets}
         return {
-            each.key: history_truncated(each.key, each.next, refused[shard])
-            for each in logged
-            if (shard := each.shard) in refused
+            each.key: history_truncated(each.key, each.next, reason)
+            for each, reason in self._histories.find(logged, there).items()
         }
 
     # ---- the lake

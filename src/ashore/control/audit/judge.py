@@ -20,7 +20,7 @@ from ashore.errors import HistoryTruncated
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import Seam, ShardKey
-from ashore.sources.base import Position, StreamInfo, StreamShard
+from ashore.sources.base import StreamInfo, StreamShard
 from ashore.storage.base import FileStat
 
 Subject = tuple[str, str]
@@ -175,24 +175,6 @@ class ShardLog:
     def shard(self) -> StreamShard:
         """Its name in the source."""
         return StreamShard(self.key.stream, self.key.shard)
-
-
-def find_doubtful(
-    shards: Iterable[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
-) -> dict[StreamShard, tuple[Position, int]]:
-    """Return what the source has to be asked about: positions under leaders that have gone.
-
-    With each the leader of now. What the source has not, or has no more, is told otherwise.
-    """
-    return {
-        each.shard: (Position(each.next, each.leader_epoch), there.leader_epoch)
-        for each in shards
-        if (there := offsets.get(each.shard)) is not None
-        and there.earliest <= each.next <= there.end
-        and each.leader_epoch is not None
-        and there.leader_epoch is not None
-        and there.leader_epoch != each.leader_epoch
-    }
 
 
 def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statement, int]:
