@@ -234,11 +234,12 @@ class LedgerBuilder:
 
     def finish(self) -> Ledger:
         """Return the ledger of all entries taken."""
-        has_excuses = bool(self._excuses or self._retired)
-        excused = self._find_excused() if has_excuses else []
+        asked, excused = self._files.copy(), list[LoggedFile]()
+        if self._excuses or self._retired:
+            asked, excused = self._part_files()
         return Ledger(
             parts=tuple(self.excuse_rows(self._parts, excused)),
-            files=self._find_asked() if has_excuses else self._files.copy(),
+            files=asked,
             excused_files=tuple(file for file in excused if not self.has_left(file)),
             skipped=tuple(self._skipped),
             batches=tuple((*key, count) for key, count in self._batches.items()),
@@ -249,14 +250,15 @@ class LedgerBuilder:
             problems=(*self._problems, *self._judge_ranges()),
         )
 
-    def _find_excused(self) -> list[LoggedFile]:
-        return [file for file in self._files if self.excuse_of(file)]
-
-    def _find_asked(self) -> Packed[LoggedFile]:
-        asked = Packed[LoggedFile]()
+    def _part_files(self) -> tuple[Packed[LoggedFile], list[LoggedFile]]:
+        """Return the files that are asked for, and those that are excused."""
+        asked, excused = Packed[LoggedFile](), list[LoggedFile]()
         for listed in self._files.lists():
-            asked.add([file for file in listed if self.excuse_of(file) is None])
-        return asked
+            kept: list[LoggedFile] = []
+            for file in listed:
+                (kept if self.excuse_of(file) is None else excused).append(file)
+            asked.add(kept)
+        return asked, excused
 
     # ---- entries
 
