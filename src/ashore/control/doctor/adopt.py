@@ -31,6 +31,7 @@ from ashore.protocol.plan_commit import places_of
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 from ashore.routing.names import DEFAULT_PARTITION, parse_partition_path
+from ashore.storage.base import Storage
 
 
 def adopt_files(opened: OpenJob, step: AdoptFiles) -> None:
@@ -57,13 +58,20 @@ def _require_right_clock(opened: OpenJob, step: AdoptFiles) -> None:
     """
     fold = read_log(opened.storage, step.name)
     directory = names.staging_directory(step.tables[0], step.name, step.epoch)
-    probe = names.join(directory, names.probe_name(unique()))
-    opened.storage.create(probe, b"")
     guard = ClockGuard(opened.storage, opened.clock, opened.source)
-    guard.anchor_by(probe, fold)
-    with contextlib.suppress(PathMissing):
-        opened.storage.delete(probe)
+    with _probe(opened.storage, directory) as probe:
+        guard.anchor_by(probe, fold)
     guard.require_clock(fold)
+
+
+@contextlib.contextmanager
+def _probe(storage: Storage, directory: str) -> Iterator[str]:
+    """Make an empty file that readers do not see, yield its path, and delete it again."""
+    path = names.join(directory, names.probe_name(unique()))
+    storage.create(path, b"")
+    yield path
+    with contextlib.suppress(PathMissing):
+        storage.delete(path)
 
 
 def _make_directories(opened: OpenJob, step: AdoptFiles) -> None:
@@ -78,10 +86,8 @@ def _make_directories(opened: OpenJob, step: AdoptFiles) -> None:
     others |= {names.parent(each.pending) for each in places}
     for directory in (last, *sorted(others)):
         if storage.stat(directory) is None:
-            probe = names.join(directory, names.probe_name(unique()))
-            storage.create(probe, b"")
-            with contextlib.suppress(PathMissing):
-                storage.delete(probe)
+            with _probe(storage, directory):
+                pass
 
 
 class _Rebuilding:
