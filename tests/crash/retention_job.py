@@ -9,6 +9,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import pytest
@@ -151,7 +152,7 @@ class Process:
         """Type `ashore retire` once. What it raises, the person sees."""
         opened = OpenJob(JOB, self.faulty, self.world.source, self.world.clock)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(command, "open_catalog", lambda *_args, **_kw: self.catalog)
+            patch.setattr(OpenJob, "catalog", lambda _: nullcontext(self.catalog))
             try:
                 plan = command.plan_retire(opened, TABLE, [OLD])
                 command.apply_retire(opened, plan, "old", takes_over=True)

@@ -114,13 +114,11 @@ class OpenJob:
         return read_log(self.storage, self.name).tables
 
     @contextmanager
-    def catalog(self) -> Iterator[Catalog | None]:
+    def catalog(self) -> Iterator[Catalog]:
         """Open the catalog that the job file names, if any, and close it. Raises NotInstalled."""
         hive = self.job.catalog.hive
-        if hive is None:
-            yield None
-            return
-        catalog = open_catalog(hive.uri.reveal(), timeout_s=CATALOG_TIMEOUT_S)
+        uri = hive.uri.reveal() if hive else None
+        catalog = open_catalog(uri, timeout_s=CATALOG_TIMEOUT_S)
         try:
             yield catalog
         finally:

@@ -15,7 +15,6 @@ from functools import partial
 
 from ashore.base.operator import operator
 from ashore.base.units import parse_duration_ms
-from ashore.catalogs import open_catalog
 from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
@@ -36,8 +35,6 @@ from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import settle_gone
 from ashore.protocol.plan_seal import partition_end_ms
-
-CATALOG_TIMEOUT_S = 30.0
 
 
 def parse_age(text: str) -> int:
@@ -97,16 +94,13 @@ def apply_retire(
     if not plan:
         return 0
     require_stopped(opened, takes_over=takes_over)
-    hive = opened.job.catalog.hive
-    catalog = open_catalog(hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S)
-    forget = partial(forget_partitions, catalog, opened.job.job, lake_of(opened.job).uri)
-    try:
+    with opened.catalog() as catalog:
+        place = (opened.job.job, lake_of(opened.job).uri)
+        forget = partial(forget_partitions, catalog, *place)
         forget([each for each in plan if not each.has_data])
         for name, mine in _by_slice(plan).items():
             _append(opened, name, mine, why)
         forget([each for each in plan if each.has_data])
-    finally:
-        catalog.close()
     return delete_files(opened.storage, [path for each in plan for path in each.files])
 
 

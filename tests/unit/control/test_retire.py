@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from ashore.catalogs import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.cli import retire_command
 from ashore.cli.app import app
+from ashore.control import jobs
 from ashore.control import retire as retire_module
 from ashore.control.retire import apply_retire, parse_age, plan_retire
 from ashore.control.verify import ProblemKind
@@ -144,7 +145,7 @@ def test_the_catalog_forgets_it_before_its_files_go(lake: Lake, monkeypatch: pyt
     catalog.ensure_table(table)
     both = [CatalogPartition(EVEN), CatalogPartition(f"{DATE}/hour=01")]
     assert catalog.add_partitions(table, both) == 2
-    monkeypatch.setattr(retire_module, "open_catalog", lambda *_args, **_kw: catalog)
+    monkeypatch.setattr(jobs, "open_catalog", lambda *_args, **_kw: catalog)
     seen = []
     drop = catalog.drop_partitions
 
@@ -233,7 +234,7 @@ def test_without_files_the_catalog_forgets_it_before_the_entry(
     for found in lake.storage.list(DIRECTORY):
         lake.storage.delete(found.path)
     catalog = MemoryCatalog()
-    monkeypatch.setattr(retire_module, "open_catalog", lambda *_args, **_kw: catalog)
+    monkeypatch.setattr(jobs, "open_catalog", lambda *_args, **_kw: catalog)
     said = []
 
     def looking(_table: CatalogTable, partitions: list[CatalogPartition]) -> int:

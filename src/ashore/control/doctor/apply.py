@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import assert_never
 
-from ashore.catalogs import Catalog
-from ashore.catalogs.open import open_catalog
 from ashore.checkpoints.layout import BatchLog
 from ashore.control.adopted import write_adopted
 from ashore.control.doctor.adopt import adopt_files
@@ -36,8 +34,6 @@ from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.protocol.fold import forget_sealed
 from ashore.protocol.snapshot import write_snapshot
-
-CATALOG_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +153,11 @@ def _ignore(_message: str) -> None:
 
 
 def _register(opened: OpenJob, step: RegisterTable) -> None:
-    hive = opened.job.catalog.hive
-    catalog: Catalog = open_catalog(
-        hive.uri.reveal() if hive else None, timeout_s=CATALOG_TIMEOUT_S
-    )
-    try:
+    with opened.catalog() as catalog:
         registrar = Registrar(catalog, lake_of(opened.job).uri, opened.job.job, _ignore)
         resolved = opened.known_topics().values()
         registrar.ensure(landing_spec(each) for each in resolved if not each.spec.select)
         registrar.register(step.table, step.partitions)
-    finally:
-        catalog.close()
 
 
 def _write_snapshot(opened: OpenJob, step: WriteSnapshot) -> None:
