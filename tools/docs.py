@@ -220,14 +220,29 @@ def find_hints() -> dict[str, set[str]]:
 
     Those of development servers are left out: they are for the person who has just typed `up`.
     """
+    trees = list(modules(SOURCE, without="services"))
+    made_by = _find_makers(trees)
     hints: dict[str, set[str]] = defaultdict(set)
-    for tree in modules(SOURCE, without="services"):
+    for tree in trees:
         for call in calls(tree):
             name = call.func.id if isinstance(call.func, ast.Name) else ""
             for keyword in call.keywords:
                 if keyword.arg == "hint" and (text := _text(keyword.value)):
-                    hints[name].add(text)
+                    hints[made_by.get(name, name)].add(text)
     return hints
+
+
+def _find_makers(trees: list[ast.Module]) -> dict[str, str]:
+    """Return, by name, the functions that return a new error, each with the error's class."""
+    known = {kind.__name__ for kind in error_classes()}
+    return {
+        node.name: node.returns.id
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and isinstance(node.returns, ast.Name)
+        and node.returns.id in known
+    }
 
 
 def _exit_codes() -> str:
