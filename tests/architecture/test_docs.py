@@ -91,6 +91,7 @@ def test_the_reference_is_what_the_code_says():
     assert tool.find_stale(REFERENCE) == [], "run: make docs"
 
 
+@pytest.mark.slow
 def test_a_stale_page_is_found(tmp_path: Path):
     for name, text in tool.render_pages().items():
         (tmp_path / name).write_text(text, "utf-8")

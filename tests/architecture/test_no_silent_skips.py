@@ -56,7 +56,7 @@ def test_a_run_that_leaves_nothing_out_passes(tmp_path: Path):
     assert run(tmp_path, "def test_a(): pass").returncode == 0
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_what_is_not_chosen_has_to_be_marked(tmp_path: Path, workers: str):
     assert run(tmp_path, LONG, "-n", workers, "-m", "not long").returncode == 0
     other = LONG.replace("long", "fast")

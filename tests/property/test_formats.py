@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.marks import but
 
 from ashore.formats import JsonDecoder, TextDecoder, ddl, parse_ddl, to_arrow, to_ddl
 from ashore.formats import json as json_module
@@ -107,7 +108,7 @@ damaged = st.tuples(valid, st.integers(0, 60), st.binary(max_size=2)).map(
 batches = st.lists(st.one_of(valid, plausible, plausible, garbage, damaged), max_size=40)
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", but(pytest.mark.slow, SCHEMAS, lambda it: it == SCHEMAS[0]))
 @settings(deadline=None, max_examples=examples(150))
 @given(values=batches)
 @example(values=[b'{"a":1}{"a":2}', b" ", b'{"a":3}'])

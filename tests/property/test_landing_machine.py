@@ -523,6 +523,7 @@ def run_machine(examples: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_landing_loop_holds_its_invariants() -> None:
     run_machine(examples(80))  # the crash points leave nothing out
 

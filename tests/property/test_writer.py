@@ -188,6 +188,7 @@ def rows_by_place(files):
     return dict(rows)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(60))
 @given(st.data(), fates())
 def test_every_record_is_in_exactly_one_place(data, records):
@@ -280,6 +281,7 @@ def check_files(storage, result, files):
     assert "overlapping_spans" not in dict(result.counters)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(30))
 @given(st.data(), fates())
 def test_lost_files_are_landed_again_with_the_same_rows(data, records):

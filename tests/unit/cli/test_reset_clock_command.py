@@ -48,6 +48,7 @@ def job_file(tmp_path: Path, storage: LocalStorage) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_shows_what_goes_back_and_then_it_does(job_file: Path, storage: LocalStorage) -> None:
     end = read_log(storage, NAME).end
     code, shown, _ = invoke("reset-clock", job_file, "--explain")

@@ -3,6 +3,7 @@
 import copy
 import io
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
@@ -95,6 +96,7 @@ def test_the_start_is_valid() -> None:
     assert load_or_explain(written(DATA)) is not None
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_mutated_file_loads_or_is_explained(data: st.DataObject) -> None:

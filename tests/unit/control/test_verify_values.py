@@ -321,6 +321,7 @@ def test_a_timestamp_that_no_table_holds_is_null():
     assert kept_time_us(-1, "parquet") == -1_000
 
 
+@pytest.mark.slow
 def test_a_damaged_file_ends_nothing():
     for file_format in ("parquet", "orc", "jsonl"):
         lake = make_lake(file_format)[0]

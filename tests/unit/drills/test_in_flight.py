@@ -59,6 +59,7 @@ def test_a_short_form_kills_where_something_is_half_done(drill: Drill) -> None:
         assert {"prepare", "move"} <= places
 
 
+@pytest.mark.slow
 def test_every_fault_of_every_drill_says_what_was_in_flight() -> None:
     for drill in SCENARIOS:
         length = replace(drill.short, rounds=1, records=24, is_real=False)

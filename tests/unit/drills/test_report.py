@@ -104,6 +104,7 @@ def test_what_is_logged_is_kept_and_not_shown(
 # ---- the command
 
 
+@pytest.mark.slow
 def test_a_drill_by_the_command_line(tmp_path: Path) -> None:
     again = []
     for _ in range(2):
@@ -119,6 +120,7 @@ def test_a_drill_by_the_command_line(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("poison-records-*/page.html"))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_ended_early", [False, True])
 def test_several_drills_end_with_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ended_early: bool

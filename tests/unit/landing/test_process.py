@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from tests.unit.cli.test_commands import JOB
 
 from ashore.landing.process import ORPHAN_S
@@ -45,6 +46,7 @@ sys.exit(run_process("slow", sys.argv[1:], lambda options: Starting(), {}))
 """
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_its_parent_by_more_than_a_second(tmp_path: Path) -> None:
     """With what it has started; also where a stop in order would take longer."""
     job_file = tmp_path / "job.yaml"

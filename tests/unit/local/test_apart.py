@@ -86,7 +86,16 @@ def run(tmp_path: Path):
         each.close()
 
 
-@pytest.mark.parametrize("poison", [[("0", 5)], [("1", 12)], [("0", 10), ("1", 6)]])
+@pytest.mark.parametrize(
+    "poison",
+    [
+        [("0", 5)],
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ([("1", 12)], [("0", 10), ("1", 6)])
+        ),
+    ],
+)
 def test_the_record_that_kills_goes_to_the_dead_letters_and_all_others_land(run, poison):
     written, runner, told, records = run(poison)
     assert sum(read.fetched for read in written.reads) == len(records)
