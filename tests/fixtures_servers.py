@@ -1,6 +1,7 @@
 """Real servers for tests, one of each a run. See tests/servers.py.
 
-Who asks for `hdfs`, `hive`, `zookeeper` or `mortal_kafka` has it alone: others may break it. Such
+Who asks for `hdfs`, `hive`, `zookeeper` or `mortal_kafka` has it alone: others may break it; and
+who asks for `steady_hdfs`, which nobody breaks, for the sake of those who count its calls. Such
 tests are a group for xdist (`--dist loadgroup`), so that no worker waits for another; and so are
 the tests that share what a module has made.
 """
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import BREAKABLE, SharedServers
+from tests.servers import ALONE, SharedServers
 
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
@@ -43,12 +44,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def breaks(item: pytest.Item) -> set[str]:
     """Return the servers that a test has alone."""
     marked = {name for mark in item.iter_markers("breaks") for name in mark.args}
-    return marked.union(BREAKABLE) & marked.union(getattr(item, "fixturenames", ()))
+    return marked.union(ALONE) & marked.union(getattr(item, "fixturenames", ()))
 
 
 def group_of(item: pytest.Item) -> str | None:
     """Return what a test is kept together with, if anything."""
-    for name in BREAKABLE:
+    for name in ALONE:
         if name in breaks(item):
             return name
     info = getattr(item, "_fixtureinfo", None)
@@ -91,6 +92,12 @@ def mortal_kafka(shared_servers: SharedServers) -> Kafka:
 def hdfs(shared_servers: SharedServers) -> Hdfs:
     """The HDFS of the run, for one test at a time: who breaks it mends it."""
     return shared_servers.hdfs()
+
+
+@pytest.fixture(scope="session")
+def steady_hdfs(shared_servers: SharedServers) -> Hdfs:
+    """Another HDFS, for one test at a time, which leaves it whole."""
+    return shared_servers.steady_hdfs()
 
 
 @pytest.fixture(scope="session")

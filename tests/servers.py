@@ -25,8 +25,9 @@ IMPATIENT = KafkaOptions(
         "log.segment.delete.delay.ms": "100",
     }
 )
-# What tests switch, freeze and kill: each is for one test at a time.
-BREAKABLE = ("hdfs", "hive", "mortal_kafka", "zookeeper")
+# What tests switch, freeze and kill, and what they count the calls of: each is for one test at a
+# time.
+ALONE = ("hdfs", "hive", "mortal_kafka", "steady_hdfs", "zookeeper")
 
 Server = TypeVar("Server", Kafka, Hdfs, Hive, ZooKeeper)
 
@@ -37,6 +38,7 @@ class SharedServers:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._hdfs = Hdfs(directory / "hdfs")
+        self._steady_hdfs = Hdfs(directory / "steady-hdfs")
         self._hive = Hive(directory / "hive", HiveOptions(hadoop_conf=self._hdfs.conf_dir))
         self._kafka = Kafka(directory / "kafka", IMPATIENT)
         self._mortal_kafka = Kafka(directory / "mortal-kafka", IMPATIENT)
@@ -54,6 +56,10 @@ class SharedServers:
         """Return the HDFS, started. Who breaks it mends it."""
         return self._up(self._hdfs)
 
+    def steady_hdfs(self) -> Hdfs:
+        """Return another HDFS, started: nobody breaks it, so it is there beside the first."""
+        return self._up(self._steady_hdfs)
+
     def hive(self) -> Hive:
         """Return the metastore, started. It finds the HDFS, whether that is up yet or not."""
         with locked(self._hdfs.directory, _say_nothing):  # another worker may start it just now
@@ -66,7 +72,8 @@ class SharedServers:
 
     def stop(self) -> None:
         """Stop whatever runs, whoever has started it."""
-        for server in (self._hive, self._hdfs, self._kafka, self._mortal_kafka, self._zookeeper):
+        hdfs = (self._hdfs, self._steady_hdfs)
+        for server in (self._hive, *hdfs, self._kafka, self._mortal_kafka, self._zookeeper):
             server.stop()
 
     @contextmanager

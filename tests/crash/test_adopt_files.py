@@ -82,6 +82,9 @@ EVERYDAY = ("stops before",)
 
 
 @pytest.mark.parametrize("what", but(pytest.mark.long, STRIKES, EVERYDAY.__contains__))
-@pytest.mark.parametrize(("keep", "has_aside"), [(0, False), (3, False), (5, False), (0, True)])
+@pytest.mark.parametrize(
+    ("keep", "has_aside"),
+    [(0, False), pytest.param(3, False, marks=pytest.mark.long), (5, False), (0, True)],
+)
 def test_every_storage_call(keep: int, has_aside: bool, what: str) -> None:
     report(find_failures(stops(keep, what, has_aside=has_aside)))

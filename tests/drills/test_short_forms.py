@@ -14,6 +14,9 @@ from ashore.jobs.locks import locked
 
 SEED = 20_261_121
 WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]
+# Each takes a minute, and what it is for is tried every day where it costs less: lost answers at
+# every call of tests/integration/test_hdfs_storage.py, stopped nodes and lost clusters in memory.
+LONG = ("lost-answers", "cluster-gone", "storage-nodes-down")
 BROKEN = {Server.HDFS: "hdfs", Server.METASTORE: "hive"}
 
 
@@ -35,7 +38,13 @@ def broken_by(drill: Drill) -> set[str]:
 
 @pytest.mark.parametrize(
     "drill",
-    [pytest.param(each, marks=pytest.mark.breaks(*broken_by(each))) for each in SCENARIOS],
+    [
+        pytest.param(
+            each,
+            marks=[pytest.mark.breaks(*broken_by(each))] + [pytest.mark.long] * (each.name in LONG),
+        )
+        for each in SCENARIOS
+    ],
     ids=lambda drill: drill.name,
 )
 def test_the_short_form_is_green(drill: Drill, ready: Servers) -> None:

@@ -58,10 +58,10 @@ def short_log() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def scenario(hdfs: Hdfs) -> Scenario:
+def scenario(steady_hdfs: Hdfs) -> Scenario:
     def new_world() -> World:
-        uri = f"{hdfs.uri}/crash/{uuid.uuid4().hex}"
-        storage = open_storage(uri, options=hdfs.client_options())
+        uri = f"{steady_hdfs.uri}/crash/{uuid.uuid4().hex}"
+        storage = open_storage(uri, options=steady_hdfs.client_options())
         # Ahead of the cluster's clock, so that what lies there is old enough to be cleaned, and
         # not so far ahead that it is refused.
         return small_world(storage, FakeClock(SystemClock().now_ms() + HALF_HOUR_MS, 0.0))

@@ -23,10 +23,10 @@ TABLE = "ods.db/clicks"
 
 
 def test_a_table_of_sparks_on_hdfs_is_adopted(
-    hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
-    home = f"{hdfs.uri}/doctor-{uuid4()}"
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(steady_hdfs.conf_dir))
+    home = f"{steady_hdfs.uri}/doctor-{uuid4()}"
     storage, checkpoint = open_storage(f"{home}/lake"), open_storage(f"{home}/checkpoint")
     path = f"{TABLE}/date=2026-11-21/hour=08/part-00000-{uuid4()}-c000.snappy.parquet"
     stray = f"{TABLE}/date=2026-11-21/hour=08/part-00001-{uuid4()}-c000.snappy.parquet"

@@ -215,6 +215,7 @@ def test_a_space_quota_is_used_up_and_raised(whole: Hdfs):
         whole.set_space_quota("/no-such-directory", 1)
 
 
+@pytest.mark.long
 def test_stop_leaves_no_process_and_no_port_and_keeps_the_files(tmp_path: Path):
     cluster = Hdfs(tmp_path, HdfsOptions(namenodes=1, datanodes=1))
     with cluster:

@@ -305,8 +305,8 @@ def succeeds(call: Callable[[], object]) -> bool:
     return True
 
 
-def test_many_small_files_are_closed_side_by_side(cluster: Hdfs) -> None:
-    storage = open_lake(cluster)
+def test_many_small_files_are_closed_side_by_side(steady_hdfs: Hdfs) -> None:
+    storage = open_lake(steady_hdfs)
     began = time.monotonic()
     with ThreadPoolExecutor(32) as pool:
         list(pool.map(lambda n: write(storage, f"t/{n:03}", content("many", n)), range(64)))
@@ -316,9 +316,9 @@ def test_many_small_files_are_closed_side_by_side(cluster: Hdfs) -> None:
     assert passed_s < 15, "one by one it would be 64 waits for the DataNodes"
 
 
-def test_processes_race_for_one_number(cluster: Hdfs) -> None:
+def test_processes_race_for_one_number(steady_hdfs: Hdfs) -> None:
     root = f"/lakes/{uuid.uuid4().hex}"
-    storages = [open_lake(cluster, root) for _ in range(6)]
+    storages = [open_lake(steady_hdfs, root) for _ in range(6)]
     barrier = threading.Barrier(len(storages))
 
     def append(number: int) -> bool:
@@ -336,8 +336,8 @@ def test_processes_race_for_one_number(cluster: Hdfs) -> None:
     assert [each.path for each in storages[0].list("log")] == ["log/7"]
 
 
-def test_the_calls_of_a_steady_commit(cluster: Hdfs) -> None:
-    storage = open_lake(cluster)
+def test_the_calls_of_a_steady_commit(steady_hdfs: Hdfs) -> None:
+    storage = open_lake(steady_hdfs)
     for name in ("a", "b"):
         write(storage, f"staging/{name}", b"content")
     storage.create("log/1", b"entry")
@@ -347,25 +347,29 @@ def test_the_calls_of_a_steady_commit(cluster: Hdfs) -> None:
     storage.move("staging/b", "final/hour=08/b")
     storage.sync(["staging", "final/hour=08"])
     storage.create("log/2", b"entry")
-    seen = [(each.command.partition(" ")[0], each.target) for each in cluster.audit_entries(since)]
+    seen = [
+        (each.command.partition(" ")[0], each.target) for each in steady_hdfs.audit_entries(since)
+    ]
     commands = [command for command, _ in seen]
     assert commands == ["mkdirs", "rename", "rename", "create", "rename"], seen
 
 
-def test_many_moves_at_once_make_their_directory_once(cluster: Hdfs) -> None:
-    storage = open_lake(cluster)
+def test_many_moves_at_once_make_their_directory_once(steady_hdfs: Hdfs) -> None:
+    storage = open_lake(steady_hdfs)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: write(storage, f"staging/{number}", b""), range(64)))
         since = CLOCK.now_ms()
         moves = pool.map(lambda n: storage.move(f"staging/{n}", f"final/{n % 2}/{n}"), range(64))
         list(moves)
-    seen = [each.command.partition(" ")[0] for each in cluster.audit_entries(since)]
+    seen = [each.command.partition(" ")[0] for each in steady_hdfs.audit_entries(since)]
     assert Counter(seen) == {"mkdirs": 2, "rename": 64}
 
 
-def test_no_right_to_write_is_told_at_once(cluster: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_right_to_write_is_told_at_once(
+    steady_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
-    storage = open_lake(cluster)
+    storage = open_lake(steady_hdfs)
     began = time.monotonic()
     for attempt in (
         lambda: storage.create("a", b""),
@@ -378,8 +382,8 @@ def test_no_right_to_write_is_told_at_once(cluster: Hdfs, monkeypatch: pytest.Mo
     assert time.monotonic() - began < SLACK_S
 
 
-def test_files_on_disk_are_synced_block_by_block(cluster: Hdfs) -> None:
-    storage = open_lake(cluster, **{"dfs.blocksize": "1m", "durability": "disk"})
+def test_files_on_disk_are_synced_block_by_block(steady_hdfs: Hdfs) -> None:
+    storage = open_lake(steady_hdfs, **{"dfs.blocksize": "1m", "durability": "disk"})
     data = b"0123456789abcdef" * (2_500_000 // 16)
     write(storage, "a", data)
     write(storage, "full", data[: 1 << 20])
@@ -392,11 +396,11 @@ def test_files_on_disk_are_synced_block_by_block(cluster: Hdfs) -> None:
 
 
 def test_another_process_opens_by_address_and_conf_dir(
-    cluster: Hdfs, monkeypatch: pytest.MonkeyPatch
+    steady_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"/lakes/{uuid.uuid4().hex}"
-    open_lake(cluster, root).create("a", b"content")
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.conf_dir))
-    assert open_storage(f"{cluster.uri}{root}").read("a") == b"content"
-    rpc = cluster.client_options()[f"dfs.namenode.rpc-address.ashore.nn{cluster.active()}"]
+    open_lake(steady_hdfs, root).create("a", b"content")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(steady_hdfs.conf_dir))
+    assert open_storage(f"{steady_hdfs.uri}{root}").read("a") == b"content"
+    rpc = steady_hdfs.client_options()[f"dfs.namenode.rpc-address.ashore.nn{steady_hdfs.active()}"]
     assert open_storage(f"hdfs://{rpc}{root}").read("a") == b"content"

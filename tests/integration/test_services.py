@@ -174,6 +174,7 @@ JOB = textwrap.dedent("""
 """)
 
 
+@pytest.mark.long
 def test_a_cluster_runs_a_job_through_the_loss_of_an_executor_and_a_worker(tmp_path: Path):
     log = tmp_path / "job.log"
     with SparkCluster(tmp_path) as cluster, log.open("wb") as errors:

@@ -12,9 +12,9 @@ from ashore.storage.hdfs_conf import load_conf
 
 
 @pytest.fixture(params=["namenode", "nameservice"])
-def storage(request: pytest.FixtureRequest, hdfs: Hdfs) -> Storage:
+def storage(request: pytest.FixtureRequest, steady_hdfs: Hdfs) -> Storage:
     root = f"/contract/{uuid.uuid4().hex}"
-    options = hdfs.client_options()
+    options = steady_hdfs.client_options()
     if request.param == "nameservice":
-        return open_storage(f"{hdfs.uri}{root}", options=options)
-    return HdfsStorage(load_conf("ashore", options), f"nn{hdfs.active()}", root)
+        return open_storage(f"{steady_hdfs.uri}{root}", options=options)
+    return HdfsStorage(load_conf("ashore", options), f"nn{steady_hdfs.active()}", root)

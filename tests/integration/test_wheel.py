@@ -53,6 +53,7 @@ def test_commands_work_from_the_wheel(bare: Installed) -> None:
     assert where.startswith(str(bare.home))
 
 
+@pytest.mark.long
 def test_a_drill_plays_from_the_wheel(bare: Installed) -> None:
     """In memory: its page, its old lake and its tables come from files beside the code."""
     played = bare.run("drill", "run", "lost-answers", "--seed", "1", "--directory", "drills")

@@ -96,7 +96,11 @@ BLACK_HOLED = Outage(Hdfs.black_hole, Hdfs.restore)
 
 
 @pytest.mark.parametrize(
-    "outage", [pytest.param(FROZEN, id="frozen"), pytest.param(BLACK_HOLED, id="black_holed")]
+    "outage",
+    [
+        pytest.param(FROZEN, id="frozen"),
+        pytest.param(BLACK_HOLED, id="black_holed", marks=pytest.mark.long),
+    ],
 )
 def test_a_job_goes_on_with_the_other_namenode(lake: Lake, cluster: Hdfs, outage: Outage) -> None:
     with lake.running() as job:
@@ -134,6 +138,7 @@ def count_moved_already(lake: Lake) -> int:
     return sum(entry.closing.already_moved for entry in entries if entry.closing)
 
 
+@pytest.mark.long
 def test_a_job_outlasts_both_namenodes(lake: Lake, cluster: Hdfs) -> None:
     with lake.running() as job:
         job.wait_for("landed")
@@ -160,6 +165,7 @@ def kill_both(hdfs: Hdfs) -> None:
         hdfs.kill_namenode(index)
 
 
+@pytest.mark.long
 def test_a_start_without_a_namenode_fails_and_the_next_one_lands(lake: Lake, cluster: Hdfs) -> None:
     black_hole_both(cluster)
     with lake.running() as job:
@@ -172,6 +178,7 @@ def test_a_start_without_a_namenode_fails_and_the_next_one_lands(lake: Lake, clu
     lake.prove()
 
 
+@pytest.mark.long
 def test_a_datanode_stops_while_files_are_written(lake: Lake, cluster: Hdfs) -> None:
     with lake.running() as job:
         job.wait_for("landed")

@@ -11,11 +11,21 @@ from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 
 
-@pytest.fixture
-def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hdfs:
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def on_hdfs(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
     return hdfs
+
+
+@pytest.fixture
+def on_steady_hdfs(steady_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(steady_hdfs.conf_dir))
+    return steady_hdfs
 
 
 def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
@@ -32,6 +42,7 @@ def test_a_job_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
     lake.prove()
 
 
+@pytest.mark.long
 def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
     kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
 ) -> None:
@@ -63,7 +74,7 @@ def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
 
 
 def test_a_steady_commit_asks_little_of_the_namenode(
-    kafka: Kafka, on_hdfs: Hdfs, tmp_path: Path
+    kafka: Kafka, on_steady_hdfs: Hdfs, tmp_path: Path
 ) -> None:
     lake = Lake(kafka, "hdfs_budget", tmp_path, uses_spark=True)
     lake.produce(1_000)
@@ -75,18 +86,18 @@ def test_a_steady_commit_asks_little_of_the_namenode(
                 continue
             landed += 1
             if landed == 1:
-                since_ms = max(each.time_ms for each in on_hdfs.audit_entries())
+                since_ms = max(each.time_ms for each in on_steady_hdfs.audit_entries())
             elif landed < 6:
                 files += event.files
             if landed == 5:
-                until_ms = max(each.time_ms for each in on_hdfs.audit_entries())
+                until_ms = max(each.time_ms for each in on_steady_hdfs.audit_entries())
                 launch.stop()
             else:
                 lake.produce(500)
         assert launch.wait() == 0
     calls = [
         each.command
-        for each in on_hdfs.audit_entries(since_ms)
+        for each in on_steady_hdfs.audit_entries(since_ms)
         if since_ms < each.time_ms <= until_ms
     ]
     assert "listStatus" not in calls

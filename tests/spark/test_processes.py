@@ -199,6 +199,7 @@ def test_a_bad_record_ends_the_process_with_4(site: Site) -> None:
     assert left[-1].more["offset"] == 0
 
 
+@pytest.mark.long
 def test_a_record_that_kills_its_worker_is_a_dead_letter(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_bad_job_file_ends_the_process_with_2(site: Site) -> None:
 # --- servers that go away ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_job_rides_out_a_restart_of_the_broker(mortal_site: Site, mortal_kafka: Kafka) -> None:
     site, kafka = mortal_site, mortal_kafka
     topic = site.topic(2)
@@ -262,6 +264,7 @@ def test_a_job_rides_out_a_restart_of_the_broker(mortal_site: Site, mortal_kafka
     site.prove(job_file)
 
 
+@pytest.mark.long
 def test_an_executor_that_dies_loses_and_doubles_nothing(site: Site, tmp_path: Path) -> None:
     topic = site.topic(4)
     with Sender(site.servers, topic) as sender:

@@ -2,6 +2,7 @@
 
 import shutil
 
+import pytest
 from tests.spark.site import At, Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -158,6 +159,7 @@ def test_a_join_with_an_empty_topic_tells_what_has_no_match(site: Site) -> None:
     site.prove(job_file)
 
 
+@pytest.mark.long
 def test_an_older_checkpoint_catches_up_where_inputs_are_of_different_pace(site: Site) -> None:
     """What a batch forgets stands in the log: runs for the state alone would wait for longer."""
     first, second = site.topic(1), site.topic(1)

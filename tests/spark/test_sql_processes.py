@@ -143,6 +143,7 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+@pytest.mark.long
 def test_a_frozen_owner_that_wakes_disturbs_nothing(site: Site) -> None:
     """Driver and JVM stand still while another takes over; each has a root of its own."""
     topic = site.topic(1)
@@ -251,6 +252,7 @@ def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
     raise AssertionError(f"no upload was met: {len(seen)} tables, {launch.log_path.read_text()}")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_killed_while_a_snapshot_uploads_it_goes_on_from_the_older_one(site: Site) -> None:
     """Its state is the snapshot before, and more changelogs."""

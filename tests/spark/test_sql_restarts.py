@@ -173,9 +173,10 @@ def restart(sites: Iterator[Site], provider: str, steps: list[Step], ahead: Ahea
         job.check()
 
 
-# The first example is the simplest: it is killed at the moves of each batch, on one core.
+# The first example is the simplest: it is killed at the moves of each batch, on one core. Others
+# are for the long run.
 @pytest.mark.timeout(900)
-@settings(max_examples=2, **SLOW)
+@settings(max_examples=1, **SLOW)
 @given(steps=EXAMPLES)
 def test_state_in_rocksdb_over_restarts(
     sites: Iterator[Site], ahead: Ahead, steps: list[Step]

@@ -187,6 +187,7 @@ SHAPES = """
 """
 
 
+@pytest.mark.long
 def test_joins_unions_and_deduplication(site: Site) -> None:
     clicked, ordered = site.topic(1, "clicks"), site.topic(1, "orders")
     fed = [{"table": f"ods.{name}"} for name in ("firsts", "pairs", "unmatched", "both", "twice")]
