@@ -189,21 +189,22 @@ def _query_files() -> dict[str, bytes]:
     later = replace(query, batch_id=1, lineage=linked)
     file = replace(file, unique="00000000c0ffee01")
     log.add(Prepare(1, BatchTime(START_MS + 4_000), (again,), (target,), (file,), (), later))
-    log.add(
-        Rewind(
-            entry=2,
-            query=query,
-            before="",
-            shards=(ShardRange(key, again.offsets),),
-            targets=(target,),
-            files=(Withdrawn(1, 1, file),),
-            by="ana",
-            why="the SQL was wrong",
-        ),
-        Closing(4, 1, 0, registered=False, owed=(), done=()),
+    body = Rewind(
+        entry=2,
+        query=query,
+        before="",
+        shards=(ShardRange(key, again.offsets),),
+        targets=(target,),
+        files=(Withdrawn(1, 1, file),),
+        by="ana",
+        why="the SQL was wrong",
     )
+    closing = Closing(4, 1, 0, registered=False, owed=(), done=())
+    led = write_entry(log.draft(replace(body, leader_epochs=((key, 3),)), closing))[1]
+    log.add(body, closing)
     return {
         **_plan_files(log),
+        "leader-rewind.json": led,
         "query-prepare.json": log.entries[2][1],
         "query-snapshot.json": snapshot,
         "entry-rewind.json": log.entries[5][1],

@@ -25,6 +25,10 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         int, typer.Option(min=0, help="The offset to go on with: the first that Kafka still has.")
     ],
     why: Annotated[str, typer.Option(help="The reason, kept in the log.")],
+    table: Annotated[
+        str | None,
+        typer.Option(help="The table or topic that a query fills, where its topic was cut."),
+    ] = None,
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
@@ -32,8 +36,8 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 ) -> None:
     """Get over one gap: give up offsets that Kafka no longer has, with who and why in the log."""
     with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
-        wish = wish_of(opened, place, to, why)
-        found = plan(opened, wish) if explain else apply(opened, wish, takes_over=take_over)
+        asked = wish_of(opened, place, to, why, table)
+        found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)
         _show(place, found, is_done=not explain, as_json=as_json)
 
 

@@ -1,26 +1,39 @@
 """Getting over one gap of one topic partition, from a job file and without Spark.
 
-What it is: the use case behind `skip`.
+What it is: the use case behind `skip`: in the log of the job's topics, or of one query.
 What it promises: what `plan` shows is what `apply` does, unless Kafka has lost more in between.
 What it must not know: terminals.
 """
 
+from dataclasses import dataclass
+
 from ashore.base.operator import operator
 from ashore.control.jobs import OpenJob, require_landed_topic, require_stopped
+from ashore.control.roll_back import find_query
 from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip
+from ashore.protocol.names import SliceName
 from ashore.protocol.positions import ShardRange
 from ashore.sources.base import StreamShard
 
 
-def wish_of(opened: OpenJob, place: str, to: int, why: str) -> SkipWish:
-    """Return what a command line asks for. Raises JobFileInvalid, QueryRefused.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be given up, and in which log."""
+
+    name: SliceName
+    wish: SkipWish
+
+
+def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = None) -> Asked:
+    """Return what a command line asks for. Raises JobFileInvalid, QueryRefused, CheckpointUnfit.
 
     Arguments:
         opened: the job.
         place: `topic/partition`.
         to: the offset that reading goes on with.
         why: the reason, kept in the log.
+        table: that a query fills, or the topic; None: the job's own tables are meant.
 
     """
     topic, _, shard = place.rpartition("/")
@@ -31,26 +44,30 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str) -> SkipWish:
         )
     if not why.strip():
         raise JobFileInvalid("no reason is given", hint='write --why "what has happened"')
+    wish = SkipWish(StreamShard(topic, str(int(shard))), to, operator(), why)
+    if table is not None:
+        return Asked(find_query(opened, table).name, wish)
     require_landed_topic(
         opened.job,
         topic,
         "its offsets are in the checkpoint of a query",
-        hint="fill another table from what the topic still has",
+        hint="fill another table from what the topic still has; where the topic was cut, name the "
+        "query's table with --table",
     )
-    return SkipWish(StreamShard(topic, str(int(shard))), to, operator(), why)
+    return Asked(opened.name, wish)
 
 
-def plan(opened: OpenJob, wish: SkipWish) -> ShardRange | None:
+def plan(opened: OpenJob, asked: Asked) -> ShardRange | None:
     """Return what `apply` would give up; None: nothing. Raises what `find_skip` raises."""
-    return find_skip(opened.storage, opened.name, opened.source, wish)
+    return find_skip(opened.storage, asked.name, opened.source, asked.wish)
 
 
-def apply(opened: OpenJob, wish: SkipWish, *, takes_over: bool) -> ShardRange | None:
+def apply(opened: OpenJob, asked: Asked, *, takes_over: bool) -> ShardRange | None:
     """Give the offsets up, with an entry that says who and why; None: there was nothing to do.
 
     Raises LogGrows where the job runs, unless it `takes_over`; and as `skip`.
     """
-    if plan(opened, wish) is None:
+    if plan(opened, asked) is None:
         return None
     require_stopped(opened, takes_over=takes_over)
-    return skip(opened.committer(opened.name), opened.source, wish)
+    return skip(opened.committer(asked.name), opened.source, asked.wish)

@@ -281,9 +281,7 @@ def _ask(source: Source, fold: Fold) -> SourceState:
             return SourceState(streams, {}, (), None, {})
         offsets, held_up = source.read_offsets(shards), source.find_held_up(shards)
         own = {key: offsets[StreamShard(key.stream, key.shard)] for key in there}
-        truncated = Histories(source).find(
-            (fold.shards[key] for key in there if key.source == source.name), own
-        )
+        truncated = Histories(source).find((fold.shards[key] for key in there), own)
         cut = {
             state.key: history_truncated(state.key, state.next, reason, len(truncated))
             for state, reason in truncated.items()
@@ -503,7 +501,10 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
     if there.trouble is not None:
         hint = "look at `bootstrap_servers`, the network and the brokers"
         return [Warned("kafka", source, f"lag is not known: {there.trouble}", hint)]
-    warnings = []
+    warnings = [
+        Warned("truncated", str(key), error.message, error.hint)
+        for key, error in sorted(there.cut.items())
+    ]
     seen: set[str] = set()
     for key, state in sorted(fold.current().items()):
         if key.source != source:
@@ -511,8 +512,6 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
         if _is_there(fold, key, there.streams):
             offsets = there.offsets[StreamShard(key.stream, key.shard)]
             warnings += _warn_offsets(key, state, offsets)
-            if (error := there.cut.get(key)) is not None:
-                warnings.append(Warned("truncated", str(key), error.message, error.hint))
         else:
             info = there.streams.get(key.stream)
             warned = _warn_absent(key, state, info)

@@ -3,7 +3,8 @@
 What it is: what may be skipped, looked up, and the `skip` entry that says who did it and why.
 What it promises: what the source still has is never given up. Where there is nothing to skip, the
 slice is not taken over. Where a history was cut below the next offset, a `skip` of no offsets says
-that somebody goes on all the same.
+that somebody goes on all the same; of a query nothing else can be given up, as Spark's checkpoint
+says what it reads next.
 What it must not know: terminals.
 """
 
@@ -15,10 +16,10 @@ from ashore.landing.histories import find_truncated
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Skip
 from ashore.protocol.fold import Fold, ShardState
-from ashore.protocol.names import SliceName
+from ashore.protocol.names import SliceName, parse_query_source
 from ashore.protocol.plan_batch import leaders_of
 from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.sources.base import Source, StreamShard
+from ashore.sources.base import Source, StreamInfo, StreamShard
 from ashore.storage.base import Storage
 
 
@@ -63,6 +64,8 @@ def skip(committer: Committer, source: Source, wish: SkipWish) -> ShardRange | N
 
 
 def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
+    if fold.plan is not None or fold.query is not None:
+        return _plan_of_query(fold, source, wish)
     state = _find_shard(fold, source, wish.shard)
     there = source.read_offsets([wish.shard])[wish.shard]
     skipped = ShardRange(state.key, OffsetRange(state.next, max(state.next, wish.to)))
@@ -91,11 +94,45 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
     return planned
 
 
+def _plan_of_query(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
+    """Return the `skip` of no offsets that goes on where a topic of a query was cut."""
+    readings = [
+        state
+        for key, state in fold.current().items()
+        if (key.stream, key.shard) == wish.shard and parse_query_source(key.source) is not None
+    ]
+    if not readings:
+        raise _unknown(wish.shard)
+    there = _describe(source, wish.shard.stream)
+    if any(state.stream_id != there.stream_id for state in readings):
+        raise StreamReplaced(
+            f"topic {wish.shard.stream} is not the one that the query has read",
+            hint="fill another table from the new topic: another table, another state",
+        )
+    meant = [state for state in readings if state.next == wish.to]
+    if not meant:
+        at = " and ".join(sorted({str(state.next) for state in readings}))
+        raise Stopped(
+            f"the query goes on at offset {at} of {readings[0].key.stream}/{wish.shard.shard}: "
+            "where that is stands in its checkpoint, and no offset of it can be skipped",
+            hint=f"write --to {readings[0].next}, if its topic was cut below that",
+        )
+    found = source.read_offsets([wish.shard])[wish.shard]
+    cut = sorted(each.key for each in find_truncated(source, meant))
+    return (
+        Skip(
+            tuple(ShardRange(key, OffsetRange(wish.to, wish.to)) for key in cut),
+            *(None, (), (), wish.by, wish.why),
+            leaders_of(cut, dict.fromkeys(cut, found)),
+        )
+        if cut
+        else None
+    )
+
+
 def _find_shard(fold: Fold, source: Source, shard: StreamShard) -> ShardState:
     """Return what the log knows of a shard, having checked that its stream is the same."""
-    found = source.describe_streams([shard.stream]).get(shard.stream)
-    if found is None:
-        raise StreamMissing(f"topic {shard.stream} does not exist", hint="create it first")
+    found = _describe(source, shard.stream)
     current = fold.generation(source.name, shard.stream)
     for key, state in fold.current().items():
         if (key.source, key.stream, key.shard) != (source.name, shard.stream, shard.shard):
@@ -106,7 +143,18 @@ def _find_shard(fold: Fold, source: Source, shard: StreamShard) -> ShardState:
                 hint=f"ashore rejoin JOB.yaml {shard.stream}, which begins at its beginning",
             )
         return state
-    raise StreamMissing(
+    raise _unknown(shard)
+
+
+def _describe(source: Source, stream: str) -> StreamInfo:
+    found = source.describe_streams([stream]).get(stream)
+    if found is None:
+        raise StreamMissing(f"topic {stream} does not exist", hint="create it first")
+    return found
+
+
+def _unknown(shard: StreamShard) -> StreamMissing:
+    return StreamMissing(
         f"the log knows no {shard.stream}/{shard.shard}",
         hint="a partition that the job has not joined yet has no gap",
     )

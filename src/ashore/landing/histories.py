@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ashore.errors import HistoryTruncated
 from ashore.protocol.fold import Fold
+from ashore.protocol.names import parse_insert, parse_query_source
 from ashore.protocol.plan_batch import Logged, ShardOffsets, find_doubtful
 from ashore.protocol.positions import ShardKey
 from ashore.sources.base import Position, Source, StreamShard
@@ -56,17 +57,20 @@ class Histories:
 
 def find_truncated(source: Source, landed: Sequence[Logged]) -> dict[Logged, str]:
     """Return the shards whose history was cut below what was landed, with the reason."""
-    positions = {
-        StreamShard(each.key.stream, each.key.shard): Position(each.next, each.leader_epoch)
-        for each in landed
-        if each.leader_epoch is not None
-    }
-    found = source.find_truncated(positions) if positions else {}
-    return {
-        each: found[shard]
-        for each in landed
-        if (shard := StreamShard(each.key.stream, each.key.shard)) in found
-    }
+    found: dict[Logged, str] = {}
+    rest = [each for each in landed if each.leader_epoch is not None]
+    while rest:  # a query may read one shard twice, up to different offsets: one a question
+        asked = {StreamShard(each.key.stream, each.key.shard): each for each in reversed(rest)}
+        truncated = source.find_truncated(
+            {
+                shard: Position(each.next, each.leader_epoch)
+                for shard, each in asked.items()
+                if each.leader_epoch is not None
+            }
+        )
+        found |= {asked[shard]: reason for shard, reason in truncated.items()}
+        rest = [each for each in rest if each not in asked.values()]
+    return found
 
 
 def history_truncated(
@@ -74,12 +78,21 @@ def history_truncated(
 ) -> HistoryTruncated:
     """Return the error of a shard whose history was cut; one of so many `shards`."""
     more = f", and {shards - 1} more" if shards > 1 else ""
+    of_query = parse_query_source(key.source)
+    table = f" --table {_filled_by(of_query.slice)}" if of_query else ""
     return HistoryTruncated(
         f"{key} was cut below offset {next_offset}, which comes next, and holds other records up "
         f"to there than were landed{more}: {reason}",
         hint="did a leader take over that lacked records? Nothing was read. To keep what was "
         f"landed and go on at {next_offset}: ashore skip JOB.yaml {key.stream}/{key.shard} "
-        f'--to {next_offset} --why "..."',
+        f'--to {next_offset}{table} --why "..."',
         shard=str(key),
         next=next_offset,
     )
+
+
+def _filled_by(insert: str) -> str:
+    """Return what the INSERT of a name fills, as a command line says it."""
+    target = parse_insert(insert)
+    found = [*target.tables, *([target.topic] if target.topic else [])]
+    return found[0] if len(found) == 1 else "TABLE"

@@ -26,7 +26,9 @@ from ashore.landing.definitions import (
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.fed import SENT, require_log_of
+from ashore.landing.joins import look_again
 from ashore.landing.log import LandingLog
+from ashore.landing.query_leaders import Leaders, QueryLeaders
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
@@ -92,7 +94,7 @@ class SinkParts:
     progress: Progress = field(default_factory=Quiet)
     publishing: Publishing = NO_CATALOG
     effects: Effects | None = None
-    source: Source | None = None  # asked for the time where the clock is in doubt
+    source: Source | None = None  # asked for leaders, and for the time where it is in doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class BegunBatch:
     lineage: str
     order: Order
     counted: Mapping[str, int] = field(default_factory=dict)  # records that were read
+    leaders: Leaders = ()  # of the topic partitions, before any of it was read
 
 
 class QuerySink:
@@ -115,6 +118,7 @@ class QuerySink:
             parts.log, parts.storage, parts.clock, parts.progress, parts.publishing
         )
         self._entries = EntryWriter(committer, parts.effects, parts.source)
+        self._leaders = QueryLeaders(parts.source) if parts.source else None
 
     @property
     def fold(self) -> Fold:
@@ -128,6 +132,8 @@ class QuerySink:
         CheckpointUnfit where the log is another table's, and SchemaConflict.
         """
         self._step(Step.OPEN)
+        if self._leaders is not None:
+            self._leaders.begin_run()
         self._entries.open(self._require)
         planned = self._plan_define(self.fold)
         record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
@@ -140,6 +146,15 @@ class QuerySink:
         new = tuple(each for each in joined if each.key not in self.fold.shards)
         if new:
             self._entries.append(Join(new))
+
+    def check_histories(self) -> None:
+        """Raise HistoryTruncated or OffsetsWentBack where a topic was cut below what was read.
+
+        Looked at again for seconds first. Raises SourceError. Requires: `open`.
+        """
+        leaders = self._leaders
+        if leaders is not None:
+            look_again(self.parts.clock, lambda: leaders.check(self.fold), self._tell)
 
     def take_plan(self, plan: PlanState) -> None:
         """Write down what the query computes from here on. Requires: `open`.
@@ -164,7 +179,9 @@ class QuerySink:
             identify: returns the identity of the stream that a shard is of.
             past: lineages of older batches.
 
-        Raises CheckpointUnfit, ClockAhead, LogAhead, Fenced, StorageError.
+        Raises CheckpointUnfit, ClockAhead, LogAhead, Fenced, StorageError; HistoryTruncated,
+        OffsetsWentBack, SourceError; BatchFailed where the query has to be started again, as a
+        topic partition has got another leader.
 
         """
         check(not self._entries.must_open, "a sink is opened before a batch begins")
@@ -175,8 +192,10 @@ class QuerySink:
             case Refuse():
                 raise unfit(self.plan.name, decision)
             case ThrowRowsAway():
+                self._begin_reading(batch)  # a state is built of what is read
                 return None
             case WriteRows():
+                leaders = self._begin_reading(batch)
                 self._entries.require_time(self._now_ms())
                 first = {each.key: each.offsets.start for each in batch.ranges}
                 self.join(
@@ -186,7 +205,7 @@ class QuerySink:
                     ]
                 )
                 self._step(Step.WRITE)  # Spark computes the rows meanwhile: it may take long
-                return BegunBatch(batch, decision.lineage, self._order())
+                return BegunBatch(batch, decision.lineage, self._order(), leaders=leaders)
 
     def land(
         self,
@@ -267,6 +286,18 @@ class QuerySink:
         output = self.plan.output
         return plan_define(fold.tables, () if output is None else (definition_of(output),))
 
+    def _begin_reading(self, batch: QueryBatch) -> Leaders:
+        """Return the leaders of what a batch reads, before any of it is read. Raises as `begin`."""
+        leaders = self._leaders
+        if leaders is None:
+            return ()
+        return look_again(
+            self.parts.clock, lambda: leaders.begin_batch(self.fold, batch.ranges), self._tell
+        )
+
+    def _tell(self, message: str) -> None:
+        self.parts.progress.trouble(self.plan.name.slice, message)
+
     def _order(self) -> Order:
         return Order(
             lake=self.plan.lake.with_active(),
@@ -283,11 +314,19 @@ class QuerySink:
         batch, order = begun.batch, begun.order
         # It depends on which inputs were idle, and on restarts: no later run could compute it.
         watermarks = ((self.plan.filled, batch.watermark_ms),) if batch.watermark_ms else ()
+        leaders = dict(begun.leaders)
         return Prepare(
             batch=order.batch,
             time=replace(order.time, watermarks=watermarks),
             shards=tuple(
-                ShardRead(each.key, each.offsets, self.plan.table, 0, 0, 0, 0, 0, 0, None)
+                ShardRead(
+                    each.key,
+                    each.offsets,
+                    self.plan.table,
+                    *(0, 0, 0, 0, 0, 0),
+                    event_max_ms=None,
+                    leader_epoch=leaders.get(each.key),
+                )
                 for each in sorted(batch.ranges)
                 if each.offsets.size
             ),

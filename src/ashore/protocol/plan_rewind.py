@@ -9,7 +9,7 @@ What it must not know: checkpoints; why somebody wants it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ashore.protocol.entries import Rewind, Withdrawn
+from ashore.protocol.entries import Rewind, ShardRead, Withdrawn
 from ashore.protocol.files import PartitionKey, Target
 from ashore.protocol.fold import Fold
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -91,25 +91,32 @@ def _rewind(
             index = targets.setdefault(batch.target(file), len(targets))
             moved = replace(file, target=index, spans=())
             files.append(Withdrawn(batch.epoch, batch.body.batch, moved))
+    firsts = _first_reads(undone)
     return Rewind(
         entry=kept.entry,
         query=kept.query,
         before=before,
         shards=tuple(
-            ShardRange(key, OffsetRange(start, fold.shards[key].next))
-            for key, start in sorted(_starts(undone).items())
+            ShardRange(key, OffsetRange(read.offsets.start, fold.shards[key].next))
+            for key, read in firsts
         ),
         targets=tuple(targets),
         files=tuple(files),
         by=wish.by,
         why=wish.why,
+        leader_epochs=tuple(
+            (key, read.leader_epoch) for key, read in firsts if read.leader_epoch is not None
+        ),
     )
 
 
-def _starts(undone: list[LandedBatch]) -> dict[ShardKey, int]:
-    """Return the first offset of each shard that the batches have read."""
-    starts: dict[ShardKey, int] = {}
+def _first_reads(undone: list[LandedBatch]) -> list[tuple[ShardKey, ShardRead]]:
+    """Return what the batches have read first of each shard.
+
+    The leader of such a range had all that comes before it, or the batch would not have been begun.
+    """
+    firsts: dict[ShardKey, ShardRead] = {}
     for batch in undone:
         for read in batch.body.shards:
-            starts.setdefault(read.key, read.offsets.start)
-    return starts
+            firsts.setdefault(read.key, read)
+    return sorted(firsts.items(), key=lambda each: each[0])

@@ -12,15 +12,19 @@ from tests.unit.config.texts import job
 from ashore.cli import status_view
 from ashore.control.health import DECIDE, Allowed, check_health, worst
 from ashore.control.jobs import OpenJob
+from ashore.control.skip import apply, wish_of
 from ashore.control.state import State
 from ashore.control.status import JobStatus, read_status
+from ashore.errors import JobFileInvalid
 from ashore.jobs.events import QueryProgress, Step
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.jobs.writer import EventWriter
 from ashore.landing.log import LandingLog, LogContext
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare, Query
-from ashore.protocol.names import SliceName
+from ashore.protocol.entries import Closing, Commit, Join, Joined, Prepare, Query, ShardRead
+from ashore.protocol.names import SliceName, query_source
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.sources.base import StreamShard
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, RecordedSource
 
@@ -38,7 +42,7 @@ class World:
         log.open()
         late = (("late", 9),)
         log.append(Prepare(0, BatchTime(0), (), (), (), late, Query("q-1", 0, "lineage")), None)
-        source = RecordedSource(clock=self.clock)
+        source = RecordedSource("kafka", self.clock)
         self.opened = OpenJob(job(SQL_JOB), self.storage, source, self.clock)
 
     def beat(self, *workers: WorkerBeat) -> Heartbeat:
@@ -120,3 +124,35 @@ def test_a_worker_that_stopped_is_no_step_that_does_not_end(capsys) -> None:
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["event"] for each in told] == ["step", "step", "query", "trouble"]
     assert told[-1]["message"] == "stopped: refused"
+
+
+def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -> None:
+    world, shard = World(), StreamShard("clicks", "0")
+    source = world.opened.source
+    assert isinstance(source, RecordedSource)
+    source.create("clicks")
+    source.append(shard, *[b"{}"] * 10)
+    key = ShardKey(query_source(NAME), "clicks", 1, "0")
+    log = LandingLog(LogContext(world.storage, world.clock, lambda: "1" * 16), NAME)
+    log.open()
+    info = source.describe_streams(["clicks"])["clicks"]
+    joined = Join((Joined(key, info.stream_id, 0, "earliest"),))
+    log.append(joined, Closing(1, 0, 0, registered=False, owed=(), done=()))
+    read = ShardRead(key, OffsetRange(0, 10), "ods.big", 0, 0, 0, 0, 0, 0, None, 0)
+    log.append(Prepare(1, BatchTime(0), (read,), (), (), (), Query("q-1", 1, "later")), None)
+    log.append(Commit("stop"), Closing(4, 0, 0, registered=False, owed=(), done=()))
+    assert not [each for each in world.status().warnings if each.kind == "truncated"]
+
+    source.elect(shard, cut_at=8)
+    source.append(shard, *[b"{}"] * 5)
+    status = world.status()
+    (warned,) = [each for each in status.warnings if each.kind == "truncated"]
+    assert warned.subject == str(key)
+    assert "skip JOB.yaml clicks/0 --to 10 --table ods.big" in warned.hint
+    assert worst(check_health(world.opened, status, Allowed())) == DECIDE
+
+    asked = wish_of(world.opened, "clicks/0", 10, "kept", "ods.big")
+    assert apply(world.opened, asked, takes_over=True) == ShardRange(key, OffsetRange(10, 10))
+    assert not [each for each in world.status().warnings if each.kind == "truncated"]
+    with pytest.raises(JobFileInvalid, match=r"no table ods\.none"):
+        wish_of(world.opened, "clicks/0", 10, "kept", "ods.none")

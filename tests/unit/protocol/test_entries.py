@@ -38,7 +38,7 @@ from ashore.protocol.snapshot import read_snapshot
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
-LEADERS = ["leader-prepare.json", "leader-snapshot.json", "leader-skip.json"]
+LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *LEADERS, "snapshot-tables.json"]
 
 

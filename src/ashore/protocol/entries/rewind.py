@@ -13,7 +13,7 @@ from ashore.protocol import codec
 from ashore.protocol.effects import HasEffects
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState
-from ashore.protocol.positions import ShardRange
+from ashore.protocol.positions import ShardKey, ShardRange
 from ashore.protocol.query import Query, QueryState
 from ashore.protocol.rules import Refused, check_files, require, rows_of
 
@@ -44,17 +44,21 @@ class Rewind(HasEffects):
     files: tuple[Withdrawn, ...]
     by: str
     why: str
+    # Of the leaders that had what comes before `shards`, as `ShardRead.leader_epoch`.
+    leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
 
 
 def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
     """Return what a `rewind` changes in the fold. Raises Refused. `number`: of its entry."""
     require(0 <= body.entry < number, f"it goes back to entry {body.entry}")
-    shards = dict(fold.shards)
+    shards, leader_epochs = dict(fold.shards), dict(body.leader_epochs)
     for each in body.shards:
         state = shards.get(each.key)
         if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
             raise Refused(f"{each} is given back, which is not the end of what was read")
-        shards[each.key] = replace(state, next=each.offsets.start, leader_epoch=None)
+        shards[each.key] = replace(
+            state, next=each.offsets.start, leader_epoch=leader_epochs.get(each.key)
+        )
     return {
         "shards": shards,
         "watermarks": {},  # the batch that is run next has the one of its checkpoint

@@ -126,8 +126,8 @@ class SqlQuery:
     def tick(self) -> Tick:
         """Run until stopped; or until what was there has been read, where the plan says so.
 
-        Raises CheckpointUnfit, QueryRefused, Fenced, LogError, StorageError, SourceError,
-        BatchFailed.
+        Raises CheckpointUnfit, QueryRefused, HistoryTruncated, OffsetsWentBack, Fenced, LogError,
+        StorageError, SourceError, BatchFailed.
         """
         sink, parts = self.parts.sink, self.parts
         sink.open()
@@ -135,6 +135,7 @@ class SqlQuery:
         position = self._checkpoint.read_position()
         check_sources(self.name, self._sources, self._checkpoint.read_ends(position.planned))
         self._join()
+        sink.check_histories()
         bounded = replace(self.plan, offsets_max=self._plan_limits())
         frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
         self._take_plan(frame)
