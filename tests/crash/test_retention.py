@@ -29,6 +29,7 @@ DELETES = {
 EVERYDAY = {
     ("by itself", "fails before"),
     ("by itself", "stops after"),
+    ("by itself, files gone", "late at the end"),
     ("by command", "stops after"),
 }
 
@@ -85,12 +86,17 @@ def forget_last(patch: pytest.MonkeyPatch) -> None:
 def say_first(patch: pytest.MonkeyPatch) -> None:
     """Append the entry before the catalog has forgotten a partition without files."""
     begin, apply = Retirer.begin, Retirer.apply
-    patch.setattr(Retirer, "begin", lambda _self, _plan: True)
+
+    def hasty(self: Retirer, plan: Sequence[RetirePartition]) -> bool:
+        marks = [path for each in plan if not each.has_data for path in each.files]
+        delete_files(self._parts.storage, marks)
+        return True
 
     def late(self: Retirer, plan: Sequence[RetirePartition]) -> int:
         begin(self, plan)
         return apply(self, plan)
 
+    patch.setattr(Retirer, "begin", hasty)
     patch.setattr(Retirer, "apply", late)
 
 

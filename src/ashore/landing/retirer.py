@@ -145,8 +145,9 @@ class Retirer:
         for each in self._look:
             if each is not None:
                 self._seen.add(each.key)
-                count += each.has_data
-                if each.has_data or each.key in fold.partitions:
+                count += bool(each.own)
+                # A success file may arrive late, when the log has forgotten the partition.
+                if each.own or each.key in fold.partitions:
                     yield each
             if count == PARTITIONS_MAX or not self._has_time():
                 return
