@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 WARM_UP = 0.2  # of a life: caches fill, the JVM compiles
 PARTS = 4  # that the rest of a life is cut into
+LOOK = 0.8  # of a part
 SAMPLES_MIN = 24
 
 
@@ -23,7 +24,7 @@ class Sample(NamedTuple):
     job_mb: float  # resident, of the job process
     workers_mb: float  # of what it has started, but for the JVM
     jvm_mb: float  # 0: there is none
-    heap_mb: float  # in use, garbage too
+    live_mb: float  # of the JVM's heap, once all garbage is collected; 0: not looked at
     threads: int  # of the job process
     jvm_threads: int
     descriptors: int  # of all its processes
@@ -42,14 +43,14 @@ class Gauge(NamedTuple):
     read: Callable[[Sample], float]
     noise: float
     noise_share: float = 0.0  # of what there was
-    is_floor: bool = False  # garbage hides it: what counts is the least of a part
+    is_rare: bool = False  # looked at once in a part: see `plan_looks`
 
 
 GAUGES = (
     Gauge("memory of the job process", "MB", lambda each: each.job_mb, 12, 0.05),
     Gauge("memory of its workers", "MB", lambda each: each.workers_mb, 24, 0.08),
     Gauge("memory of the JVM", "MB", lambda each: each.jvm_mb, 16, 0.04),
-    Gauge("heap that is reached", "MB", lambda each: each.heap_mb, 8, 0.10, is_floor=True),
+    Gauge("heap that is reached", "MB", lambda each: each.live_mb, 4, 0.05, is_rare=True),
     Gauge("threads of the job process", "", lambda each: each.threads, 6),
     Gauge("threads of the JVM", "", lambda each: each.jvm_threads, 10),
     Gauge("descriptors", "", lambda each: each.descriptors, 16),
@@ -85,6 +86,14 @@ class Course(NamedTuple):
         return f"{self.gauge.name}: {levels} {self.gauge.unit}".rstrip()
 
 
+def plan_looks() -> list[float]:
+    """Return when in a life to look at what costs too much to look at often, as shares of it.
+
+    Late in each part, but not so late that a look that has to wait falls into the next.
+    """
+    return [WARM_UP + (1 - WARM_UP) * (part + LOOK) / PARTS for part in range(PARTS)]
+
+
 def read_course(gauge: Gauge, samples: Sequence[Sample]) -> Course:
     """Return how a gauge went. Requires: a life of SAMPLES_MIN samples or more."""
     if len(samples) < SAMPLES_MIN:
@@ -92,7 +101,7 @@ def read_course(gauge: Gauge, samples: Sequence[Sample]) -> Course:
     values = [float(gauge.read(each)) for each in samples[int(len(samples) * WARM_UP) :]]
     ends = [round(len(values) * part / PARTS) for part in range(PARTS + 1)]
     parts = [values[start:end] for start, end in pairwise(ends)]
-    level = min if gauge.is_floor else median
+    level = max if gauge.is_rare else median
     return Course(gauge, tuple(level(part) for part in parts))
 
 

@@ -10,7 +10,6 @@ wrong.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,16 +21,25 @@ from pathlib import Path
 from uuid import uuid4
 
 import psutil
-from tests.drills.growth import GAUGES, Course, Sample, find_growth, read_course
+from tests.drills.growth import (
+    GAUGES,
+    SAMPLES_MIN,
+    Course,
+    Sample,
+    find_growth,
+    plan_looks,
+    read_course,
+)
+from tests.drills.jvm import Heap, collect, rises
 
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
 from ashore.jobs.events import Failed, Landed, Trouble
-from ashore.jobs.java import find_java
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics
+from ashore.spark.session import LIGHT_JVM
 
 PARTITIONS = 4
 RECORDS_A_SECOND = 500
@@ -39,6 +47,10 @@ SHORT_LIVES_SHARE = 0.1  # of the time, for all lives but the last
 SAMPLES_A_LIFE = 240  # wanted: of a short life fewer, one a second
 DAY_S = 86_400
 FIRST_BATCH_S = 600
+# The JVM has its whole heap from the start, so that what it takes later lies beside the heap.
+HEAP = "512m"
+OPTIONS = "spark.driver.extraJavaOptions"
+JVM = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:NativeMemoryTracking=summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,7 @@ class Outcome:
     grown: tuple[Course, ...]
     problems: tuple[str, ...]
     batches: int  # of the last life
+    risen: tuple[str, ...]  # what the JVM of the last life reached more of at its end
     files_a_day: Mapping[str, int]  # by kind
     troubles: tuple[str, ...]
 
@@ -82,6 +95,7 @@ class Outcome:
         for course in self.courses:
             yield f"{'GROWS ' if course in self.grown else ''}{course}"
         yield f"{self.batches:,} batches in the last life"
+        yield from self.risen
         yield from (f"{count:,} {kind} a day" for kind, count in self.files_a_day.items())
         yield from (f"trouble: {each}" for each in self.troubles)
         yield from (f"WRONG: {each}" for each in self.problems)
@@ -98,9 +112,9 @@ class Place:
         self.topic, self._servers = f"soak-{uuid4().hex[:10]}", servers
         create_topics(servers, {self.topic: PARTITIONS})
         conf = {
-            "spark.driver.memory": "512m",
+            "spark.driver.memory": HEAP,
             "spark.local.dir": str(self.temporary),
-            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={self.temporary}",
+            OPTIONS: f"{LIGHT_JVM[OPTIONS]} {JVM} -Djava.io.tmpdir={self.temporary}",
         }
         content = {
             "job": "soak",
@@ -178,6 +192,7 @@ class Life:
         options = LaunchOptions(uses_spark=soak.uses_spark, environment=environment)
         self.launch = JobLaunch("run", place.job_file, options)
         self.samples: list[Sample] = []
+        self.heaps: list[Heap] = []
         self.batches = 0
         self.troubles: list[str] = []
         self.failure = ""
@@ -221,22 +236,28 @@ class Life:
     def _sample_for(self, seconds: float) -> None:
         began_s = time.monotonic()
         every_s = max(0.5, seconds / SAMPLES_A_LIFE)
-        while (at_s := time.monotonic() - began_s) < seconds and self._listener.is_alive():
+        looks_s = [share * seconds for share in plan_looks()]
+        while self._listener.is_alive():
+            at_s = time.monotonic() - began_s
+            if at_s >= seconds and len(self.samples) >= SAMPLES_MIN:
+                break  # a machine under load takes fewer samples in its time
+            looks = bool(looks_s) and at_s >= looks_s[0]
             with suppress(psutil.NoSuchProcess):
-                self.samples.append(self._sample(at_s))
+                self.samples.append(self._sample(at_s, looks=looks))
+                looks_s = looks_s[looks:]
             spent_s = time.monotonic() - began_s - at_s
             time.sleep(max(0.0, every_s - spent_s))
 
-    def _sample(self, at_s: float) -> Sample:
+    def _sample(self, at_s: float, *, looks: bool) -> Sample:
         job = psutil.Process(self.launch.pid)
-        jvm_mb = workers_mb = heap_mb = 0.0
+        jvm_mb = workers_mb = live_mb = 0.0
         jvm_threads, descriptors, processes = 0, job.num_fds(), 1
         for each in job.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
                 size_mb, count = each.memory_info().rss / 1e6, each.num_fds()
                 if "java" in each.name():
                     jvm_mb, jvm_threads = size_mb, each.num_threads()
-                    heap_mb = read_heap_mb(each.pid)
+                    live_mb = self._look(each.pid) if looks else 0.0
                 else:
                     workers_mb += size_mb
                 descriptors += count
@@ -247,7 +268,7 @@ class Life:
             job_mb=job.memory_info().rss / 1e6,
             workers_mb=workers_mb,
             jvm_mb=jvm_mb,
-            heap_mb=heap_mb,
+            live_mb=live_mb,
             threads=job.num_threads(),
             jvm_threads=jvm_threads,
             descriptors=descriptors,
@@ -258,17 +279,9 @@ class Life:
             log=log,
         )
 
-
-def read_heap_mb(pid: int) -> float:
-    """Return how much of its heap a JVM uses, garbage too. Raises OSError without a JDK."""
-    jstat = find_java().resolve().parent / "jstat"
-    told = subprocess.run(
-        [str(jstat), "-gc", str(pid)], capture_output=True, text=True, check=False, timeout=60
-    ).stdout.splitlines()
-    if len(told) < 2:
-        raise psutil.NoSuchProcess(pid)
-    fields = dict(zip(told[0].split(), told[1].split(), strict=True))
-    return sum(float(fields[each]) for each in ("S0U", "S1U", "EU", "OU")) / 1e3
+    def _look(self, pid: int) -> float:
+        self.heaps.append(collect(pid))
+        return self.heaps[-1].live_mb
 
 
 def play(soak: Soak, directory: Path, servers: str) -> Outcome:
@@ -295,6 +308,7 @@ def play(soak: Soak, directory: Path, servers: str) -> Outcome:
         grown=tuple(find_growth(samples)),
         problems=tuple(problems),
         batches=life.batches,
+        risen=tuple(rises(life.heaps[0], life.heaps[-1])) if life.heaps else (),
         files_a_day={"data files": round(data / lasted_s * DAY_S)},
         troubles=tuple(life.troubles[:5]),
     )

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.drills.soak import Soak, play
+from tests.drills.soak import FIRST_BATCH_S, Soak, play
 
 from ashore.services.kafka import Kafka
 
@@ -46,6 +46,7 @@ def test_a_job_that_runs_for_long_holds_no_more_than_at_first(kafka: Kafka, home
 
 
 @pytest.mark.long
+@pytest.mark.timeout(FIRST_BATCH_S + 600)
 def test_what_leaks_turns_it_red(kafka: Kafka, home: Path) -> None:
     (home / "leak").mkdir()
     (home / "leak" / "sitecustomize.py").write_text(LEAK % str(home / "site" / "lake"))

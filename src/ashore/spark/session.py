@@ -36,6 +36,11 @@ DEFAULTS = {
     "spark.log.level": "ERROR",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
+    # Spark keeps what its pages show whether there are pages or not, of a thousand jobs each.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "50",
     **{f"spark.executorEnv.{name}": value for name, value in TASK_ENVIRONMENT.items()},
     # A file of HDFS can be closed once a DataNode has told the NameNode of its last block: often a
     # moment after the writer has asked. Hadoop's client asks again after 400 ms, which is most of

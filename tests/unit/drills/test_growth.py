@@ -3,14 +3,22 @@
 from random import Random
 
 import pytest
-from tests.drills.growth import GAUGES, SAMPLES_MIN, Sample, find_growth, read_course
+from tests.drills.growth import (
+    GAUGES,
+    PARTS,
+    SAMPLES_MIN,
+    Sample,
+    find_growth,
+    plan_looks,
+    read_course,
+)
 
 STEADY = Sample(
     at_s=0,
     job_mb=180,
     workers_mb=300,
     jvm_mb=430,
-    heap_mb=90,
+    live_mb=90,
     threads=20,
     jvm_threads=60,
     descriptors=150,
@@ -52,7 +60,7 @@ def test_noise_is_no_growth():
         ("job_mb", 60, "memory of the job process"),
         ("workers_mb", 120, "memory of its workers"),
         ("jvm_mb", 80, "memory of the JVM"),
-        ("heap_mb", 60, "heap that is reached"),
+        ("live_mb", 60, "heap that is reached"),
         ("threads", 25, "threads of the job process"),
         ("jvm_threads", 40, "threads of the JVM"),
         ("descriptors", 80, "descriptors"),
@@ -97,15 +105,24 @@ def test_what_begins_to_rise_late_grows():
     assert grown(samples) == ["threads of the job process"]
 
 
-def test_garbage_that_comes_and_goes_is_no_heap_that_is_reached():
-    (heap,) = (gauge for gauge in GAUGES if gauge.is_floor)
-    sawtooth = [
-        each._replace(heap_mb=90 + (number * 7) % 150) for number, each in enumerate(life())
-    ]
-    assert not read_course(heap, sawtooth).grows
-    leaking = [each._replace(heap_mb=each.heap_mb + number) for number, each in enumerate(sawtooth)]
-    assert read_course(heap, leaking).grows
-    assert str(read_course(heap, leaking)).startswith("heap that is reached: 1")
+def test_the_heap_is_looked_at_once_in_each_part():
+    looks_s = [share * COUNT for share in plan_looks()]
+
+    def looked_at(rise: float) -> list[Sample]:
+        """Return samples, one a second, of which those that are due have looked at the heap."""
+        due, samples = list(looks_s), []
+        for number, each in enumerate(life()):
+            looks = bool(due) and number >= due[0]
+            due = due[looks:]
+            live_mb = (90 + rise * number / COUNT) if looks else 0.0
+            samples.append(each._replace(live_mb=live_mb))
+        return samples
+
+    assert len(looks_s) == PARTS
+    (heap,) = (gauge for gauge in GAUGES if gauge.is_rare)
+    assert read_course(heap, looked_at(0)).levels == (90,) * PARTS
+    assert grown(looked_at(0)) == []
+    assert grown(looked_at(40)) == ["heap that is reached"]
 
 
 def test_a_short_life_tells_nothing():
