@@ -32,8 +32,7 @@ from ashore.services.hdfs_ha import (
     transition,
 )
 from ashore.services.hdfs_rpc import server_user
-from ashore.services.notes import choose_once
-from ashore.services.ports import find_free_ports, is_free, is_listening
+from ashore.services.ports import choose_ports, is_free, is_listening
 from ashore.services.process import Command, ServerProcess
 
 CLOCK = SystemClock()
@@ -317,15 +316,11 @@ class Hdfs:
 
     def _ports(self) -> settings.Ports:
         """Return the ports, which are chosen once for a directory."""
-        path = self.directory / "hdfs.json"
         nodes = range(self.options.namenodes)
         keys = [f"nn{index}_{use}" for index in nodes for use in ("rpc", "http", "proxy")]
         keys += [f"dn{index}" for index in range(self.options.datanodes)]
         keys += ["jn_rpc", "jn_http", "control"]
-        note = choose_once(
-            path, tuple(keys), lambda: dict(zip(keys, find_free_ports(len(keys)), strict=True))
-        )
-        known = {key: int(value) for key, value in note.items()}
+        known = choose_ports(self.directory / "hdfs.json", tuple(keys))
         return settings.Ports(
             namenodes=tuple(
                 settings.NameNodePorts(

@@ -3,6 +3,7 @@
 What it promises: a port that nobody listened on a moment ago, below the range from which the
 kernel takes ports for outgoing connections. So a server that is down keeps its port: a client that
 tries to reconnect cannot be given that very port, and so cannot connect to itself.
+Ports that are chosen for a directory stay its own.
 What it must not know: who will listen.
 """
 
@@ -11,6 +12,7 @@ import socket
 from pathlib import Path
 
 from ashore.errors import ServiceError
+from ashore.services.notes import choose_once
 
 LOOPBACK = "127.0.0.1"
 PORT_MIN = 20_000
@@ -28,6 +30,15 @@ def find_free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise ServiceError(f"no {count} free ports on {LOOPBACK} from {PORT_MIN} on")
+
+
+def choose_ports(path: Path, keys: tuple[str, ...]) -> dict[str, int]:
+    """Return a port for each of `keys`, noted at `path`; chosen if there is no note yet.
+
+    Raises ServiceError where the note is damaged, as `choose_once` does.
+    """
+    note = choose_once(path, keys, lambda: dict(zip(keys, find_free_ports(len(keys)), strict=True)))
+    return {key: int(note[key]) for key in keys}
 
 
 def is_free(port: int) -> bool:

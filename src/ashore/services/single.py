@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ashore.errors import ServiceError
-from ashore.services.notes import choose_once
-from ashore.services.ports import find_free_ports, is_free
+from ashore.services.ports import choose_ports, is_free
 from ashore.services.process import ServerProcess
 
 
@@ -59,9 +58,7 @@ class SingleServer(ABC):
 
     def _port(self) -> int:
         """Return the port of a server that has one, which is chosen once for a directory."""
-        path = self.directory / f"{self.name}.json"
-        note = choose_once(path, ("port",), lambda: {"port": find_free_ports(1)[0]})
-        return int(note["port"])
+        return choose_ports(self.directory / f"{self.name}.json", ("port",))["port"]
 
     def _check_port(self, port: int) -> None:
         if not self.process.is_alive() and not is_free(port):

@@ -16,8 +16,7 @@ from typing import Self
 
 from ashore.errors import ServiceError
 from ashore.jobs.java import find_java, find_pyspark_home, pyspark_classpath
-from ashore.services.notes import choose_once
-from ashore.services.ports import LOOPBACK, find_free_ports
+from ashore.services.ports import LOOPBACK, choose_ports
 from ashore.services.process import (
     Command,
     ProcessId,
@@ -118,14 +117,9 @@ class SparkCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _ports(self) -> dict[str, str | int]:
+    def _ports(self) -> dict[str, int]:
         """Return the master's ports, which are chosen once for a directory."""
-        keys = ("port", "web_port")
-        return choose_once(
-            self.directory / "spark.json",
-            keys,
-            lambda: dict(zip(keys, find_free_ports(2), strict=True)),
-        )
+        return choose_ports(self.directory / "spark.json", ("port", "web_port"))
 
     def _start(self, process: ServerProcess, arguments: tuple[str, ...], ready: str) -> None:
         web_port = self._ports()["web_port"] if process is self._master else 0

@@ -2,9 +2,9 @@
 
 What it is: `LateDeletes`, a storage whose deletes are kept and come again when they are told to.
 What it promises: a delete is applied when it is made, whatever it finds, and again at each
-`deliver`: as a call that was given up and repeated, and then arrived after all. (What a directory's
-does, each call struck late, is in `tests/crash`.) All who share one
-`DeleteCalls` share the calls, whoever made them and whether they are alive.
+`deliver`: as a call that was given up and repeated, and then arrived after all. (What that of a
+directory does, each call struck late, is in `tests/crash`.) All who share one `DeleteCalls` share
+the calls, whoever made them and whether they are alive.
 What it must not know: what the deletes are for.
 
 Here the network is played within the process, so that nothing else is needed. On a real HDFS calls
