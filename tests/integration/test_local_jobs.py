@@ -19,6 +19,7 @@ from tests.kafka_tools import create_topic, produce
 
 from ashore.base.operator import operator
 from ashore.control.fleet import read_job
+from ashore.control.health import Allowed, worst
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
 from ashore.errors import SchemaConflict
@@ -160,8 +161,30 @@ def test_its_state_is_seen_from_outside(
         launch.kill()
         launch.wait()
         assert state_of(job_file) == "failed"
+        with monkeypatch.context() as of_somebody_else:  # without a heartbeat, by the log
+            of_somebody_else.setenv("ASHORE_HOME", str(tmp_path / "other"))
+            assert state_of(job_file) == "failed"
     finish(job_file)
     assert state_of(job_file) == "stopped"
+
+
+def test_a_job_whose_command_was_killed_has_failed_although_it_stopped_in_order(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASHORE_HOME", str(tmp_path / "home"))
+    with launched(job_file, available_now=False) as launch:
+        wait_for(launch, "landed")
+        wait_until(lambda: state_of(job_file) == "idle")
+        process = launch._running()
+        assert process.stdin is not None
+        process.stdin.close()  # what the kernel does where `ashore run` is killed
+        list(launch.events())
+        launch.wait()
+    assert state_of(job_file) == "failed"
+    with open_job(job_file) as opened:
+        status, ailments = read_job(opened, Allowed())
+    assert (status.lag, worst(ailments)) == (0, 1)
+    assert "is gone" in status.why
 
 
 def test_a_record_that_kills_its_worker_is_a_dead_letter_and_the_job_goes_on(

@@ -2,7 +2,8 @@
 
 What it is: `judge_state`, from what the log shows and what the job process last said of itself.
 What it promises: pure. A heartbeat that is older than what the log shows is not believed: the job
-has run elsewhere since. Without one the log alone is judged, and the reason says so.
+has run elsewhere since, unless only a command has written since. Without one the log is judged, and
+whether the process that wrote it is gone; the reason says so.
 What it must not know: terminals; how either was read.
 """
 
@@ -37,6 +38,8 @@ class LogSeen:
     last_ms: int  # when the newest entry of all slices was written
     is_closed_for_stop: bool  # each slice ends with an entry that says that the job stopped
     lag: int | None  # None: of some topic it is not known
+    gone: str | None = None  # the job process that wrote last, where it was here and is gone
+    is_of_command: bool = False  # the newest entry is that of a command: `skip`, `retire` ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ def judge_state(
         return _judge_process(believed, now_ms)
     if log is None:
         return Judged(State.NEVER_STARTED, None, "it has no log")
+    if log.is_of_command and log.gone is None:
+        if beat is not None:
+            return _judge_process(beat, now_ms)
+        why = "a command was the last to write to its log: the job was not started since"
+        return Judged(State.STOPPED, log.last_ms, why)
     return _judge_log(log, now_ms, interval_ms)
 
 
@@ -95,6 +103,9 @@ def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
 def _judge_log(log: LogSeen, now_ms: int, interval_ms: int) -> Judged:
     if log.is_closed_for_stop:
         return Judged(State.STOPPED, log.last_ms, "its log says so")
+    if log.gone is not None:
+        why = f"its log does not say that it stopped, and {log.gone} is gone"
+        return Judged(State.FAILED, log.last_ms, why)
     if now_ms - log.last_ms <= max(RUNNING_INTERVALS * interval_ms, RUNNING_MS_MIN):
         return Judged(State.RUNNING, log.last_ms, "its log has just grown")
     if log.lag is None:

@@ -15,6 +15,7 @@ from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
 from ashore.control.jobs import OpenJob
+from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
 from ashore.control.slices import find_slices
@@ -192,6 +193,9 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
         kept += _kept(opened.job, fold)
     seen = _log_seen(slices, now_ms)
+    if seen is not None and believe(seen, beat) is None and not seen.is_closed_for_stop:
+        wrote = read_writers(opened.storage, opened.job.job, folds)
+        seen = replace(seen, gone=wrote.gone, is_of_command=wrote.is_command)
     judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
     believed = believe(seen, beat)
     workers = {each.slice: each for each in believed.workers} if believed else {}

@@ -66,6 +66,24 @@ class Heartbeat:
         return abs(started_s - self.started_ms / 1000) < SAME_START_S
 
 
+def is_process_alive(host: str, pid: int, seen_ms: int) -> bool | None:
+    """Return whether a process is there still; None: it is, or was, on another machine.
+
+    Arguments:
+        host: where it was.
+        pid: its number, which another process may have by now.
+        seen_ms: when it was there.
+
+    """
+    if host != socket.gethostname():
+        return None
+    try:
+        started_s = psutil.Process(pid).create_time()
+    except psutil.Error:
+        return False
+    return started_s <= seen_ms / 1000 + SAME_START_S
+
+
 def heartbeat_path(job: str, lake: str) -> Path:
     """Return where the heartbeat of a job on a lake is."""
     return state_directory() / "jobs" / f"{hashlib.sha256(f'{lake} {job}'.encode()).hexdigest()}"

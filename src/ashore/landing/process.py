@@ -38,6 +38,7 @@ from ashore.landing.slice_loop import SliceLoop
 from ashore.storage import count_hanging_calls
 
 ORPHAN_S = 1.0
+ORPHAN = "`ashore run`, which had started it, is gone"
 AGAIN = "start it again: it goes on from its log; if it ends so again, please report it"
 
 
@@ -104,6 +105,7 @@ class JobProcess(Generic[R]):
         self._released = threading.Event() if is_held else None
         self._loop: JobLoop | None = None
         self._is_stopped = False
+        self._is_orphan = False
         self._accepted_by = operator() if accepts_schema else ""
 
     def run(self, *, until_drained: bool) -> None:
@@ -130,6 +132,11 @@ class JobProcess(Generic[R]):
         if self._loop is not None:
             self._loop.stop()
 
+    def abandon(self) -> None:
+        """Stop in order, as the parent is gone: nobody has asked for that."""
+        self._is_orphan = True
+        self.stop()
+
     def release(self) -> None:
         """Go on, where it was held with an engine that is up."""
         if self._released is not None:
@@ -147,7 +154,7 @@ class JobProcess(Generic[R]):
         except BaseException as error:
             heart.end(str(error) or type(error).__name__)
             raise
-        heart.end(None)
+        heart.end(ORPHAN if self._is_orphan else None)
 
     @contextmanager
     def assembled(self) -> Iterator[R]:
@@ -205,7 +212,7 @@ def run_process(
             is_held=options.hold,
             accepts_schema=options.accept_schema,
         )
-        _listen(process.stop, process.release)
+        _listen(process.stop, process.abandon, process.release)
         match options.command:
             case "run":
                 process.run(until_drained=options.available_now)
@@ -240,12 +247,14 @@ def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argpars
     return parser.parse_args(arguments)
 
 
-def _listen(stop: Callable[[], None], release: Callable[[], None]) -> None:
+def _listen(
+    stop: Callable[[], None], abandon: Callable[[], None], release: Callable[[], None]
+) -> None:
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         stop()
 
     def on_gone() -> None:
-        stop()
+        abandon()
         SystemClock().sleep(ORPHAN_S)
         _end_at_once()
 
