@@ -49,6 +49,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
     ("parameters", "src/ashore/cli/roll_back_command.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",
+    ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
     (
         "parameters",

@@ -32,6 +32,11 @@ COMMANDS = (
     Listed(
         "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
     ),
+    Listed(
+        "sql",
+        "sql_command",
+        "Try a query: run a SELECT once, on the newest records of the topics, and print its rows.",
+    ),
     Listed("status", "status_command", "Show state, lag, rates, last entries and warnings."),
     Listed(
         "verify",

@@ -198,6 +198,28 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """`sql` reads so many offsets of these topics; not each offset needs to hold a record."""
+
+    kind: ClassVar[str] = "reading"
+    topics: tuple[str, ...]
+    offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`sql` is done: the names of the columns, and each row as the text of a JSON object.
+
+    `has_more`: there are more rows than were wanted.
+    """
+
+    kind: ClassVar[str] = "answered"
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Relanded:
     """`recover --reland` is done: rows and lost files that were read again."""
 
@@ -240,7 +262,7 @@ class Talk:
 
 SENT = (
     *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
-    *(Trouble, Note, Validated, Relanded, Failed, Ended),
+    *(Trouble, Note, Validated, Reading, Answered, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

@@ -45,6 +45,7 @@ class LaunchOptions:
     accept_schema: bool = False  # what is risky about changed tables is accepted
     debug: bool = False  # what it says on stderr is shown, tracebacks too
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
+    request: str = ""  # what its command is asked, as JSON; see `ashore.jobs.requests`
 
 
 DEFAULT = LaunchOptions()
@@ -54,7 +55,7 @@ class JobLaunch:
     """A job process. As a context manager it is stopped and waited for at the end.
 
     Arguments:
-        command: run, reland or validate.
+        command: run, reland, validate or sql.
         job_file: of the job.
         options: how it is started.
 
@@ -72,6 +73,7 @@ class JobLaunch:
             command,
             str(job_file),
             *(flag for flag, is_on in flags.items() if is_on),
+            *([f"--request={options.request}"] if options.request else []),
         ]
         self._options = options
         self.log_path = (

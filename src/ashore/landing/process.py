@@ -190,7 +190,7 @@ def run_process(
     module: str,
     arguments: list[str] | None,
     make_engine: Callable[[argparse.Namespace], Engine[R]],
-    more: Mapping[str, Callable[[JobProcess[R]], None]],
+    more: Mapping[str, Callable[[JobProcess[R], str], None]],
 ) -> int:
     """Run a job process and return its exit code.
 
@@ -198,7 +198,7 @@ def run_process(
         module: that was started, for its help.
         arguments: of its command line; None: those of this process.
         make_engine: from the options.
-        more: commands that this engine has beside `run` and `reland`.
+        more: commands that this engine has beside `run` and `reland`, called with `--request`.
 
     """
     options = _parse(module, arguments, [*more])
@@ -219,7 +219,7 @@ def run_process(
             case "reland":
                 process.reland()
             case command:
-                more[command](process)
+                more[command](process, options.request)
     except AshoreError as error:
         if options.debug:
             traceback.print_exc()
@@ -244,6 +244,7 @@ def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argpars
     parser.add_argument("--hold", action="store_true", help="get ready; wait for a line on stdin")
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--debug", action="store_true")
+    parser.add_argument("--request", default="", help="what the command is asked, as JSON")
     return parser.parse_args(arguments)
 
 

@@ -13,14 +13,17 @@ from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock
 from ashore.config import Job
+from ashore.config.model import Spark
 from ashore.errors import fail
 from ashore.jobs.events import Validated
+from ashore.jobs.requests import SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
 from ashore.landing.job import lake_of
 from ashore.landing.process import JobProcess, run_process
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
+from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.validate import describe_queries
 
 
@@ -33,7 +36,8 @@ class SparkEngine:
 
     def start(self, job: Job) -> None:
         """See Engine."""
-        self._spark = start_session(job.job, job.spark_application.master, conf_of(job), self._jars)
+        application = application_of(job)
+        self._spark = start_session(job.job, application.master, conf_of(job), self._jars)
 
     def warm(self) -> None:
         """See Engine."""
@@ -53,19 +57,31 @@ class SparkEngine:
         return self._spark or fail("Spark is used before it is started")
 
 
+def application_of(job: Job) -> Spark:
+    """Return the Spark application of a job; what has none is planned and tried on this machine."""
+    return job.spark or Spark()
+
+
 def conf_of(job: Job) -> dict[str, str]:
     """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
     if job.sql is not None:
         # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
-        return {**hadoop_settings(lake_of(job)), **job.spark_application.conf}
+        return {**hadoop_settings(lake_of(job)), **application_of(job).conf}
     has_records = any(item.select or item.where for item in job.tables)
-    return {**({} if has_records else LIGHT_JVM), **job.spark_application.conf}
+    return {**({} if has_records else LIGHT_JVM), **application_of(job).conf}
 
 
-def validate(process: JobProcess[SparkJob]) -> None:
+def validate(process: JobProcess[SparkJob], _request: str) -> None:
     """Plan the job's queries and send what they would be. Nothing is read or written."""
     with process.assembled() as job:
         process.events.send(Validated(describe_queries(job.sql)))
+
+
+def sql(process: JobProcess[SparkJob], request: str) -> None:
+    """Run one SELECT over records that are there and send its rows. Nothing is written."""
+    asked = read_request(SqlRequest, request)
+    with process.assembled() as job:
+        process.events.send(answer_query(job.sql, asked, process.events.send))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
         "ashore.spark.main",
         arguments,
         lambda options: SparkEngine(options.jar),
-        {"validate": validate},
+        {"validate": validate, "sql": sql},
     )
 
 

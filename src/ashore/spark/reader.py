@@ -42,17 +42,18 @@ def read_in_spark(
         large = [each for each in plan.large if each.key.stream == stream]
         small = [each for each in plan.small if each.key.stream == stream]
         if large:
-            frame = _read(spark, kafka, large, plan.piece_records)
+            frame = read_ranges(spark, kafka, large, plan.piece_records)
             frames.append(decode_records(frame, tables[stream]))
         if small:
-            frame = _read(spark, kafka, small, None).coalesce(count_tasks(small, plan))
+            frame = read_ranges(spark, kafka, small, None).coalesce(count_tasks(small, plan))
             frames.append(decode_records(frame, tables[stream]))
     return frames
 
 
-def _read(
+def read_ranges(
     spark: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], piece: int | None
 ) -> DataFrame:
+    """Return the records of ranges, with the columns of RECORD. `piece`: offsets of a task."""
     shards: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
     ends: dict[str, dict[str, int]] = defaultdict(dict)

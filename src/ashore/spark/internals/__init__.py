@@ -16,7 +16,7 @@ from ashore.spark.internals.event_times import (
     read_time_inputs,
 )
 from ashore.spark.internals.jvm import count_partitions
-from ashore.spark.internals.lateness import TimeMark, count_observed
+from ashore.spark.internals.lateness import TimeMark, count_observed, count_observed_once
 from ashore.spark.internals.positions import find_position
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import Refusal, explain_refusal
@@ -38,6 +38,7 @@ __all__ = [
     "TimeMark",
     "check_streaming",
     "count_observed",
+    "count_observed_once",
     "count_partitions",
     "explain_refusal",
     "find_position",

@@ -321,7 +321,12 @@ def session_of(spark: SparkSession) -> JavaObject:
 
 def analyzed_plan(frame: DataFrame) -> JavaObject:
     """Return the analyzed logical plan of a frame, which is what a query is started with."""
-    return ANALYZED(frame._jdf.queryExecution())  # noqa: SLF001 - the way in
+    return ANALYZED(execution_of(frame))
+
+
+def execution_of(frame: DataFrame) -> JavaObject:
+    """Return how Spark runs a frame: once, however often it is asked for rows."""
+    return frame._jdf.queryExecution()  # noqa: SLF001 - the way in
 
 
 def count_partitions(frame: DataFrame) -> int:

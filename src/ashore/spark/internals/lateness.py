@@ -1,7 +1,8 @@
 """How many records of a batch are behind the watermark of their query.
 
 What it is: `TimeMark`, a time that the plan of a streaming query holds as a constant and that moves
-between batches; and `count_observed`, what a batch has observed, while it runs still.
+between batches; `count_observed`, what a batch has observed, while it runs still, and
+`count_observed_once`, what a frame that is no stream has.
 What it promises: Spark plans each batch anew, and folds the mark into it as it is then: at no cost
 for a record. It is no part of what a plan means: it stands where rows are counted.
 What it must not know: views, checkpoints.
@@ -56,8 +57,22 @@ def count_observed(
 
     """
     execution = find_execution(frame, query_id)
-    if execution is None:
-        return []
+    return [] if execution is None else _read_observed(execution, names, count)
+
+
+def count_observed_once(
+    frame: DataFrame, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
+    """Return what `count_observed` does, of a frame that is no stream.
+
+    Requires: its rows have been collected.
+    """
+    return _read_observed(jvm.execution_of(frame), names, count)
+
+
+def _read_observed(
+    execution: JavaObject, names: Iterable[str], count: int
+) -> list[tuple[int, ...]]:
     observed = jvm.OBSERVED(execution)
     found = [jvm.MAP_GET(observed, name) for name in names]
     rows = [jvm.OPTION_GET(row) for row in found if jvm.IS_DEFINED(row)]

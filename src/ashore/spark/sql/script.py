@@ -14,6 +14,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.config.written import Place, WrittenText
+from ashore.errors import fail
 from ashore.plans.text import find_outside_literals, name_of_view, normalise_sql
 from ashore.spark.internals import (
     ParsedInsert,
@@ -32,6 +33,10 @@ _WINDOWS = {
     "CUMULATE": "write `GROUP BY window(ts, '1 minute')`, and sum up where the table is read",
 }
 _PARSED_TO = re.compile(r"\(line (\d+), (?:pos (\d+)|position (\d+))\)")  # from 0, from 1
+# A query is parsed as that of an INSERT: so it is a query, and nothing that would be run at once.
+_SELECT_HEAD = f"{_BEGIN}INSERT INTO query\n"
+_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
+_ONLY_SELECT = "write one `SELECT ...`"
 _ONLY = "write `CREATE TEMPORARY VIEW name AS SELECT ...;` or `INSERT INTO table SELECT ...;`"
 
 
@@ -61,13 +66,14 @@ class Script:
     sql: WrittenText
     views: tuple[ViewText, ...]  # in their order
     inserts: tuple[Insert, ...]
+    head: str = _BEGIN  # that Spark was given before the text
 
     def in_its_place(self, statement: ViewText | Insert) -> str:
         """Return a statement behind so much white space that Spark counts as in the whole script.
 
         (The queries of INSERTs are parsed as parts of it.)
         """
-        before = _BEGIN + self.sql.text[: statement.start]
+        before = self.head + self.sql.text[: statement.start]
         return re.sub(r"[^\n]", " ", before) + statement.text
 
     def find(self, error: Exception, statement: ViewText | Insert) -> Place:
@@ -81,7 +87,7 @@ class Script:
 
         `view`: whose SELECT they are of; empty for the script. Line 0: Spark does not say.
         """
-        text = f"{_BEGIN}{self.sql.text}"
+        text = f"{self.head}{self.sql.text}"
         if view:
             found = self._view(view)
             text = found.text[found.query_start - found.start :] if found else ""
@@ -91,7 +97,7 @@ class Script:
     def _index(self, view: str, index: int) -> int | None:
         """Return where a character stands in the SQL that Spark has counted."""
         if not view:
-            return max(index - len(_BEGIN), 0)
+            return max(index - len(self.head), 0)
         found = self._view(view)
         return found.query_start + index if found else None
 
@@ -103,15 +109,7 @@ class Script:
 def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     """Return the statements of the SQL. Raises QueryRefused."""
     _refuse_foreign(sql)
-    body = sql.text.rstrip()
-    closed = body if not body or body.endswith(";") else f"{body}\n;"
-    script = f"{_BEGIN}{closed}{_END}"
-    try:
-        statements = parse_statements(spark, script)
-    except ParseException as error:
-        line, column, words = _read_refusal(error)
-        index = _index_in(script, line, column) - len(_BEGIN) if line else 0
-        raise refused_at(sql.place(index), words, hint="correct the SQL") from None
+    statements = _parse(spark, sql, _BEGIN)
     views: list[ViewText] = []
     inserts: list[Insert] = []
     for each in statements:
@@ -127,12 +125,46 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     return Script(sql, tuple(views), tuple(inserts))
 
 
-def _refuse_foreign(sql: WrittenText) -> None:
-    """Refuse what Spark's parser would tell of in words that lead nowhere."""
+def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
+    """Return one query, a SELECT, as the only INSERT of a script. Raises QueryRefused.
+
+    What changes something, or is more than one statement, is no query.
+    """
+    _refuse_foreign(sql, _ONLY_SELECT)
+    found = find_outside_literals(r"^\W*\w+", sql.text)
+    if found is not None and found[1].strip("( \t\r\n;").upper() not in _QUERIES:
+        index = found[0] + len(found[1]) - len(found[1].lstrip())
+        words = f"this is no query: {_short(sql.text)}"
+        raise refused_at(sql.place(index), words, hint=_ONLY_SELECT)
+    statements = _parse(spark, sql, _SELECT_HEAD)
+    for each in statements[1:]:
+        index = each.start - len(_SELECT_HEAD)
+        words = f"this is a second statement: {_short(each.text)}"
+        raise refused_at(sql.place(index), words, hint=_ONLY_SELECT)
+    parsed = statements[0].insert or fail("a query was parsed as an INSERT")
+    insert = Insert(parsed.table, sql.text, parsed.query, 0)
+    return Script(sql, (), (insert,), _SELECT_HEAD)
+
+
+def _parse(spark: SparkSession, sql: WrittenText, head: str) -> list[Statement]:
+    """Return the statements of a text, each with its place behind `head`. Raises QueryRefused."""
+    body = sql.text.rstrip()
+    closed = body if not body or body.endswith(";") else f"{body}\n;"
+    script = f"{head}{closed}{_END}"
+    try:
+        return parse_statements(spark, script)
+    except ParseException as error:
+        line, column, words = _read_refusal(error)
+        index = max(_index_in(script, line, column) - len(head), 0) if line else 0
+        raise refused_at(sql.place(index), words, hint="correct the SQL") from None
+
+
+def _refuse_foreign(sql: WrittenText, only: str = _ONLY) -> None:
+    """Refuse what Spark's parser would tell of in words that lead nowhere. `only`: a hint."""
     normal = normalise_sql(sql.text)
     if not normal.strip("; "):
         words = "the SQL holds no statement, only comments or nothing"
-        raise refused_at(sql.place(0), words, hint=_ONLY)
+        raise refused_at(sql.place(0), words, hint=only)
     if re.match(r"BEGIN\b", normal, re.IGNORECASE):
         words = "`BEGIN ... END` is no part of a job's SQL"
         raise refused_at(sql.place(0), words, hint=_ONLY)

@@ -36,7 +36,7 @@ COUNTED = {"spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text"
 # Of the reader's options, those that say how one gets in and how names become addresses.
 _SHARED = re.compile(rf"({'|'.join(map(re.escape, SECURITY))}|socket\.|client\.dns\.).+")
 # All digits that Spark has, and the zone: what is read again is what was written.
-_JSON = {
+JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -109,7 +109,7 @@ def _check_newest(frame: DataFrame, plan: TopicPlan) -> None:
 
 def encode_rows(frame: DataFrame, plan: TopicPlan) -> DataFrame:
     """Return rows as the columns `key` and `value`."""
-    value = F.to_json(F.struct("*"), _JSON).alias("value")
+    value = F.to_json(F.struct("*"), JSON_OPTIONS).alias("value")
     return frame.select(_key(frame, plan).alias("key"), value)
 
 
@@ -118,7 +118,7 @@ def _key(frame: DataFrame, plan: TopicPlan) -> Column:
         return F.lit(None).cast("string")
     columns = [F.col(_quoted(name)) for name in plan.key]
     if len(columns) > 1:
-        return F.to_json(F.struct(*columns), _JSON)
+        return F.to_json(F.struct(*columns), JSON_OPTIONS)
     key = _text(columns[0], frame.schema[plan.key[0]].dataType)
     if plan.is_upsert:
         key = F.coalesce(key, F.raise_error(F.lit(NO_KEY + plan.key[0])))
@@ -131,11 +131,11 @@ def _text(column: Column, kind: DataType) -> Column:
         case BinaryType():
             return column
         case TimestampType():
-            return F.date_format(column, _JSON["timestampFormat"])
+            return F.date_format(column, JSON_OPTIONS["timestampFormat"])
         case TimestampNTZType():
-            return F.date_format(column, _JSON["timestampNTZFormat"])
+            return F.date_format(column, JSON_OPTIONS["timestampNTZFormat"])
         case StructType() | ArrayType() | MapType():
-            return F.to_json(column, _JSON)
+            return F.to_json(column, JSON_OPTIONS)
         case _:
             return column.cast("string")
 

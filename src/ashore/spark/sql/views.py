@@ -84,7 +84,14 @@ def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading:
     stream = _stream(session, kafka, view, reading.firsts)
     if reading.offsets_max is not None:
         stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
-    records = stream.load().select(*RECORD)
+    make_view(view, stream.load().select(*RECORD), reading.mark)
+
+
+def make_view(view: View, records: DataFrame, mark: TimeMark) -> None:
+    """Make a view of records, with the columns of RECORD, in their session.
+
+    Raises AnalysisException, JobFileInvalid.
+    """
     rows = decode_records(records, view.spec)
     is_bad = F.col("decoded").isNull()
     rows = rows.observe(f"{BAD}:{view.name}", F.count_if(is_bad).alias("records"))
@@ -99,7 +106,7 @@ def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading:
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
     time = F.col("timestamp").alias("_ashore_timestamp")
-    rows = _with_event_time(rows.select(*columns, time), view, reading.mark)
+    rows = _with_event_time(rows.select(*columns, time), view, mark)
     rows.createOrReplaceTempView(view.name)
 
 

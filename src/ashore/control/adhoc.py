@@ -1,0 +1,29 @@
+"""What `ashore sql` is asked for, as it is typed.
+
+What it promises: pure.
+What it must not know: terminals.
+"""
+
+import re
+
+from ashore.errors import QueryRefused
+from ashore.jobs.requests import OffsetsOfTopic
+
+_OFFSETS = re.compile(r"(?P<topic>[\w.-]+)(?:/(?P<partition>\d+))?:(?P<start>\d+)-(?P<end>\d*)")
+
+
+def parse_offsets(text: str) -> OffsetsOfTopic:
+    """Return the offsets that `clicks/0:100-200` or `clicks:100-` names. Raises QueryRefused."""
+    found = _OFFSETS.fullmatch(text)
+    hint = "write clicks/0:100-200, or clicks:100- for all that follows in each partition"
+    if found is None:
+        raise QueryRefused(f"these are no offsets of a topic: {text}", hint=hint)
+    partition, start, end = found["partition"], int(found["start"]), found["end"]
+    if end and int(end) < start:
+        raise QueryRefused(f"these offsets end before they begin: {text}", hint=hint)
+    return OffsetsOfTopic(
+        found["topic"],
+        None if partition is None else int(partition),
+        start,
+        int(end) if end else None,
+    )

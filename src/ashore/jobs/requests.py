@@ -1,0 +1,57 @@
+"""What a job process is asked beside its job file.
+
+What it is: values that cross from a command to the process that it starts, as JSON.
+What it promises: pure; `read_request(SqlRequest, write_request(request)) == request`.
+What it must not know: how a request is answered.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ashore.errors import fail
+from ashore.protocol import codec
+from ashore.protocol.codec import Malformed
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsOfTopic:
+    """Offsets of a topic, or of one of its partitions, that a query is to read."""
+
+    topic: str
+    partition: int | None  # None: each of its partitions
+    start: int
+    end: int | None  # the first that is not read; None: up to the end
+
+
+@dataclass(frozen=True, slots=True)
+class SqlRequest:
+    """A SELECT over a job's topics, which runs once.
+
+    Arguments:
+        sql: the statement.
+        last: how many of the newest offsets of a topic it reads, of all partitions together.
+        offsets: what it reads instead, for the topics that are named here.
+        limit: how many rows are wanted.
+
+    """
+
+    sql: str
+    last: int
+    offsets: tuple[OffsetsOfTopic, ...]
+    limit: int
+
+
+def write_request(request: object) -> str:
+    """Return the JSON of a request, on one line."""
+    return json.dumps(codec.encode(request))
+
+
+def read_request(kind: type[R], text: str) -> R:
+    """Return the request that was written: both ends are of one release."""
+    try:
+        return codec.decode(kind, json.loads(text))
+    except (ValueError, Malformed) as error:
+        fail(f"a request cannot be read: {error}")
