@@ -386,7 +386,8 @@ EXIT_CODES: dict[int, str] = {
     2: "the command line or the job file is wrong",
     3: "fenced: another process has taken the job over; do not restart this one",
     4: "stopped for a decision: the hint names the command",
-    5: "`verify`, `audit` or a drill found records lost or duplicated, or files not as logged",
+    5: "`verify`, `audit` or a drill found records lost or duplicated, or files not as logged; "
+    "a case of `test` failed",
     6: "`verify`, `audit` or a drill found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
     8: "a query stopped, while the rest of the job went on and ended in order",

@@ -19,6 +19,7 @@ import pytest
 from ashore import errors
 from ashore.cli.app import load_all
 from ashore.config import Job, parse_job
+from ashore.config.cases import parse_cases
 from ashore.config.section import Section, fields_of, section_of
 from ashore.errors import EXIT_CODES, AshoreError, JobFileInvalid
 from ashore.formats import parse_ddl
@@ -29,6 +30,7 @@ REFERENCE = ROOT / "docs" / "reference"
 STEP_COMMENT = re.compile(r"# Step (\d)\. (\w+)")
 STEPS_COMMENT = re.compile(r"# Steps (\d) to \d\. ([^.(]+)")
 EXAMPLE = ROOT / "examples" / "clicks.yaml"
+CASES = ROOT / "examples" / "clicks-per-minute.cases.yaml"
 
 
 def load_docs_tool() -> ModuleType:
@@ -277,6 +279,10 @@ def test_the_example_can_be_run():
 def test_yaml_in_documents_can_be_run(block: Block):
     """A part of a job file is put in the place of the example's keys."""
     text = block.text
+    if text.startswith("cases:"):  # test cases of a job: those that a test of Spark runs
+        assert text == CASES.read_text("utf-8")
+        assert parse_cases(text)
+        return
     if not re.search(r"^job:", text, re.MULTILINE):
         own = set(re.findall(r"^(\w+):", text, re.MULTILINE))
         rest = re.split(r"^(?=\w+:)", EXAMPLE.read_text("utf-8"), flags=re.MULTILINE)

@@ -37,6 +37,7 @@ COMMANDS = (
         "sql_command",
         "Try a query: run a SELECT once, on the newest records of the topics, and print its rows.",
     ),
+    Listed("test", "cases_command", "Run test cases of a job's SQL: records in, rows out."),
     Listed("status", "status_command", "Show state, lag, rates, last entries and warnings."),
     Listed(
         "verify",

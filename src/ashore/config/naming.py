@@ -137,7 +137,7 @@ def _start(value: object) -> Start:
         case "earliest" | "latest":
             return Start(value)
         case {"timestamp": when, **others} if not others:
-            return Start("timestamp", _instant_ms(when))
+            return Start("timestamp", instant_ms(when))
         case str():
             near = nearest(value, ("earliest", "latest"))
             instead = did_you_mean(near) if near else _START_HINT
@@ -146,7 +146,8 @@ def _start(value: object) -> Start:
             raise Refused("expected a start", _START_HINT)
 
 
-def _instant_ms(when: object) -> int:
+def instant_ms(when: object) -> int:
+    """Return a time of ISO 8601 with a zone, or in ms since 1970, in ms. Raises Refused."""
     if not isinstance(when, int) or isinstance(when, bool):
         when = _iso_ms(when)
     if not 100_000_000_000 <= when < 100_000_000_000_000:

@@ -220,6 +220,20 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseEnded:
+    """A case of `test` has ended: its name, its file and line, and how long it took.
+
+    `problems`: why it failed; none where it passed.
+    """
+
+    kind: ClassVar[str] = "case"
+    name: str
+    place: str
+    took_ms: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Relanded:
     """`recover --reland` is done: rows and lost files that were read again."""
 
@@ -262,7 +276,7 @@ class Talk:
 
 SENT = (
     *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
-    *(Trouble, Note, Validated, Reading, Answered, Relanded, Failed, Ended),
+    *(Trouble, Note, Validated, Reading, Answered, CaseEnded, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

@@ -44,6 +44,13 @@ class SqlRequest:
     limit: int
 
 
+@dataclass(frozen=True, slots=True)
+class CasesRequest:
+    """Files of test cases that are to be run."""
+
+    files: tuple[str, ...]
+
+
 def write_request(request: object) -> str:
     """Return the JSON of a request, on one line."""
     return json.dumps(codec.encode(request))

@@ -142,6 +142,11 @@ class JobProcess(Generic[R]):
         if self._released is not None:
             self._released.set()
 
+    @property
+    def job(self) -> Job:
+        """The job file."""
+        return self._job
+
     @contextmanager
     def _beating(self) -> Iterator[None]:
         """Have the heartbeat written while inside; the last one says how the job ended."""
@@ -157,9 +162,12 @@ class JobProcess(Generic[R]):
         heart.end(ORPHAN if self._is_orphan else None)
 
     @contextmanager
-    def assembled(self) -> Iterator[R]:
-        """Start the engine, put the job together, and let go of both at the end."""
-        job = self._job
+    def assembled(self, instead: Job | None = None) -> Iterator[R]:
+        """Start the engine, put the job together, and let go of both at the end.
+
+        `instead`: what is put together in the place of the process's own job.
+        """
+        job = instead or self._job
         self.events.send(Starting(job.job, str(job.lake)))
         clock = self._clock()
         self._engine.start(job)

@@ -6,6 +6,7 @@ What it must not know: terminals.
 """
 
 import sys
+import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock
 from ashore.config import Job
-from ashore.config.model import Spark
+from ashore.config.cases import load_cases
+from ashore.config.model import Catalog, Hdfs, Spark
+from ashore.config.values import EnvText, FrozenMap
 from ashore.errors import fail
 from ashore.jobs.events import Validated
-from ashore.jobs.requests import SqlRequest, read_request
+from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
 from ashore.landing.job import lake_of
 from ashore.landing.process import JobProcess, run_process
@@ -24,6 +27,7 @@ from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
 from ashore.spark.sql.adhoc import answer_query
+from ashore.spark.sql.cases import run_cases
 from ashore.spark.sql.validate import describe_queries
 
 
@@ -84,13 +88,40 @@ def sql(process: JobProcess[SparkJob], request: str) -> None:
         process.events.send(answer_query(job.sql, asked, process.events.send))
 
 
+def test(process: JobProcess[SparkJob], request: str) -> None:
+    """Run test cases, all in one session, and send how each ended. Kafka and lake play no part."""
+    files = read_request(CasesRequest, request).files
+    cases = [case for file in files for case in load_cases(Path(file))]
+    with (
+        tempfile.TemporaryDirectory(prefix="ashore-test-") as directory,
+        process.assembled(job_for_cases(process.job, directory)) as job,
+    ):
+        for ended in run_cases(job.sql, cases, Path(directory)):
+            process.events.send(ended)
+
+
+def job_for_cases(job: Job, directory: str) -> Job:
+    """Return a job as cases run it: on this machine, below a directory, its state in one piece."""
+    conf = FrozenMap({**application_of(job).conf})
+    here: dict[str, object] = {
+        "lake": EnvText(f"file://{directory}/lake", {}),
+        "hdfs": Hdfs(),
+        "catalog": Catalog(),
+        "spark": Spark(master="local[2]", conf=conf),
+    }
+    if job.sql is not None:
+        once = {"checkpoints": None, "state_partitions": 1}
+        here["sql"] = job.sql.model_copy(update=once)
+    return job.model_copy(update=here)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the job process and return its exit code."""
     return run_process(
         "ashore.spark.main",
         arguments,
         lambda options: SparkEngine(options.jar),
-        {"validate": validate, "sql": sql},
+        {"validate": validate, "sql": sql, "test": test},
     )
 
 

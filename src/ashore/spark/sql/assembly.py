@@ -6,7 +6,7 @@ Spark refuses is told before the first query starts.
 What it must not know: processes, signals.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,8 +75,12 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
     return queries
 
 
-def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]:
+def plan_queries(
+    parts: SqlParts, rhythm: Rhythm, given: tuple[View, ...] | None = None
+) -> list[tuple[Fed, QueryPlan]]:
     """Return the tables and topics that SQL feeds, each with its query.
+
+    `given`: the views of topics; without, those of the topics that the source has.
 
     Raises QueryRefused, JobFileInvalid, SourceError.
     """
@@ -85,7 +89,7 @@ def plan_queries(parts: SqlParts, rhythm: Rhythm) -> list[tuple[Fed, QueryPlan]]
         return []
     script = parse_script(parts.spark, read_sql(job))
     fed = fed_by_sql(job)
-    views = read_views(job, around.source)
+    views = read_views(job, around.source) if given is None else given
     planned: list[tuple[Fed, QueryPlan]] = []
     for name, insert in _match(script, fed).items():
         item = fed[name]
@@ -161,7 +165,11 @@ def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
 def read_views(job: Job, source: Source) -> tuple[View, ...]:
     """Return what SQL can read. Raises JobFileInvalid, SourceError."""
     has_patterns = any(item.is_pattern for item in job.tables)
-    existing = source.list_streams() if has_patterns else []
+    return read_views_of(job, source.list_streams() if has_patterns else [])
+
+
+def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
+    """Return what SQL can read, where these topics exist. Raises JobFileInvalid."""
     found: dict[str, View] = {}
     matched = match_topics(job, select_sources(job, existing))
     check_views(job, matched.values())

@@ -8,7 +8,7 @@ What it must not know: sinks.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
@@ -110,17 +110,42 @@ def open_frame(
 
     Raises QueryRefused, JobFileInvalid; BatchFailed where something that it reads does not answer.
     """
+
+    def make_views(session: SparkSession) -> None:
+        for view in plan.views:
+            firsts = first_offsets(view, name, fold)
+            reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
+            create_view(session, kafka, view, reading)
+
+    return make_frame(spark, plan, make_views)
+
+
+def make_frame(
+    spark: SparkSession,
+    plan: QueryPlan,
+    make_views: Callable[[SparkSession], None],
+    made: Collection[str] = (),
+) -> DataFrame:
+    """Return what the INSERT selects.
+
+    Arguments:
+        spark: gives it a session of its own.
+        plan: of the query.
+        make_views: makes the views of topics in a session.
+        made: views of the SQL that it makes too, in lower case.
+
+    Raises as `open_frame`.
+
+    """
     settings = {**plan.settings, **VARIABLES, **(COUNTED if plan.topic else {})}
     session = open_session(spark, settings)
     script = plan.script
     statement: ViewText | Insert = plan.insert  # that Spark is given
     try:
-        for view in plan.views:
-            firsts = first_offsets(view, name, fold)
-            reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
-            create_view(session, kafka, view, reading)
+        make_views(session)
         for statement in script.views:
-            session.sql(script.in_its_place(statement))
+            if name_of_view(statement.text) not in made:
+                session.sql(script.in_its_place(statement))
         statement = plan.insert
         make = select_by_settings if plan.makes_nulls else select
         frame = make(session, script, plan.insert)

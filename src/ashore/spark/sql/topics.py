@@ -116,7 +116,7 @@ def encode_rows(frame: DataFrame, plan: TopicPlan) -> DataFrame:
 def _key(frame: DataFrame, plan: TopicPlan) -> Column:
     if not plan.key:
         return F.lit(None).cast("string")
-    columns = [F.col(_quoted(name)) for name in plan.key]
+    columns = [F.col(quoted(name)) for name in plan.key]
     if len(columns) > 1:
         return F.to_json(F.struct(*columns), JSON_OPTIONS)
     key = _text(columns[0], frame.schema[plan.key[0]].dataType)
@@ -167,5 +167,6 @@ def _refused(plan: TopicPlan, text: str, hint: str) -> QueryRefused:
     return QueryRefused(f"{plan.topic}: {text}", hint=hint, topic=plan.topic)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL writes it, whatever it is."""
     return "`" + name.replace("`", "``") + "`"

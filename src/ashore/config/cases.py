@@ -1,0 +1,134 @@
+"""Files of test cases: records that are given to a job's SQL, and the rows that it is to make.
+
+What it is: the models of such a file, and `load_cases`, the one door that it comes through.
+What it promises: cases that are whole, or JobFileInvalid with every problem at once, each with file
+and line.
+What it must not know: how a case is run; which tables a job has.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationError
+
+from ashore.config.document import read_document
+from ashore.config.naming import NonEmpty, instant_ms
+from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
+from ashore.config.section import Section, line_of
+from ashore.config.values import SOME
+
+Row = Annotated[dict[str, Any], Field()]
+
+
+def _instant(value: object) -> object:
+    return None if value is None else instant_ms(value)
+
+
+class GivenRecord(Section):
+    """One record of a topic."""
+
+    value: Any = Field(
+        description="A mapping is written as a JSON object; text is the record's value as it is."
+    )
+    at: Annotated[int | None, BeforeValidator(_instant)] = Field(
+        default=None,
+        description="The timestamp that Kafka keeps, and what the column of `event_time` has where "
+        "`value` does not say it. Without: that of the record before.",
+    )
+    key: str | None = Field(default=None, description="The record's key.")
+    partition: StrictInt = Field(default=0, ge=0, description="The topic partition.")
+
+
+class GivenBatch(Section):
+    """Records that one batch reads."""
+
+    topic: NonEmpty = Field(description="The topic that they are of.")
+    records: tuple[GivenRecord, ...] = Field(description="In the order of their offsets.")
+
+
+class GivenView(Section):
+    """Rows in the place of a view that the SQL makes: of a database, of files."""
+
+    view: NonEmpty = Field(description="Its name.")
+    schema_ddl: NonEmpty = Field(alias="schema", description="Its columns as Spark DDL.")
+    rows: tuple[Row, ...] = Field(description="Its rows.")
+
+
+class Expected(Section):
+    """All rows that a table or topic is to have in the end, in any order."""
+
+    table: NonEmpty = Field(description="A table or topic that the SQL writes.")
+    rows: tuple[Row, ...] = Field(
+        description="The rows. Columns that no row names are not compared."
+    )
+
+
+class Case(Section):
+    """One case."""
+
+    name: NonEmpty = Field(description="What it shows, in a sentence.")
+    given: Annotated[tuple[GivenBatch, ...], SOME] = Field(description="Batches, in their order.")
+    views: tuple[GivenView, ...] = Field(default=(), description="Rows in the place of views.")
+    expect: Annotated[tuple[Expected, ...], SOME] = Field(description="What is to come of them.")
+
+    _file: str = PrivateAttr("")
+    _line: int = PrivateAttr(0)
+
+    @property
+    def place(self) -> str:
+        """Where the case stands: file and line."""
+        return f"{self._file}:{self._line}"
+
+    def read_from(self, file: str, line: int) -> None:
+        """Note where the case was read. Called once, by the loader."""
+        self._file, self._line = file, line
+
+
+class CaseFile(Section):
+    """A file of cases."""
+
+    cases: Annotated[tuple[Case, ...], SOME] = Field(description="The cases.")
+
+
+def load_cases(path: Path) -> tuple[Case, ...]:
+    """Return the cases in a file. Raises JobFileInvalid."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        instead = "name a file of cases, such as clicks.cases.yaml"
+        raise invalid(str(path), [Problem(str(path), 0, "", why, instead)]) from None
+    return parse_cases(text, str(path))
+
+
+def parse_cases(text: str, file: str = "job.cases.yaml") -> tuple[Case, ...]:
+    """Return the cases in a text; `file` is for messages. Raises JobFileInvalid."""
+    document = read_document(text)
+    findings, read = list(document.findings), CaseFile.model_construct(cases=())
+    if not findings:
+        try:
+            read = CaseFile.model_validate(document.data)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            findings = [finding_of(each, CaseFile) for each in details]
+    findings += _same_names(read.cases)
+    if findings:
+        raise invalid(file, locate(findings, file, document.lines))
+    for index, case in enumerate(read.cases):
+        case.read_from(file, line_of(document.lines, ("cases", index)))
+    return read.cases
+
+
+def _same_names(cases: tuple[Case, ...]) -> list[Finding]:
+    first: dict[str, int] = {}
+    return [
+        Finding(("cases", index, "name"), "another case has this name", "choose another one")
+        for index, case in enumerate(cases)
+        if first.setdefault(case.name, index) != index
+    ]
+
+
+def named_columns(rows: tuple[Mapping[str, Any], ...]) -> tuple[str, ...]:
+    """Return the columns that rows name, in the order of their first mention."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))

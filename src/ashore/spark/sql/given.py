@@ -1,0 +1,92 @@
+"""Records of a test case as what a streaming query reads.
+
+What it is: `write_batches`, files with the columns of Kafka's records, one for each batch, and
+`open_records`, a stream that reads one file a batch, in their order.
+What it promises: a query reads batch after batch, as from Kafka: also views that a batch has no
+records for go on to the next one.
+What it must not know: what is expected of the rows.
+"""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from ashore.config.cases import GivenBatch, GivenRecord
+from ashore.formats import parse_ddl, to_arrow
+from ashore.landing.specs import LandingSpec
+from ashore.routing.event_time import PER_SECOND
+from ashore.spark.sql.views import View
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "key": pa.binary(),
+        "value": pa.binary(),
+    }
+)
+_DDL = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+
+
+def write_batches(directory: Path, view: View, batches: Sequence[GivenBatch]) -> None:
+    """Write a file for each batch: the records in it of the topics of a view."""
+    directory.mkdir(parents=True)
+    offsets: dict[tuple[str, int], int] = defaultdict(int)
+    at_ms = 0
+    for number, batch in enumerate(batches):
+        rows = []
+        for record in batch.records:
+            at_ms = at_ms if record.at is None else record.at
+            if batch.topic in view.topics:
+                place = (batch.topic, record.partition)
+                rows.append(_row(batch.topic, offsets[place], at_ms, record, view.spec))
+                offsets[place] += 1
+        path = directory / f"{number:06}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), path)
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))  # files are read in this order
+
+
+def open_records(session: SparkSession, directory: Path) -> DataFrame:
+    """Return the records of a view as a stream. Nothing is read yet."""
+    reader = session.readStream.schema(_DDL).option("maxFilesPerTrigger", "1")
+    return reader.parquet(str(directory))
+
+
+def _row(
+    topic: str, offset: int, at_ms: int, record: GivenRecord, spec: LandingSpec
+) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "partition": record.partition,
+        "offset": offset,
+        "timestamp": _EPOCH + timedelta(milliseconds=at_ms),
+        "key": None if record.key is None else record.key.encode(),
+        "value": _value(record, spec, at_ms),
+    }
+
+
+def _value(record: GivenRecord, spec: LandingSpec, at_ms: int) -> bytes | None:
+    value, column = record.value, spec.output.event_column
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    if isinstance(value, dict) and column and record.at is not None and column not in value:
+        value = {**value, column: _time(spec, column, at_ms)}
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _time(spec: LandingSpec, column: str, at_ms: int) -> object:
+    """Return a time as the records of a topic write it."""
+    found = [each for each in to_arrow(parse_ddl(spec.decode_schema)) if each.name == column]
+    if found and pa.types.is_timestamp(found[0].type):
+        return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()
+    return at_ms * PER_SECOND[spec.output.event_unit] // 1000

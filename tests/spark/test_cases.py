@@ -1,0 +1,155 @@
+"""Test cases of a job's SQL: they pass and fail as a run would have it."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ashore.cli.cases_view import FAILED, show_cases
+from ashore.config.cases import parse_cases
+from ashore.errors import JobFileInvalid
+from ashore.jobs.events import CaseEnded
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.requests import CasesRequest, write_request
+from ashore.landing.committer import Quiet
+from ashore.landing.job import load_job_file
+from ashore.spark.assembly import assembled
+from ashore.spark.main import job_for_cases
+from ashore.spark.sql.cases import run_cases
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "clicks-per-minute.yaml"
+
+JOB = {
+    "job": "tried",
+    "lake": "hdfs://nowhere/lake",
+    "source": {"kafka": {"bootstrap_servers": "127.0.0.1:1"}},
+    "tables": [
+        {
+            "topic": "/clicks-.*/",
+            "table": "ods.clicks",
+            "schema": "id BIGINT, code STRING, at TIMESTAMP",
+            "event_time": {"column": "at"},
+            "late": {"after": "10s"},
+            "land": False,
+            "on_invalid": "fail",
+        },
+        {"table": "ods.named", "partition_by": []},
+    ],
+    "sql": {
+        "text": "CREATE TEMPORARY VIEW names USING jdbc OPTIONS (url 'jdbc:x://db/x', dbtable 'n');"
+        "INSERT INTO ods.named SELECT id, name, 1.10 AS price, at FROM clicks JOIN names USING "
+        "(code);"
+        "INSERT INTO counts SELECT code, count(*) AS count FROM clicks GROUP BY code;",
+        "topics": [{"topic": "counts", "mode": "upsert", "key": ["code"]}],
+    },
+}
+NAMES = {
+    "view": "names",
+    "schema": "code STRING, name STRING",
+    "rows": [{"code": "a", "name": "A"}],
+}
+AT = "2026-11-21T08:00:00Z"
+
+
+def record(number: int, code: str = "a") -> dict[str, object]:
+    return {"at": AT, "value": {"id": number, "code": code}}
+
+
+def run(
+    spark: SparkSession, tmp_path: Path, *cases: dict[str, object], job: object = JOB
+) -> list[CaseEnded]:
+    path = tmp_path / "tried.yaml"
+    path.write_text(json.dumps(job))
+    read = parse_cases(json.dumps({"cases": cases}))
+    here = job_for_cases(load_job_file(path), str(tmp_path))
+    with assembled(here, spark, Quiet()) as assembly:
+        return list(run_cases(assembly.sql, read, tmp_path / "cases"))
+
+
+def case(*expect: dict[str, object], **more: object) -> dict[str, object]:
+    given = [
+        {"topic": "clicks-1", "records": [record(1), record(2, "b"), record(3)]},
+        {"topic": "clicks-2", "records": [record(4)]},
+    ]
+    return {"name": "case", "given": given, "views": [NAMES], "expect": list(expect), **more}
+
+
+NAMED = [{"id": each, "name": "A", "price": 1.1, "at": AT} for each in (1, 3, 4)]
+COUNTS = [{"code": "a", "count": 3}, {"code": "b", "count": 1}]
+
+
+def test_rows_of_tables_and_newest_rows_of_topics_are_compared(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Without a broker, a database or a lake, and with topics that match an expression."""
+    good = case({"table": "ods.named", "rows": NAMED}, {"table": "counts", "rows": COUNTS})
+    wrong_row = {**NAMED[0], "price": 1.2}
+    bad = case(
+        {"table": "ods.named", "rows": [wrong_row, *NAMED[1:]]},
+        {"table": "counts", "rows": [{"count": 1}]},
+        name="other rows",
+    )
+    unfit = case({"table": "counts", "rows": [{"count": "many"}]}, name="no number")
+    unknown = case({"table": "counts", "rows": [{"cuont": 3}]}, name="no column")
+    broken = case(
+        {"table": "counts", "rows": []},
+        name="a record that cannot be decoded",
+        given=[{"topic": "clicks-1", "records": [{"value": "{"}]}],
+    )
+    ended = run(spark, tmp_path, good, bad, unfit, unknown, broken)
+    assert [each.name for each in ended][:2] == ["case", "other rows"]
+    assert ended[0].problems == ()
+    when = "2026-11-21T08:00:00.000000Z"
+    assert ended[1].problems == (
+        f'ods.named: missing: {{"id":1,"name":"A","price":1.20,"at":"{when}"}}',
+        f'ods.named: not expected: {{"id":1,"name":"A","price":1.10,"at":"{when}"}}',
+        'counts: not expected: {"count":3}',
+    )
+    (unfit_problem,) = ended[2].problems
+    assert "does not fit the query's columns: Cannot parse the field name 'count'" in unfit_problem
+    assert ended[3].problems == ("counts has no column cuont: code, count",)
+    assert ended[4].problems == ("counts: clicks-1/0/0 cannot be decoded",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"expect": [{"table": "ods.nmed", "rows": []}]}, "no INSERT of the job writes ods.nmed"),
+        ({"views": [{**NAMES, "view": "nams"}]}, "the SQL makes no view nams"),
+        ({"views": [{**NAMES, "schema": "code INT, name STRING"}]}, "its rows are not of its"),
+        (
+            {"given": [{"topic": "clicks-1", "records": []}, {"topic": "klicks", "records": []}]},
+            "records of klicks are given",
+        ),
+    ],
+)
+def test_a_case_that_is_not_about_the_job_is_refused(
+    spark: SparkSession, tmp_path: Path, changes: dict[str, object], words: str
+) -> None:
+    with pytest.raises(JobFileInvalid, match=words) as refused:
+        run(spark, tmp_path, {**case({"table": "ods.named", "rows": NAMED}), **changes})
+    assert refused.value.hint
+
+
+def test_the_command_runs_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Late and out of order as a run would have it; and what fails is told, with its place."""
+    own = EXAMPLES / "clicks-per-minute.cases.yaml"
+    wrong = tmp_path / "wrong.cases.yaml"
+    wrong.write_text(own.read_text("utf-8").replace("clicks: 1}", "clicks: 2}"), "utf-8")
+    request = write_request(CasesRequest((str(own), str(wrong))))
+    launch = JobLaunch("test", EXAMPLE, LaunchOptions(request=request))
+    xml = tmp_path / "junit.xml"
+    assert show_cases(launch, 4, xml, as_json=False) == FAILED
+    said = capsys.readouterr().out
+    assert said.count("passed  ") == 3
+    late = '{"minute":"2026-11-21T08:00:00.000000Z","clicks":'
+    assert f"missing: {late}2}}" in said
+    assert f"not expected: {late}1}}" in said
+    assert f"{wrong}:19" in said
+    assert "3 of 4 cases passed" in said
+    suite = ET.parse(xml).getroot()
+    assert suite.attrib["failures"] == "1"
+    assert [case.find("failure") is None for case in suite] == [True, True, True, False]
