@@ -30,6 +30,10 @@ _FILES_HELP = (
     "entries; those that would make records stand twice are moved aside."
 )
 
+_MISSING_HELP = (
+    "With --from-files: land again what no file holds, although partitions may have been retired."
+)
+
 
 def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     job_file: JobFile,
@@ -44,6 +48,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         str | None, typer.Option("--from-connect", metavar="TABLE", help=_CONNECT_HELP)
     ] = None,
     from_files: Annotated[bool, typer.Option("--from-files", help=_FILES_HELP)] = False,
+    land_missing: Annotated[bool, typer.Option("--land-missing", help=_MISSING_HELP)] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="With --apply: do it although somebody writes.")
     ] = False,
@@ -55,7 +60,9 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         raise typer.BadParameter("--explain and --apply exclude each other")
     if (from_spark is not None) + (from_connect is not None) + from_files > 1:
         raise typer.BadParameter("--from-spark, --from-connect and --from-files exclude each other")
-    at = FormerAt(from_spark, from_connect, from_files)
+    if land_missing and not from_files:
+        raise typer.BadParameter("--land-missing goes with --from-files")
+    at = FormerAt(from_spark, from_connect, from_files, land_missing)
     with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
         found, done = Diagnosis((), (), ()), list[Done]()
         try:

@@ -13,7 +13,7 @@ from ashore.landing.fed import fed_slice
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
 from ashore.protocol import names
-from ashore.protocol.entries import Commit
+from ashore.protocol.entries import Commit, Retire, RetiredPartition
 from ashore.sources.base import StreamShard
 from ashore.testing import FakeClock
 
@@ -304,3 +304,73 @@ def test_partitions_and_roles_are_those_of_the_files():
         ("ods.clicks", "main", f"{DATE}/hour=01"),
         ("ods.clicks__dead", "dead", DATE),
     }
+
+
+# ---- partitions that were dropped on purpose
+
+
+def retire(lake: Lake, partition: str = f"{DATE}/hour=00") -> None:
+    """Drop a partition as `ashore retire` does: an entry says so, and its files are deleted."""
+    lake.append(Retire((RetiredPartition("ods.clicks", partition),), "ana", "old"))
+    for found in lake.storage.list(f"ods.db/clicks/{partition}"):
+        lake.storage.delete(found.path)
+
+
+def keeping(lake: Lake, retention: str) -> Lake:
+    lake.job = parse_job(f"{JOB}    retention: {retention}\n")
+    return lake
+
+
+@pytest.mark.parametrize("evidence", ["retention", "what is left of the log"])
+def test_what_may_have_been_dropped_on_purpose_is_not_landed_again_unasked(evidence: str):
+    lake = plain_lake()
+    if evidence == "retention":
+        keeping(lake, "90d")
+        retire(lake)
+        lose(lake)
+    else:
+        retire(lake, f"{DATE}/hour=23")
+        lake.land({lake.key(0): (100, 100)})
+        kept = len(lake.entries)
+        fill(lake.source, "clicks", 0, 20)
+        entry = lake.land({lake.key(0): (100, 110)})
+        lake.land({lake.key(0): (110, 120)})
+        for _, _, final in lake.files(entry):  # retired, and that entry is lost too
+            lake.storage.delete(final)
+        lose(lake, kept)
+        lake.clock.advance(1)
+    refused, *_ = diagnose(lake.opened(), AT).refusals
+    shown = "`retention: 90" if evidence == "retention" else "was retired from before"
+    assert shown in refused.text
+    assert "dropped on purpose" in refused.text
+    assert "--land-missing" in refused.hint
+    assert "ashore retire JOB.yaml ods.clicks" in refused.hint
+    assert diagnose(lake.opened(), AT).steps == ()
+
+    wanted = replace(AT, lands_missing=True)
+    found = diagnose(lake.opened(), wanted)
+    assert (found.refusals, bool(found.steps)) == ((), True)
+    assert any("which Kafka has and no file" in note for note in found.notes)
+
+
+def test_where_nothing_is_missing_or_kafka_has_it_no_more_nothing_is_asked():
+    lake = keeping(plain_lake(), "90d")
+    retire(lake)
+    lose(lake)
+    lake.source.expire(StreamShard("clicks", "0"), 100)
+    lake.source.expire(StreamShard("clicks", "1"), 40)
+    assert diagnose(lake.opened(), AT).refusals == ()
+    whole = keeping(plain_lake(), "90d")
+    lose(whole)
+    assert not treated(whole).refusals
+
+
+def test_without_a_trace_of_retiring_it_is_told_that_it_would_not_be_known():
+    lake = plain_lake()
+    retire(lake)
+    lose(lake)
+    found = diagnose(lake.opened(), AT)
+    assert found.refusals == ()
+    told = [note for note in found.notes if "dropped by `ashore retire`" in note]
+    assert told
+    assert "clicks/0 is landed again from offset 2 on" in told[0]

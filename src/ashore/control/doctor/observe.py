@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.base.unique import unique
+from ashore.base.units import format_duration
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.adopted import read_adopted
@@ -60,6 +61,7 @@ class FormerAt:
     spark_checkpoint: str | None = None  # an address, or an absolute path of this machine
     connect_table: str | None = None
     own_files: bool = False  # the job's own log was lost
+    lands_missing: bool = False  # with `own_files`: also what may have been retired
 
 
 def observe(opened: OpenJob, at: FormerAt) -> Observations:
@@ -97,6 +99,7 @@ def observe(opened: OpenJob, at: FormerAt) -> Observations:
         has_catalog=job.catalog.hive is not None,
         former=former,
         own=see_own(opened, log.fold, tables, topics, source) if at.own_files else None,
+        lands_missing=at.lands_missing,
     )
 
 
@@ -223,6 +226,7 @@ def _see_topic(job: Job, topic: str, resolved: ResolvedTable) -> TopicSeen:
         ddl=resolved.spec.ddl,
         is_made_by_spark=bool(resolved.spec.select),
         begins_at_first=first_offset_of(job)(topic, True).policy == "earliest",
+        retention=format_duration(kept_ms) if (kept_ms := resolved.spec.retention_ms) else "",
     )
 
 

@@ -24,8 +24,9 @@ from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.offsets import FileOffsets, Unreadable, read_pieces
 from ashore.control.verify.runs import Runs, subtract, unite
 from ashore.errors import LogDamaged, LogLost, OffsetsGone, SourceError
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol import names
+from ashore.protocol.entries import Retire
 from ashore.protocol.files import Role
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.positions import OffsetRange
@@ -57,7 +58,17 @@ def see_own(
         end=_find_end(opened, files),
         missing=_find_missing(opened, fold or EMPTY, files, topics, source),
         earliest=earliest,
+        retired=_find_retired(opened, fold),
     )
+
+
+def _find_retired(opened: OpenJob, fold: Fold | None) -> frozenset[str]:
+    """Return the tables that what is left of the log has retired partitions from."""
+    if fold is None:
+        return frozenset()
+    bodies = (entry.body for entry in read_history(opened.storage, opened.name))
+    retires = (body for body in bodies if isinstance(body, Retire))
+    return frozenset(gone.table for body in retires for gone in body.partitions)
 
 
 def _find_lost_queries(opened: OpenJob) -> Iterator[LogLost | LogDamaged]:

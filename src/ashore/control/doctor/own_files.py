@@ -44,6 +44,9 @@ def plan_own_files(seen: Observations) -> OwnPlan:
     refusals = tuple(_refuse_source(seen, own, fold))
     if refusals:
         return OwnPlan(refusals=(*refusals, *queries))
+    refusals = tuple(_refuse_missing(seen, own))
+    if refusals:
+        return OwnPlan(refusals=(*refusals, *queries))
     bases = _bases(own, seen, fold)
     kept, aside = choose(own, fold, bases)
     gone = _find_unreadable(own, kept, bases)
@@ -59,12 +62,13 @@ def plan_own_files(seen: Observations) -> OwnPlan:
         hint = "restore the log, which says where it belongs, or move it aside by hand to give its"
         return _refuse(text, f"{hint} records up")
     step = _step(seen, own, fold, kept, bases)
-    return OwnPlan(step, tuple(sorted(aside.items())), queries, (_NOTE,))
+    notes = (_NOTE, *_notes_of_missing(own))
+    return OwnPlan(step, tuple(sorted(aside.items())), queries, notes)
 
 
 _NOTE = (
     "watermarks begin anew, and partitions that were sealed are sealed again; what was filtered, "
-    "dropped, skipped or given up is known no more: the counts are those of the files"
+    "dropped, skipped, retired or given up is known no more: the counts are those of the files"
 )
 
 
@@ -103,6 +107,42 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Ref
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.holds(shard) for f in own.files):
                 yield refusal(f"{place} stands in tables of other topics", "correct `tables`")
+
+
+def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[Refusal]:
+    """Refuse to land again what may have been retired, unless somebody wants that.
+
+    A `retire` comes after the batches whose rows it drops: where those entries are lost, it is lost
+    too, and nothing else tells rows that were dropped on purpose from rows that were lost.
+    """
+    for shard, first in sorted(own.missing.items()):
+        topic = seen.topics[shard.stream]
+        tables = {topic.table, *topic.side_tables}
+        if seen.lands_missing or not (topic.retention or tables & own.retired):
+            continue
+        why = (
+            f"has `retention: {topic.retention}`" if topic.retention else "was retired from before"
+        )
+        text = (
+            f"Kafka has records of {shard.stream}/{shard.shard} from offset {first} on that are in "
+            f"no file; {topic.table} {why}: which of them were dropped on purpose, and which were "
+            "lost, stood in the log"
+        )
+        hint = (
+            "--land-missing lands them all, with all that comes after; then drop again what is to "
+            f"stay dropped, before anybody reads it: ashore retire JOB.yaml {topic.table} "
+            "PARTITION..., or --older-than"
+        )
+        yield Refusal("adoption", text, hint)
+
+
+def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
+    for shard, first in sorted(own.missing.items()):
+        yield (
+            f"{shard.stream}/{shard.shard} is landed again from offset {first} on, which Kafka has "
+            "and no file: also what was dropped by `ashore retire`, which is known no more. What "
+            "is to stay dropped, retire again"
+        )
 
 
 def _refuse_queries(own: OwnSeen) -> Iterator[Refusal]:

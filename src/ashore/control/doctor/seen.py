@@ -78,6 +78,7 @@ class TopicSeen:
     ddl: str = ""
     is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
     begins_at_first: bool = True  # where it is read first, it is read from its beginning
+    retention: str = ""  # how old partitions become before a job retires them, as people write it
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class OwnSeen:
     lost_queries: tuple[LogLost | LogDamaged, ...]  # what starts of queries say of their logs
     end: LogEnd  # how far the log must have been, by all traces; no number of an entry
     missing: Mapping[StreamShard, int]  # the first record that the source has and no file
+    retired: frozenset[str]  # tables that partitions were retired from, by what is left of the log
     earliest: Mapping[StreamShard, int]  # what the source still has
 
 
@@ -178,6 +180,7 @@ class Observations:
     has_catalog: bool
     former: SparkSeen | ConnectSeen | None = None
     own: OwnSeen | None = None  # looked at only where it was asked for
+    lands_missing: bool = False  # also where partitions may have been retired
 
 
 def path_below(path: str, directory: str) -> str:

@@ -312,8 +312,9 @@ class LedgerBuilder:
         self._excuse(name, body.entry, body.lost, Excuse.GIVEN_UP)
 
     def _take_rewind(self, name: SliceName, number: int, body: Rewind) -> None:
+        leaders = dict(body.leader_epochs)
         for each in body.shards:
-            self.leaders.pop(each.key, None)
+            self.leaders[each.key] = leaders.get(each.key)
             start = each.offsets.start
             ranges = (given for given in self._ranges[each.key] if given.start < start)
             self._ranges[each.key] = [
