@@ -97,8 +97,9 @@ bench: setup ## measure
 bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
 	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small)
 
-docs: setup-python ## write the reference pages from the code
+docs: setup-python ## write the reference pages and the pictures from the code
 	@$(BIN)/python tools/docs.py
+	@$(BIN)/python -m tools.pictures
 
 lock: setup-python ## resolve Python packages again (UPGRADE=1: to the newest)
 	$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)

@@ -1,0 +1,89 @@
+"""The pictures of the documentation: made by the code, readable, and shown somewhere."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from tools.pictures import crash_points
+from tools.pictures.every import PICTURES, TARGET, render_files
+from tools.pictures.shapes import Box, Kind, Line, Picture, Text, find_faults
+
+ROOT = Path(__file__).parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
+SEEN_ABOUT = 40  # characters that say what is on a picture, and not only what it is called
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Yield the words and the file of every picture in a document."""
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text("utf-8")
+        for words, target in re.findall(r"!\[([^]]*)\]\(([^)\s]+)\)", text):
+            yield " ".join(words.split()), str((path.parent / target).resolve())
+
+
+def test_the_files_are_what_the_code_draws():
+    drawn = render_files()
+    assert {path.name for path in TARGET.iterdir()} == set(drawn)
+    for name, text in drawn.items():
+        assert (TARGET / name).read_text("utf-8") == text, f"{name}: run: make docs"
+
+
+@pytest.mark.parametrize("name", render_files())
+def test_a_file_is_svg_that_says_what_it_shows_in_light_and_dark(name: str):
+    text = (TARGET / name).read_text("utf-8")
+    root = ET.fromstring(text)
+    assert root.tag == f"{SVG}svg"
+    said = {each.get("id"): each.text for each in root}
+    for part in (root.get("aria-labelledby") or "").split():
+        assert said[part], part
+    assert len(said["about"] or "") > SEEN_ABOUT
+    assert "@media (prefers-color-scheme: dark)" in text
+    links = re.findall(r"(?:href|src)=|@import|url\((?!#)|https?://[^\s\"]+", text)
+    assert links == ["http://www.w3.org/2000/svg"], "a picture loads nothing"
+
+
+@pytest.mark.parametrize("name", render_files())
+def test_a_picture_is_shown_with_words_for_who_cannot_see_it(name: str):
+    words = [each for each, target in shown() if target == str(TARGET / name)]
+    assert words, f"{name} is in no document"
+    assert all(len(each) > SEEN_ABOUT for each in words), words
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda each: each.name)
+def test_every_text_can_be_read(picture: Picture):
+    assert list(find_faults(picture)) == []
+
+
+def test_the_steps_are_those_of_the_page():
+    page = (ROOT / "docs" / "concepts" / "commit.md").read_text("utf-8")
+    steps = re.findall(r"^## (\d\. \w+)$", page, re.MULTILINE)
+    drawn = [each.lines[0] for each in crash_points.PICTURE.boxes if " " in "".join(each.lines)]
+    assert list(dict.fromkeys(drawn)) == steps
+
+
+@pytest.mark.parametrize(
+    ("shapes", "fault"),
+    [
+        ((Box(0, 0, 40, 40, ("too wide for it",)),), "'too wide for it' is wider"),
+        ((Box(0, 0, 90, 30, ("two", "lines")),), "'two' is wider or higher"),
+        ((Text(95, 50, "leaves"),), "'leaves' leaves the picture"),
+        ((Box(0, 0, 50, 50), Text(50, 25, "side")), "'side' lies on the side of a box"),
+        ((Text(50, 50, "one"), Text(55, 55, "other")), "'one' lies on 'other'"),
+        ((Line(((0, 0), (100, 100))), Text(50, 54, "struck")), "'struck' lies on a line"),
+        ((Text(50, 50, "WWWWWWWW", Kind.CODE), Text(50, 80, "WWWWWWWWW")), "'WWWWWWWWW' leaves"),
+    ],
+)
+def test_what_cannot_be_read_is_found(shapes: tuple[Box | Text | Line, ...], fault: str):
+    found = list(find_faults(Picture("x", "x", "x", 100, 100, shapes)))
+    assert len(found) >= 1
+    assert found[0].startswith(fault)
+
+
+def test_what_can_be_read_is_not_found():
+    good = (Box(0, 0, 90, 40, ("name",)), Text(45, 80, "below"), Line(((0, 50), (90, 50))))
+    picture = Picture("x", "x", "x", 100, 100, good)
+    assert list(find_faults(picture)) == []
+    assert list(find_faults(replace(picture, width=50)))
