@@ -22,8 +22,8 @@ from ashore.config import Job, parse_job
 from ashore.config.cases import parse_cases
 from ashore.config.section import Section, fields_of, section_of
 from ashore.errors import EXIT_CODES, AshoreError, JobFileInvalid
-from ashore.formats import parse_ddl
 from ashore.formats.ddl import Atom
+from ashore.landing.job import columns_of
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -263,12 +263,8 @@ def test_steps_have_the_numbers_that_stand_in_the_code():
     assert re.findall(r"^(\d)\. \*\*(\w+)\.\*\*", map_of_code, re.MULTILINE) == written
 
 
-def columns(ddl: str) -> list[str]:
-    return [field.name for field in parse_ddl(ddl).fields]
-
-
 def check_job_text(text: str) -> None:
-    parse_job(text, check_schema=columns, environment={"ENV_NAME": "x"})
+    parse_job(text, check_schema=columns_of, environment={"ENV_NAME": "x"})
 
 
 def test_the_example_can_be_run():

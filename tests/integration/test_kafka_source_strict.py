@@ -221,8 +221,19 @@ def test_a_wrong_protocol_is_told_in_time(strict: StrictKafka) -> None:
 def test_a_tls_client_at_a_plain_port_is_told(strict: StrictKafka) -> None:
     source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, timeout_s=1.5)
 
-    with pytest.raises(SourceError, match=r"TLS|SSL"):
+    with pytest.raises(SourceError, match="does not speak TLS at this port"):
         source.list_streams()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_login_at_a_listener_without_logins_is_told(strict: StrictKafka, mechanism: str) -> None:
+    source = KafkaSource(strict.tools, login("alice", "wonderland", mechanism), TIMEOUT_S)
+
+    with pytest.raises(SourceError, match="does not speak SASL at this port") as told:
+        source.list_streams()
+
+    assert "the port of a listener that does" in told.value.hint
+    assert "wonderland" not in str(told.value.to_dict())
 
 
 @pytest.mark.usefixtures("consumer")

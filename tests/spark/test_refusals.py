@@ -440,6 +440,7 @@ def expressions(**changes: object) -> LandingSpec:
         ({"select": ("row_number() OVER (ORDER BY id) AS n",)}, "window"),
         ({"select": ("explode(tags) AS tag",)}, "generator"),
         ({"select": ("id", "nope")}, "nope"),
+        ({"select": ("nope + id",)}, "nope"),
     ],
 )
 def test_an_expression_is_over_one_record(
@@ -447,6 +448,10 @@ def test_an_expression_is_over_one_record(
 ) -> None:
     with pytest.raises(JobFileInvalid, match="cannot be run") as caught:
         refine(spark, expressions(**changes))
+    assert caught.value.fields["part"] == ("where",) or "select" in changes
+    if words == "nope":
+        assert "there is no column `nope`" in caught.value.message
+        assert caught.value.hint == "the nearest ones are `id`, `tags`"
     assert words.casefold() in caught.value.message.casefold()
     assert "\n" not in caught.value.message
     assert "LocalRelation" not in caught.value.message

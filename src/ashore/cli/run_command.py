@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import talk, told
+from ashore.cli.output import escape, say, talk, told
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
 from ashore.control.preflight import check_job
@@ -42,6 +42,8 @@ def run(
             job = opened.job
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
+        for expression in preflight.unmatched:
+            say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
         options = LaunchOptions(job.spark is not None, available_now, accept_schema, debug)
         launch = JobLaunch("run", job_file, options)
         lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES

@@ -3,12 +3,13 @@
 What it must not know: how a server is started.
 """
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import print_answer, print_json, print_table, talk, told
+from ashore.cli.output import escape, print_answer, print_json, print_table, talk, told
 from ashore.services import registry
 
 services = new_group("Development servers from jars.")
@@ -67,5 +68,15 @@ def services_status(as_json: AsJson = False, debug: Debug = False) -> None:
         if as_json:
             print_json({name: each.to_dict() for name, each in found.items()})
             return
-        rows = [[name, str(each.state), str(each.endpoint or "")] for name, each in found.items()]
+        rows = [
+            [name, str(each.state), escape(endpoint_text(each.endpoint))]
+            for name, each in found.items()
+        ]
         print_table("", {"service": "left", "state": "left", "endpoint": "left"}, rows)
+
+
+def endpoint_text(endpoint: Mapping[str, str]) -> str:
+    """Return what clients need as a person reads it: the address alone, or names with values."""
+    if len(endpoint) == 1:
+        return next(iter(endpoint.values()))
+    return ", ".join(f"{name}: {value}" for name, value in endpoint.items())

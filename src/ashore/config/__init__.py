@@ -5,6 +5,7 @@ is refused with every problem at once, each with file, line, key and what to wri
 Must not know: decoding, Kafka clients, storage, Spark.
 """
 
+from ashore.config.columns import Column
 from ashore.config.load import SchemaCheck, load_job, parse_job
 from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark, Sql
 from ashore.config.naming import Start, TableName
@@ -26,6 +27,7 @@ __all__ = [
     "Batch",
     "Catalog",
     "Clean",
+    "Column",
     "EnvText",
     "EventTime",
     "Hive",

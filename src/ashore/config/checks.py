@@ -7,17 +7,24 @@ What it must not know: how DDL is parsed (it is told the columns), how findings 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ashore.base.suggest import suggest
 from ashore.base.units import format_duration
 from ashore.config import sql_checks
+from ashore.config.columns import Column, find_column, list_times
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
 from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, Table
-from ashore.config.values import did_you_mean, nearest
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
 
+# How others name the partitions of time.
+_TIMES_MEANT = {
+    **dict.fromkeys(("day", "days", "dt", "ds", "month", "year", "yyyymmdd"), "date"),
+    **dict.fromkeys(("hours", "hr", "hh"), "hour"),
+    **dict.fromkeys(("minutes", "min", "mm"), "minute"),
+}
 _ONCE = "each topic matches exactly one item"
 
 
@@ -83,9 +90,10 @@ def table_name_part(topic: str) -> str:
     return table_name(f"x.t{TOPIC_PLACE}", topic).name.removeprefix("t")
 
 
-def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
+def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[Finding]:
     """Yield what is wrong with one item, given the columns of its schema."""
     key: Key = ("tables", index)
+    columns = [column.name for column in found]
     if item.topic is not None and item.decode != "json" and len(columns) != 1:
         message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
         yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
@@ -95,10 +103,29 @@ def check_columns(index: int, item: Table, columns: Sequence[str]) -> Iterator[F
             message = f"the schema has the column {column} twice (case does not count)"
             yield Finding((*key, "schema"), message, "give each column a name of its own")
         seen.add(column.casefold())
-    if item.event_time and item.event_time.column not in columns:
-        yield _no_column((*key, "event_time", "column"), item.event_time.column, columns)
+    if item.event_time:
+        yield from _check_event_time((*key, "event_time", "column"), item.event_time.column, found)
     if item.select is None:  # else the table's columns are known to Spark only
         yield from _check_places(key, item, columns)
+
+
+def _check_event_time(key: Key, path: str, columns: Sequence[Column]) -> Iterator[Finding]:
+    column = find_column(columns, path)
+    if column is None:
+        yield _no_column(key, path, [each.name for each in columns])
+    elif path not in [each.name for each in columns]:
+        message = f"{path} is a field of a STRUCT, and the event time is a column"
+        yield Finding(key, message, "name a column of the schema's first level")
+    elif not column.is_time:
+        message = f"{path} is {column.type}, which is not a time"
+        yield Finding(key, message, _instead_of(column, path, columns))
+
+
+def _instead_of(column: Column, path: str, columns: Sequence[Column]) -> str:
+    if column.type == "STRING":
+        return f"write {path} TIMESTAMP in the schema, which reads ISO 8601, or name another column"
+    times = ", ".join(list_times(columns))
+    return f"name one of {times}" if times else "name a column of numbers, or a TIMESTAMP"
 
 
 def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
@@ -117,16 +144,25 @@ def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Fin
                 message = f"{column} is the event time's {column}, and also a column of the schema"
                 yield Finding(place, message, "rename the column, or partition by others")
         elif column not in columns:
-            yield _no_column(place, column, columns)
+            yield _no_partition(place, column, columns)
 
 
 def _one_column(item: Table) -> str:
     return item.model_copy(update={"schema_ddl": None}).ddl
 
 
+def _no_partition(key: Key, column: str, columns: Sequence[str]) -> Finding:
+    times = ", ".join(f"`{each}`" for each in TIME_PARTITIONS)
+    message = f"{column!r} is neither a column of the schema nor one of {times}"
+    meant = _TIMES_MEANT.get(column.casefold())
+    if meant:
+        return Finding(key, message, f"did you mean `{meant}`?")
+    others = f"write date, hour, minute, or a column: {', '.join(columns)}"
+    return Finding(key, message, suggest(column, [*TIME_PARTITIONS, *columns], others))
+
+
 def _no_column(key: Key, column: str, columns: Sequence[str]) -> Finding:
-    near = nearest(column, columns)
-    instead = did_you_mean(near) if near else f"the schema's columns are {', '.join(columns)}"
+    instead = suggest(column, columns, f"the schema's columns are {', '.join(columns)}")
     return Finding(key, f"{column!r} is not a column of the schema", instead)
 
 
@@ -158,8 +194,7 @@ def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
             continue
         if not any(item.matches(name) for item in items.values()):
             known = [each.topic for each in items.values() if each.topic and not each.is_pattern]
-            near = nearest(name, known)
-            instead = did_you_mean(near) if near else "remove it, or add the topic to tables"
+            instead = suggest(name, known, "remove it, or add the topic to tables")
             message = f"no item of tables is about the topic {name}"
             yield Finding(("source", "first_start", name), message, instead)
 

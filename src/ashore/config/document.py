@@ -57,6 +57,10 @@ def read_document(
             reader.lines[()] = node.start_mark.line + 1
             data = reader.plain(node, ())
             return Document(data, reader.lines, reader.findings, reader.scalars)
+    except _TooLargeError as error:
+        message = "the file has too many values: its aliases (*name) stand for more and more"
+        finding = Finding((), message, "write the values where they are needed")
+        return Document(None, {(): error.line}, [finding])
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         return _broken(line, "there is a character here that YAML does not allow")
@@ -112,6 +116,14 @@ def _syntax_message(error: MarkedYAMLError) -> str:
     return f"this is not YAML: {what}"
 
 
+class _TooLargeError(Exception):
+    """What is wrong with the rest of the file would be about parts that nobody wrote."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+
+
 @dataclass(slots=True)
 class _Reader:
     """Turns nodes into plain data, noting lines and findings on its way."""
@@ -129,9 +141,7 @@ class _Reader:
         """Return the node's data. Aliases are followed; each place has its own lines."""
         self.nodes += 1
         if self.nodes > _NODES_MAX:
-            if self.nodes == _NODES_MAX + 1:
-                self.findings.append(Finding(key, "the file says too much: aliases of aliases?"))
-            return None
+            raise _TooLargeError(self.lines.get(key[:1], 1))
         if isinstance(node, ScalarNode):
             text = _text_of(node)
             if not _is_unicode(text):

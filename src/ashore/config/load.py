@@ -13,17 +13,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ashore.config import checks, sql_checks
+from ashore.config.columns import Column
 from ashore.config.document import Document, read_document
 from ashore.config.model import Job
 from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
 from ashore.config.section import Key, key_text, line_of
 from ashore.config.tables import Table
 from ashore.config.unsupported import find_unsupported
-from ashore.config.values import VARIABLE
+from ashore.config.values import VARIABLE, short
 
-SchemaCheck = Callable[[str], Sequence[str] | None]
-"""Looks at DDL: raises ValueError (with `position`, the character, if it knows), else may return
-the names of the top-level columns, so that keys that name columns are checked too."""
+SchemaCheck = Callable[[str], Sequence[Column] | None]
+"""Looks at DDL: raises ValueError (with `position`, the character, `reason` and `instead`, what to
+write, if it knows), else may return the columns, so that keys that name columns are checked too."""
 
 _TEXT_MAPPINGS: tuple[Key, ...] = (
     ("source", "kafka", "options"),
@@ -181,8 +182,9 @@ def _columns_of(
         position = getattr(error, "position", None)
         place = ""
         if isinstance(position, int):
-            near = ddl[position : position + 30] or "the end"
-            place = f" (at character {position + 1}, near {near!r})"
-        message = f"the schema is not Spark DDL: {error}{place}"
-        return [Finding(("tables", index, "schema"), message, "write name TYPE, name TYPE, ...")]
+            near = repr(short(ddl[position:])) if ddl[position:] else "the end"
+            place = f" (at character {position + 1}: {near})"
+        reason = getattr(error, "reason", error)
+        instead = getattr(error, "instead", "") or "write name TYPE, name TYPE, ..."
+        return [Finding(("tables", index, "schema"), f"{reason}{place}", instead)]
     return list(checks.check_columns(index, item, columns)) if item and columns else []

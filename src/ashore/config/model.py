@@ -19,6 +19,7 @@ from pydantic import (
     StrictInt,
 )
 
+from ashore.base.suggest import nearest
 from ashore.config.naming import (
     JobName,
     NonEmpty,
@@ -26,15 +27,16 @@ from ashore.config.naming import (
     Start,
     StartMap,
     TopicText,
+    refuse_port,
     topic_matches,
     topic_pattern,
 )
 from ashore.config.options import KafkaOptions, ProducerOptions
 from ashore.config.section import Key, Section, line_of
 from ashore.config.tables import ON_ERROR, OnError, Table, no_repeats, refuse_dead_letters
+from ashore.config.unsupported import SUPPORTED_LAKES
 from ashore.config.values import (
     SOME,
-    DurationMs,
     EnvText,
     FrozenMap,
     PositiveBytes,
@@ -42,12 +44,11 @@ from ashore.config.values import (
     Refused,
     Shown,
     TextMap,
-    nearest,
 )
 from ashore.config.written import Scalar, WrittenText
 from ashore.errors import fail
 
-LAKE_SCHEMES = ("file", "hdfs", "s3")
+LAKE_SCHEMES = ("file", "hdfs", "s3", "s3a", "s3n")  # those of S3 are refused as not built yet
 
 Count = Annotated[StrictInt, Field(gt=0, le=2**53)]
 
@@ -103,6 +104,7 @@ class Source(Section):
 def _hive_uri(uri: EnvText) -> EnvText:
     if not uri.reveal().startswith("thrift://"):
         raise Refused("this is not the address of a metastore", "write thrift://host:9083")
+    refuse_port(uri.reveal())
     return uri
 
 
@@ -161,7 +163,7 @@ class Hdfs(Section):
 class Batch(Section):
     """How much one batch takes."""
 
-    interval_ms: DurationMs = Field(
+    interval_ms: PositiveMs = Field(
         default=10_000,
         alias="interval",
         description="The rhythm of batches. A job that is behind goes on without a pause.",
@@ -230,9 +232,8 @@ def _lake_uri(uri: EnvText) -> EnvText:
         instead = f"write file://{shown}" if shown.startswith("/") else "write file:///path"
         raise Refused("a lake is a URI", instead)
     if scheme not in LAKE_SCHEMES:
-        raise Refused(
-            "this kind of lake is not known", f"write one of {'://, '.join(LAKE_SCHEMES)}://"
-        )
+        raise Refused("this kind of lake is not known", SUPPORTED_LAKES)
+    refuse_port(rest.partition("/")[0])
     if scheme == "file" and not rest.startswith("/"):
         raise Refused("a local lake needs an absolute path", "write file:///path, three slashes")
     if not rest.strip("/") or ".." in rest.split("/") or not text.isprintable():
@@ -354,9 +355,15 @@ class Job(Section):
         description="How long one call to the lake may take; on HDFS its NameNodes share it. "
         "After it the answer is unknown and is settled by looking.",
     )
-    source: Source = Field(description="Where records come from.")
+    source: Source = Field(
+        description="Where records come from.",
+        examples=['{kafka: {bootstrap_servers: "127.0.0.1:9092"}}'],
+    )
     tables: Annotated[tuple[Table, ...], SOME] = Field(
-        description="Topics and the tables that they fill."
+        description="Topics and the tables that they fill.",
+        examples=[
+            '[{topic: clicks, table: ods.clicks, schema: "id BIGINT, user STRING, ts BIGINT"}]'
+        ],
     )
     sql: (
         Annotated[Sql, BeforeValidator(_sql), AfterValidator(_one_text), Shown("text or a mapping")]

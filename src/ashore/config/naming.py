@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
-from ashore.config.values import FrozenMap, Refused, Shown, did_you_mean, nearest, short
+from ashore.base.suggest import suggest
+from ashore.config.values import FrozenMap, Refused, Shown, short
+from ashore.config.zones import zone_name
 from ashore.protocol import names
 from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 
@@ -30,7 +31,13 @@ def _matching(pattern: str, kind: str, instead: str) -> AfterValidator:
     return AfterValidator(validate)
 
 
-NonEmpty = Annotated[str, _matching(r"(?s).*\S.*", "text that says something", "write text")]
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise Refused("must not be empty")
+    return text
+
+
+NonEmpty = Annotated[str, AfterValidator(_not_empty)]
 JobName = Annotated[
     str,
     _matching(
@@ -49,28 +56,31 @@ ColumnName = Annotated[
     ),
 ]
 _HOST_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}"
-Servers = Annotated[
-    str,
-    _matching(
-        rf"{_HOST_PORT}(\s*,\s*{_HOST_PORT})*",
-        "a list of host:port",
-        "write host:port, for several host:port,host:port",
-    ),
-    Shown("host:port, ..."),
-]
+PORT_MAX = 65_535
 
 
-def _timezone(text: str) -> str:
-    try:
-        ZoneInfo(text)
-    except (KeyError, ValueError, OSError):
-        near = nearest(text, sorted(available_timezones()))
-        instead = did_you_mean(near) if near else "write a name such as UTC or Asia/Shanghai"
-        raise Refused(f"{short(text)!r} is not a time zone", instead) from None
+def _servers(text: str) -> str:
+    if not re.fullmatch(rf"{_HOST_PORT}(\s*,\s*{_HOST_PORT})*", text):
+        is_host = re.fullmatch(r"[A-Za-z0-9._-]+", text)
+        instead = f"write {text}:9092" if is_host else "write host:port,host:port"
+        raise Refused(f"{short(text)!r} is not a list of host:port", instead)
+    for each in text.split(","):
+        refuse_port(each)
     return text
 
 
-TimeZone = Annotated[str, AfterValidator(_timezone), Shown("time zone name")]
+def refuse_port(address: str) -> None:
+    """Raise Refused where `address` ends in a port that there cannot be."""
+    port = re.search(r":(\d+)\s*$", address)
+    if port and not 1 <= int(port[1]) <= PORT_MAX:
+        raise Refused(
+            f"there is no port {port[1]}: ports are 1 to {PORT_MAX}",
+            "write the port that the server listens at",
+        )
+
+
+Servers = Annotated[str, AfterValidator(_servers), Shown("host:port, ...")]
+TimeZone = Annotated[str, AfterValidator(zone_name), Shown("time zone name")]
 
 
 # --- topics ----------------------------------------------------------------------------------
@@ -139,8 +149,7 @@ def _start(value: object) -> Start:
         case {"timestamp": when, **others} if not others:
             return Start("timestamp", instant_ms(when))
         case str():
-            near = nearest(value, ("earliest", "latest"))
-            instead = did_you_mean(near) if near else _START_HINT
+            instead = suggest(value, ("earliest", "latest"), _START_HINT)
             raise Refused(f"{short(value)!r} is not a start", instead)
         case _:
             raise Refused("expected a start", _START_HINT)

@@ -13,7 +13,8 @@ from typing import Annotated
 from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from ashore.config.values import MASK, EnvText, Refused, did_you_mean, nearest
+from ashore.base.suggest import suggest
+from ashore.config.values import MASK, EnvText, Refused
 
 _RANGES = "what is read is decided by the landing log"
 _POSITION = "the position is kept in the landing log, never in a consumer group"
@@ -173,10 +174,8 @@ class ProducerOptions(KafkaOptions):
                 f"{name} is the same for reading and writing", "write it in source.kafka.options"
             )
         if name not in PRODUCER_OPTIONS:
-            near = nearest(name, PRODUCER_OPTIONS)
-            instead = (
-                did_you_mean(near) if near else f"the options are {', '.join(PRODUCER_OPTIONS)}"
-            )
+            others = f"the options are {', '.join(PRODUCER_OPTIONS)}"
+            instead = suggest(name, PRODUCER_OPTIONS, others)
             raise Refused(f"{name} is not an option of the producer", instead)
         return name
 

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 
 from pydantic_core import ErrorDetails
 
+from ashore.base.suggest import suggest
 from ashore.config.section import Key, Section, example_text, key_text, known_keys, line_of
-from ashore.config.values import Refused, did_you_mean, nearest
+from ashore.config.values import Refused
 from ashore.errors import JobFileInvalid
 
 _WANTED = {
@@ -80,7 +81,7 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
     context = error.get("ctx", {})
     refused = context.get("error")
     if isinstance(refused, Refused):
-        return Finding(key, refused.message, refused.instead)
+        return Finding(key, refused.message, refused.instead or write)
     match error["type"]:
         case "missing":
             return Finding(key, "this key is required", write.replace("write", "add", 1))
@@ -101,23 +102,29 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
             return Finding(key, f"expected a string, got {found}", write or quotes)
         case kind if kind in _WANTED:
             wanted, instead = _WANTED[kind]
-            return Finding(key, f"expected {wanted}, got {found}", write or instead)
+            dash = _dash(error["input"], known_keys(root, key)) if kind == "tuple_type" else ""
+            return Finding(key, f"expected {wanted}, got {found}", dash or write or instead)
         case _:
             return Finding(key, error["msg"].lower(), write)
 
 
+def _dash(given: object, known: Sequence[str]) -> str:
+    """Return what to write where an item stands in place of a list: its `- ` was left out."""
+    names = given if isinstance(given, dict) else {}
+    first = next((each for each in names if each in known), None)
+    return f"begin each item with a dash: `- {first}: ...`" if first else ""
+
+
 def _unknown(key: Key, known: Sequence[str]) -> Finding:
     name = str(key[-1])
-    near = nearest(name, known)
-    instead = did_you_mean(near) if near else f"the keys known here are {', '.join(known)}"
+    instead = suggest(name, known, f"the keys known here are {', '.join(known)}")
     return Finding(key, f"{name!r} is not a key of the job file here", instead)
 
 
 def _not_a_choice(key: Key, value: object, expected: str) -> Finding:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    near = nearest(value, choices) if isinstance(value, str) else None
     shown = repr(value) if isinstance(value, str) and len(value) <= 40 else _kind(value)
-    instead = did_you_mean(near) if near else ""
+    instead = suggest(value, choices) if isinstance(value, str) else ""
     return Finding(key, f"must be one of {', '.join(choices)}; got {shown}", instead)
 
 

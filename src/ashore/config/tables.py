@@ -106,7 +106,8 @@ def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
     times = tuple(column for column in columns if column in TIME_PARTITIONS)
-    wanted = TIME_PARTITIONS[: len(times)]
+    finest = max((TIME_PARTITIONS.index(each) for each in times), default=-1)
+    wanted = TIME_PARTITIONS[: finest + 1]
     if times != wanted:
         raise Refused(
             f"{', '.join(times)} alone or in this order does not name a time",

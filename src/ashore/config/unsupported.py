@@ -23,12 +23,14 @@ class Unsupported:
     instead: str
 
 
+SUPPORTED_LAKES = "write file:///path or hdfs://nameservice/path"
+
 UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         ("lake",),
-        "s3://.*",
+        "s3[an]?://.*",
         "a lake on S3 is not in this release",
-        "write file:///path or hdfs://nameservice/path",
+        SUPPORTED_LAKES,
     ),
     Unsupported(
         ("tables", "*", "shuffle"),

@@ -6,9 +6,8 @@ What it must not know: which key a value stands at.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
@@ -33,18 +32,6 @@ class Shown:
     """How the reference names a kind of value."""
 
     text: str
-
-
-def did_you_mean(near: str) -> str:
-    """Return the hint for a name that is like a known one."""
-    return f"did you mean `{near}`?"
-
-
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that `name` was most likely meant to be."""
-    by_folded = {each.casefold(): each for each in known}
-    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.5)
-    return by_folded[found[0]] if found else None
 
 
 def short(text: str) -> str:

@@ -8,23 +8,24 @@ What it must not know: Spark.
 """
 
 import contextlib
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
+from ashore.base.suggest import suggest
 from ashore.base.unique import unique
 from ashore.catalogs import open_catalog
-from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.config import Job, ResolvedTable, Table, match_topics, select_topics
 from ashore.config.section import Key, key_text
 from ashore.control.jobs import OpenJob
-from ashore.errors import PathMissing, StorageError, StreamMissing
+from ashore.errors import AnswerUnknown, NotApplied, PathMissing, StorageError, StreamMissing
 from ashore.landing.clock_guard import log_ahead
 from ashore.landing.definitions import plan_define, require_readable
 from ashore.landing.histories import Histories
 from ashore.landing.job import (
     check_table,
     define_tables,
+    lake_of,
     landing_spec,
     slow_reasons,
     tables_of,
@@ -46,6 +47,8 @@ from ashore.protocol.tables import TableDefinition
 from ashore.sources.base import StreamShard
 from ashore.storage.base import Storage
 
+REACH_S = 5.0  # what a NameNode that is being started may take, while a person waits
+
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
@@ -53,12 +56,14 @@ class Preflight:
 
     tables: tuple[ResolvedTable, ...]
     slow: tuple[tuple[str, tuple[str, ...]], ...]  # table, why its topic decodes slowly
+    unmatched: tuple[str, ...] = ()  # expressions that match no topic now
 
     def to_dict(self) -> dict[str, object]:
         """Return what `--json` prints."""
         return {
             "tables": {each.topic: str(each.table) for each in self.tables},
             "decoded_slowly": {table: list(reasons) for table, reasons in self.slow},
+            "unmatched": list(self.unmatched),
         }
 
 
@@ -89,7 +94,20 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
             check_table(job, each, landing_spec(each))
         if reasons := slow_reasons(each):
             slow[str(each.table)] = tuple(reasons)
-    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())))
+    unmatched = find_unmatched(job, existing)
+    return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), unmatched)
+
+
+def find_unmatched(job: Job, existing: Iterable[str]) -> tuple[str, ...]:
+    """Return the expressions of `tables` that match no topic. Such a topic may come later."""
+    topics = list(existing)
+    patterns = [item for item in job.tables if item.is_pattern]
+    found = [item for item in patterns if not any(item.matches(topic) for topic in topics)]
+    return tuple(f"{job.path}:{_topic_line(job, item)}: {item.topic}" for item in found)
+
+
+def _topic_line(job: Job, item: Table) -> int:
+    return job.line_of("tables", job.tables.index(item), "topic")
 
 
 def check_tables(
@@ -130,18 +148,30 @@ def check_lake(job: Job, storage: Storage) -> int | None:
 
     Returns when the storage has made it; None: it does not say.
     """
+    refused = lake_of(job).find_unreachable(REACH_S)
+    key = {"file": job.path, "line": job.line_of("lake"), "key": "lake"}
+    place = f"{job.path}:{job.line_of('lake')}: lake"
+    if refused:
+        raise StorageError(
+            f"{place}: no NameNode can be reached: {'; '.join(refused)}",
+            hint="start the NameNode, or correct `lake` or `hdfs.conf_dir`",
+            **key,
+        )
     path = names.join(names.job_directory(job.job), names.probe_name(unique()))
     try:
         storage.create(path, b"probe")
         made = storage.stat(path)
-    except StorageError as error:
-        line = job.line_of("lake")
+    except (AnswerUnknown, NotApplied) as error:
         raise StorageError(
-            f"{job.path}:{line}: lake: {job.lake} cannot be written: {error.message}",
+            f"{place}: {job.lake} does not answer: {error.message}",
+            hint="look whether the lake's servers are up, then try again",
+            **key,
+        ) from error
+    except StorageError as error:
+        raise StorageError(
+            f"{place}: {job.lake} cannot be written: {error.message}",
             hint="create the directory, or correct `lake`, or give this user the right to write",
-            file=job.path,
-            line=line,
-            key="lake",
+            **key,
         ) from error
     with contextlib.suppress(PathMissing):
         storage.delete(path)
@@ -190,8 +220,8 @@ def check_topics(job: Job, existing: Sequence[str]) -> None:
     for key, topic in {**read, **written}.items():
         if topic in existing:
             continue
-        near = difflib.get_close_matches(topic, existing, 1)
-        instead = f"write {near[0]}, or create the topic" if near else "create the topic first"
+        near = suggest(topic, existing)
+        instead = f"{near} Or create the topic" if near else "create the topic first"
         line = job.line_of(*key)
         raise StreamMissing(
             f"{job.path}:{line}: {key_text(key)}: topic {topic} does not exist",

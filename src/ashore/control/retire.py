@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ashore.base.operator import operator
+from ashore.base.suggest import suggest
 from ashore.base.units import parse_duration_ms
-from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
 from ashore.errors import JobFileInvalid
@@ -68,8 +68,7 @@ def plan_retire(
         )
     for each in partitions:
         if each not in listed:
-            near = nearest(each, list(listed))
-            hint = f"write {near}" if near else "name it as its directory below the table"
+            hint = suggest(each, listed, "name it as its directory below the table")
             raise JobFileInvalid(f"{table} has never had a partition {each!r}", hint=hint)
     wanted = set(partitions)
     if older_than_ms is not None:

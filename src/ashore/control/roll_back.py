@@ -8,10 +8,10 @@ What it must not know: terminals.
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
+from ashore.base.suggest import suggest
 from ashore.checkpoints.roll_back import RollBack, is_there, plan_roll_back, roll_back
 from ashore.checkpoints.roots import Roots, open_roots
 from ashore.config import Table
-from ashore.config.values import nearest
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.landing.fed import fed_by_sql, fed_slice, require_log_of
@@ -35,10 +35,9 @@ def find_query(opened: OpenJob, table: str) -> Query:
     job = opened.job
     fed = fed_by_sql(job)
     if table not in fed:
-        near = nearest(table, list(fed))
         raise JobFileInvalid(
             f"no table {table} of {job.path} is fed by SQL",
-            hint=f"write {near}" if near else "name a table that an INSERT of the job fills",
+            hint=suggest(table, fed, "name a table that an INSERT of the job fills"),
         )
     name = fed_slice(job.job, fed[table])
     is_table = isinstance(fed[table], Table)

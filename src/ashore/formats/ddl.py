@@ -17,17 +17,24 @@ from typing import TypeVar, assert_never
 
 import pyarrow as pa
 
+from ashore.base.suggest import suggest
+
 T = TypeVar("T")
 
 PRECISION_MAX = 38
 
 
 class DdlError(ValueError):
-    """A schema that cannot be parsed. `position` counts characters from 0."""
+    """A schema that cannot be parsed.
 
-    def __init__(self, message: str, position: int) -> None:
-        super().__init__(f"{message} (at position {position})")
+    `reason`: why, without the place. `position`: the character, from 0. `instead`: what to write.
+    """
+
+    def __init__(self, reason: str, position: int, instead: str = "") -> None:
+        super().__init__(f"{reason} (at character {position + 1})")
+        self.reason = reason
         self.position = position
+        self.instead = instead
 
 
 class Atom(Enum):
@@ -112,6 +119,29 @@ _NAMED = {atom.value: atom for atom in Atom} | {
 _DECIMAL_NAMES = ("DECIMAL", "DEC", "NUMERIC")
 _TYPES = ", ".join([*(atom.value for atom in Atom), "DECIMAL(p,s), ARRAY<>, MAP<,>, STRUCT<>"])
 
+_KNOWN = (*_NAMED, *_DECIMAL_NAMES, "ARRAY", "MAP", "STRUCT")
+_OF_SPARK = frozenset({"VARCHAR", "CHAR", "CHARACTER", "INTERVAL", "VARIANT", "VOID", "TIME"})
+# Types of Spark that files of a table do not have, and of other databases.
+_MEANT = {
+    **dict.fromkeys(("VARCHAR", "CHAR", "CHARACTER", "TEXT", "NVARCHAR", "STR"), "STRING"),
+    **dict.fromkeys(("UUID", "JSON", "JSONB", "VARIANT", "ENUM", "TIME"), "STRING"),
+    **dict.fromkeys(("INT64", "UINT32", "BIGSERIAL"), "BIGINT"),
+    **dict.fromkeys(("INT32", "UINT16", "SERIAL", "MEDIUMINT"), "INT"),
+    **dict.fromkeys(("FLOAT64", "NUMBER"), "DOUBLE"),
+    **dict.fromkeys(("BYTES", "BLOB", "BYTEA", "VARBINARY"), "BINARY"),
+    "INT16": "SMALLINT",
+    "INT8": "TINYINT",
+    "UINT64": "DECIMAL(20,0)",
+    "FLOAT32": "FLOAT",
+    "BOOL": "BOOLEAN",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
+    "LIST": "ARRAY<TYPE>",
+    "RECORD": "STRUCT<name: TYPE>",
+    "ROW": "STRUCT<name: TYPE>",
+}
+
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<quoted>`(?:[^`]|``)+`)
@@ -157,9 +187,16 @@ class _Parser:
     def _token(self) -> _Token:
         return self._tokens[self._next]
 
-    def _fail(self, expected: str) -> DdlError:
+    def _fail(self, expected: str, instead: str = "") -> DdlError:
         found = "the end" if self._token.kind == "end" else repr(self._token.text)
-        return DdlError(f"{expected} is expected, {found} was found", self._token.position)
+        return DdlError(f"{expected}, got {found}", self._token.position, instead)
+
+    def _not_a_type(self, name: str) -> DdlError:
+        meant = _MEANT.get(name)
+        near = f"write {meant}" if meant else suggest(name, _KNOWN, f"the types are {_TYPES}")
+        of_spark = name in _OF_SPARK
+        reason = f"{name} is not supported as" if of_spark else f"{self._token.text!r} is not"
+        return DdlError(f"{reason} a type of a column", self._token.position, near)
 
     def _take(self) -> _Token:
         token = self._token
@@ -174,12 +211,12 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._take_if(text):
-            raise self._fail(repr(text))
+            raise self._fail(f"expected {text!r}")
 
     def read_schema(self) -> Schema:
         fields = self._read_fields()
         if self._token.kind != "end":
-            raise self._fail("',' or the end")
+            raise self._fail("expected ',' or the end")
         return Schema(fields)
 
     def _read_fields(self) -> tuple[Field, ...]:
@@ -197,7 +234,7 @@ class _Parser:
 
     def _read_field(self) -> Field:
         if self._token.kind not in ("word", "quoted"):
-            raise self._fail("a column name")
+            raise self._fail("expected a column name")
         token = self._take()
         name = token.text
         if token.kind == "quoted":
@@ -210,13 +247,13 @@ class _Parser:
             nullable = False
         if self._take_if("COMMENT"):
             if self._token.kind != "text":
-                raise self._fail("a quoted comment")
+                raise self._fail("expected a quoted comment")
             self._take()
         return Field(name, data_type, nullable)
 
     def _read_type(self) -> DataType:
         if self._token.kind != "word":
-            raise self._fail(f"a type ({_TYPES})")
+            raise self._fail("expected a type", f"the types are {_TYPES}")
         name = self._token.text.upper()
         if name in _NAMED:
             self._take()
@@ -235,7 +272,7 @@ class _Parser:
                 self._take()
                 return Struct(self._in_angles(self._read_fields))
             case _:
-                raise self._fail(f"a type ({_TYPES})")
+                raise self._not_a_type(name)
 
     def _in_angles(self, read: Callable[[], T]) -> T:
         self._expect("<")
@@ -265,7 +302,7 @@ class _Parser:
 
     def _read_number(self) -> int:
         if not re.fullmatch(r"[0-9]{1,4}", self._token.text):
-            raise self._fail("a number")
+            raise self._fail("expected a number")
         return int(self._take().text)
 
 

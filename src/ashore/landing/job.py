@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 
-from ashore.config import Job, ResolvedTable, load_job, match_topics, select_topics
+from ashore.config import Column, Job, ResolvedTable, load_job, match_topics, select_topics
+from ashore.config.section import Key, key_text
 from ashore.errors import JobFileInvalid
 from ashore.formats import (
     Schema,
@@ -22,7 +23,9 @@ from ashore.formats import (
     open_encoder,
     parse_ddl,
     to_arrow,
+    type_ddl,
 )
+from ashore.formats.ddl import Field, Struct, arrow_type
 from ashore.landing.definitions import definition_of
 from ashore.landing.slice_loop import SlicePlan
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
@@ -42,7 +45,19 @@ MAIN = "main"  # the one slice, until a job is told to have more
 
 def load_job_file(path: str | Path) -> Job:
     """Return the job in a file, its schemas checked. Raises JobFileInvalid."""
-    return load_job(path, check_schema=lambda ddl: [field.name for field in parse_ddl(ddl).fields])
+    return load_job(path, check_schema=columns_of)
+
+
+def columns_of(ddl: str) -> tuple[Column, ...]:
+    """Return the columns of a schema as the checks of a job file know them. Raises DdlError."""
+    return tuple(_column(field) for field in parse_ddl(ddl).fields)
+
+
+def _column(field: Field) -> Column:
+    fields = field.type.fields if isinstance(field.type, Struct) else ()
+    is_time = is_event_time(arrow_type(field.type))
+    inner = tuple(_column(each) for each in fields)
+    return Column(field.name, type_ddl(field.type), is_time, inner)
 
 
 def slow_reasons(resolved: ResolvedTable) -> list[str]:
@@ -171,7 +186,7 @@ class JobStreams:
         topics = select_topics(self._job, existing)
         if set(topics) != self._specs.keys():
             resolved = match_topics(self._job, topics)
-            specs = {topic: self._refine(landing_spec(each)) for topic, each in resolved.items()}
+            specs = {topic: self._refined(each) for topic, each in resolved.items()}
             for topic, spec in specs.items():
                 check_table(self._job, resolved[topic], spec)
             new = set(tables_of(resolved.values())) - self._claimed
@@ -186,6 +201,14 @@ class JobStreams:
             }
             self._specs = specs
         return self._specs
+
+    def _refined(self, resolved: ResolvedTable) -> LandingSpec:
+        try:
+            return self._refine(landing_spec(resolved))
+        except JobFileInvalid as error:
+            part = error.fields.get("part", ())
+            key = ("tables", resolved.item, *(part if isinstance(part, tuple) else ()))
+            raise located(self._job, key, error) from error
 
     def tables(self) -> list[str]:
         """Return every table claimed so far."""
@@ -318,7 +341,24 @@ def lake_of(job: Job, deadline_s_max: float = math.inf) -> LakeAddress:
     options = {**job.hdfs.options, DURABILITY: job.durability}
     if job.hdfs.conf_dir:
         options[CONF_DIR] = job.hdfs.conf_dir
-    return lake_address(job.lake.reveal(), min(job.deadline_ms / 1000, deadline_s_max), options)
+    try:
+        lake = lake_address(job.lake.reveal(), min(job.deadline_ms / 1000, deadline_s_max), options)
+        lake.check()
+    except JobFileInvalid as error:
+        raise located(job, ("lake",), error) from error
+    return lake
+
+
+def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:
+    """Return the error with the file, the line and the key that it is about."""
+    line, name = job.line_of(*key), key_text(key)
+    return JobFileInvalid(
+        f"{job.path}:{line}: {name}: {error.message}",
+        hint=error.hint,
+        file=job.path,
+        line=line,
+        key=name,
+    )
 
 
 def slice_plan(

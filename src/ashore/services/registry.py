@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from ashore.base.suggest import suggest
 from ashore.errors import ServiceError
 from ashore.jobs.jars import Progress
 from ashore.jobs.locks import locked
@@ -176,7 +177,8 @@ def command(
     known = ACTIONS.get(name, {})
     if action not in known:
         raise ServiceError(
-            f"service {name!r} has no action {action!r}", hint=f"it has: {', '.join(known) or '-'}"
+            f"service {name!r} has no action {action!r}",
+            hint=suggest(action, known, f"it has: {', '.join(known) or '-'}"),
         )
     with locked(home, _say_nothing):
         state = _status(name, KNOWN[name](home / name, None), home / name).state
@@ -211,7 +213,8 @@ def _check_names(names: Iterable[str]) -> None:
                 hint=f"known now: {', '.join(KNOWN)}",
             )
         if name not in KNOWN:
-            raise ServiceError(f"no service {name!r}", hint=f"known: {', '.join(KNOWN)}")
+            known = f"the services are {', '.join(KNOWN)}"
+            raise ServiceError(f"no service {name!r}", hint=suggest(name, KNOWN, known))
 
 
 def _say_nothing(_: str) -> None:

@@ -9,6 +9,7 @@ What it must not know: which call failed.
 
 # ruff: noqa: SLF001 -- the library's names for its own errors, as against the broker's, begin so
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -66,6 +67,10 @@ NOT_ALLOWED = frozenset(
 # Of a consumer that joins no group: the library looks for the coordinator of one all the same.
 HARMLESS = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
+# What librdkafka says of a listener without a login, and of one without TLS.
+_NO_SASL = re.compile(r"handshake failed: .*supported mechanisms:\s*$")
+_NO_TLS = "connecting to a PLAINTEXT broker listener?"
+
 
 @dataclass(slots=True)
 class Complaints:
@@ -97,6 +102,14 @@ class Complaints:
 def tell(error: KafkaError, complaints: Complaints, servers: str, timeout_s: float) -> SourceError:
     """Return the error of Ashore that means `error`, after a call of `timeout_s` to `servers`."""
     code = error.code()
+    reason = _short(complaints.login, complaints.tls, complaints.last, error.str())
+    if _NO_SASL.search(reason) or _NO_TLS in reason:
+        wanted = "SASL" if _NO_SASL.search(reason) else "TLS"
+        return SourceError(
+            f"Kafka at {servers} does not speak {wanted} at this port: {reason}",
+            hint="write the port of a listener that does, or correct security.protocol in"
+            " source.kafka.options",
+        )
     if complaints.login or code in LOGIN_REFUSED:
         return SourceError(
             f"Kafka at {servers} refuses the login: {_short(complaints.login, error.str())}",

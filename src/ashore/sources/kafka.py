@@ -24,7 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
-from ashore.config.values import nearest
+from ashore.base.suggest import suggest
 from ashore.errors import OffsetsGone, OffsetsWentBack, SourceError, StreamMissing, check, fail
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
@@ -278,11 +278,11 @@ def _check_there(client: AdminClient, shards: Sequence[StreamShard], wait_s: flo
 
 def stream_missing(stream: str, existing: Sequence[str]) -> StreamMissing:
     """Return the error for a topic that does not exist, with the nearest name as a hint."""
-    near = nearest(stream, [each for each in existing if not each.startswith("__")])
-    there = f"write {near}, or create {stream}" if near else f"create {stream}"
+    near = suggest(stream, [each for each in existing if not each.startswith("__")])
+    there = f"{near} Or " if near else ""
     return StreamMissing(
         f"there is no topic {stream}",
-        hint=f"{there}; a topic that the job's user may not Describe looks the same",
+        hint=f"{there}create {stream}; a topic that the job's user may not Describe looks the same",
         stream=stream,
     )
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ashore.base.suggest import suggest
 from ashore.config.options import OWNED_OPTIONS
-from ashore.config.values import nearest
 from ashore.errors import JobFileInvalid
 
 SAME = frozenset(
@@ -174,8 +174,8 @@ def _translate_plain(done: _Translation) -> None:
             is_default = name.endswith(".buffer.bytes") and value == "-1"
             done.settings[RENAMED[name]] = "0" if is_default else value
         elif name not in JAVA_ONLY | SASL | TLS:
-            near = nearest(name, sorted({*SAME, *RENAMED, *JAVA_ONLY, *SASL, *TLS}))
-            instead = f"write {near}, or remove it" if near else "remove it"
+            known = sorted({*SAME, *RENAMED, *JAVA_ONLY, *SASL, *TLS})
+            instead = suggest(name, known, "remove it")
             done.refuse(name, "the driver's Kafka client has no counterpart for it", instead)
 
 

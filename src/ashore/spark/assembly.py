@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ashore.base.clock import Clock, SystemClock
@@ -25,7 +24,7 @@ from ashore.landing.specs import LandingSpec
 from ashore.protocol.names import SliceName
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import explain_refusal
-from ashore.spark.reader import output_schema
+from ashore.spark.reader import ExpressionRefusedError, output_schema
 from ashore.spark.runner import SparkRunner
 from ashore.spark.sql.assembly import SqlParts, open_queries
 
@@ -91,10 +90,14 @@ def refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
         return spec
     try:
         return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))
-    except PySparkException as error:
+    except ExpressionRefusedError as refused:
+        refusal = explain_refusal(refused.error)
+        message = f"`{refused.key[0]}` of table {spec.table} cannot be run: {refusal.sentence}"
+        if refusal.hint:
+            raise JobFileInvalid(message, hint=refusal.hint, part=refused.key) from refused
         raise JobFileInvalid(
-            f"table {spec.table}: `select` or `where` cannot be run: "
-            f"{explain_refusal(error).sentence}",
+            message,
             hint="the expressions are Spark SQL over the columns of `schema`, of one record each: "
             "no aggregates, no windows, nothing that makes several rows of one",
-        ) from error
+            part=refused.key,
+        ) from refused

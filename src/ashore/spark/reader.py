@@ -10,8 +10,10 @@ What it must not know: what becomes of the records.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -99,19 +101,38 @@ def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:
     )
 
 
+class ExpressionRefusedError(Exception):
+    """Spark does not run an expression. `key`: which, as `("select", 1)` or `("where",)`."""
+
+    def __init__(self, key: tuple[str | int, ...], error: PySparkException) -> None:
+        super().__init__(str(error))
+        self.key = key
+        self.error = error
+
+
+@contextmanager
+def _tried(*key: str | int) -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        raise ExpressionRefusedError(key, error) from error
+
+
 def output_schema(spark: SparkSession, spec: LandingSpec) -> str:
     """Return the DDL of the columns that `select` makes, `where` tried out as well.
 
-    Raises PySparkException: an expression of one record stands where a condition may, so Spark
-    refuses aggregates, windows and what makes several rows of one.
+    Raises ExpressionRefusedError: an expression of one record stands where a condition may, so
+    that Spark refuses aggregates, windows and what makes several rows of one.
     """
     empty = spark.createDataFrame([], spec.decode_schema)
     if spec.where:
-        empty.where(spec.where)
+        with _tried("where"):
+            empty.where(spec.where)
     if not spec.select:
         return spec.output.schema
-    for each in spec.select:
-        empty.where(F.struct(F.expr(each)).isNotNull())
+    for index, each in enumerate(spec.select):
+        with _tried("select", index):
+            empty.where(F.struct(F.expr(each)).isNotNull())
     return ", ".join(
         f"`{field.name}` {field.dataType.simpleString()}"
         for field in empty.selectExpr(*spec.select).schema.fields

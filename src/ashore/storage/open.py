@@ -19,6 +19,7 @@ from ashore.storage.deadline import DeadlineStorage
 from ashore.storage.failover import ActiveServer, FailoverStorage
 from ashore.storage.hdfs_conf import HdfsConf, load_conf, resolve_options
 from ashore.storage.local import LocalStorage
+from ashore.storage.reachable import find_unreachable
 from ashore.storage.retry import Backoff, RetryingStorage
 
 if TYPE_CHECKING:
@@ -47,6 +48,20 @@ class LakeAddress:
             _ACTIVE.setdefault(_find_namenodes(self), ActiveServer(self.active))
         options = dict(self.options)
         return open_storage(self.uri, deadline_s=self.deadline_s, clock=clock, options=options)
+
+    def check(self) -> None:
+        """Raise JobFileInvalid where no storage can be at the address. Nobody is asked."""
+        if self.uri.startswith(_HDFS):
+            _find_namenodes(self)
+
+    def find_unreachable(self, within_s: float) -> tuple[str, ...]:
+        """Return why no server of the lake can be reached, each with its address.
+
+        Empty: one listens, or the lake has no servers. Who asks waits for `within_s` at most.
+        """
+        if not self.uri.startswith(_HDFS):
+            return ()
+        return find_unreachable(_find_namenodes(self), within_s, _SYSTEM_CLOCK)
 
     def with_active(self) -> "LakeAddress":
         """Return the address with the NameNode that serves, as far as this process knows.

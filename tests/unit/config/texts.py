@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ashore.config import Job, SchemaCheck, parse_job
+from ashore.config import Column, Job, SchemaCheck, parse_job
 from ashore.errors import JobFileInvalid
 
 EXAMPLE = """\
@@ -55,18 +55,18 @@ tables:
 SECRET = "hunter2-correct-horse"
 
 
-def first_words(ddl: str) -> Sequence[str]:
+def first_words(ddl: str) -> Sequence[Column]:
     """A schema check: names are the first words; a field without a type is refused."""
-    position, names = 0, []
+    position, columns = 0, []
     for field in ddl.split(","):
         words = field.split()
         if len(words) != 2:
             error = ValueError("a field is a name and a type")
             error.position = position  # type: ignore[attr-defined]
             raise error
-        names.append(words[0])
+        columns.append(Column(words[0], words[1], is_time=words[1] != "STRING"))
         position += len(field) + 1
-    return names
+    return columns
 
 
 def changed(text: str, *pairs: tuple[str, str]) -> str:

@@ -37,7 +37,7 @@ def test_topics_that_are_read_and_those_that_are_written_must_exist() -> None:
         17,
     )
     assert unwritten.value.exit_code == unread.value.exit_code == 7  # it may be created yet
-    assert unwritten.value.hint == "write count, or create the topic"
+    assert unwritten.value.hint == "did you mean `count`? Or create the topic"
 
 
 def damage(lake: Lake) -> None:

@@ -49,11 +49,12 @@ def test_arrays_have_the_element_name_that_spark_and_hive_look_for():
 @pytest.mark.parametrize(
     ("text", "position", "says"),
     [
-        ("", 0, "a column name is expected, the end was found"),
+        ("", 0, "expected a column name, got the end"),
         ("a", 1, "a type"),
-        ("a INT b STRING", 6, "',' or the end is expected, 'b' was found"),
+        ("a INT b STRING", 6, "expected ',' or the end, got 'b'"),
         ("a INT,", 6, "a column name"),
-        ("a VARCHAR(3)", 2, "TIMESTAMP_NTZ"),
+        ("a VARCHAR(3)", 2, "VARCHAR is not supported"),
+        ("a BIGGINT", 2, "'BIGGINT' is not a type"),
         ("a INT, b INT, A STRING", 14, "'A' is there twice"),
         ("s STRUCT<x: INT, X: INT>", 17, "'X' is there twice"),
         ("a DECIMAL(39,1)", 9, "DECIMAL(39,1)"),

@@ -1,5 +1,6 @@
 """From a job file to what slices do: tables, first offsets, topics that come later."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,17 +78,21 @@ def test_a_table_comes_with_its_dead_and_late_tables(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("schema", "made", "said"),
     [
-        ("id BIGINT, m MAP<INT, STRING>, ts BIGINT", "STRING keys"),
-        ("id BIGINT, ts STRING", "cannot be a time"),
+        ("id BIGINT, m MAP<INT, STRING>, ts BIGINT", "", "STRING keys"),
+        ("id BIGINT, ts BIGINT", "id BIGINT, ts STRING", "cannot be a time"),
     ],
 )
-def test_a_table_that_could_not_be_written_is_refused_with_its_line(tmp_path, change, said):
-    job = load(tmp_path, CLICKS.replace("id BIGINT, ts BIGINT", change))
+def test_a_table_that_could_not_be_written_is_refused_with_its_line(tmp_path, schema, made, said):
+    """`made`: what Spark has found that `select` makes."""
+    job = load(tmp_path, CLICKS.replace("id BIGINT, ts BIGINT", schema))
     resolved = match_topics(job, ["clicks"])["clicks"]
+    spec = landing_spec(resolved)
+    if made:
+        spec = replace(spec, output=replace(spec.output, schema=made))
     with pytest.raises(JobFileInvalid, match=said) as refused:
-        check_table(job, resolved, landing_spec(resolved))
+        check_table(job, resolved, spec)
     assert refused.value.fields["line"] == 8
 
 

@@ -42,6 +42,9 @@ def test_a_planned_service_is_told_from_an_unknown_one(tmp_path: Path, call):
         call(["bookkeeper"], tmp_path)
     with pytest.raises(ServiceError, match="no service 'kafak'") as caught:
         call(["kafak"], tmp_path)
+    assert caught.value.hint == "did you mean `kafka`?"
+    with pytest.raises(ServiceError, match="no service 'qqq'") as caught:
+        call(["qqq"], tmp_path)
     assert "kafka, hdfs, hive, spark, zookeeper" in caught.value.hint
 
 

@@ -10,7 +10,7 @@ from ashore.sources.kafka import KafkaSource, stream_id_of, stream_missing
 def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:
     missing = stream_missing("clicsk", ["orders", "clicks", "__consumer_offsets"])
     assert missing.message == "there is no topic clicsk"
-    assert missing.hint.startswith("write clicks, or create clicsk;")
+    assert missing.hint.startswith("did you mean `clicks`? Or create clicsk;")
     assert missing.fields == {"stream": "clicsk"}
 
 

@@ -214,6 +214,12 @@ RULES = (
         "give the view another name",
     ),
     Rule(
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        r"with name (`.+`) cannot be resolved\. Did you mean one of the following\? \[(.+)\]",
+        "there is no column {0}",
+        "the nearest ones are {1}",
+    ),
+    Rule(
         "UNRESOLVED_ROUTINE",
         r"Cannot resolve routine (\S+)",
         "there is no function {0}",

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ashore.base.suggest import suggest
 from ashore.checkpoints.roots import open_roots
 from ashore.config import Job, Table, check_views, match_topics, select_sources
 from ashore.config.model import FedTopic
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Seal
-from ashore.config.values import nearest
 from ashore.config.written import WrittenText, written_file
 from ashore.errors import JobFileInvalid, fail
 from ashore.landing.assembly import JobAssembly
@@ -141,8 +141,7 @@ def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
     inserts: dict[str, Insert] = {}
     for insert in script.inserts:
         if insert.table not in fed:
-            near = nearest(insert.table, list(fed))
-            hint = f"write {near}" if near else _NEITHER
+            hint = suggest(insert.table, fed, _NEITHER)
             text = f"no table {insert.table} is fed by SQL, nor a topic of this name"
             raise refused_at(script.sql.place(insert.start), text, hint=hint)
         if insert.table in inserts:

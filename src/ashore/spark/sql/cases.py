@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from ashore.base.suggest import suggest
 from ashore.config.cases import Case, Expected, GivenView, named_columns
 from ashore.config.tables import Table
-from ashore.config.values import did_you_mean, nearest
 from ashore.config.written import Place
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
@@ -84,10 +84,9 @@ def _find(
 ) -> tuple[Fed, QueryPlan]:
     if expected.table in planned:
         return planned[expected.table]
-    near = nearest(expected.table, list(planned))
     raise JobFileInvalid(
         f"{case.place}: {case.name}: no INSERT of the job writes {expected.table}",
-        hint=did_you_mean(near) if near else f"its INSERTs write {', '.join(sorted(planned))}",
+        hint=suggest(expected.table, planned, f"its INSERTs write {', '.join(sorted(planned))}"),
     )
 
 
