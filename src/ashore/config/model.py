@@ -290,6 +290,7 @@ class Sql(Section):
     text: NonEmpty | None = Field(
         default=None,
         description="Statements, each ended by `;`: `CREATE TEMPORARY VIEW name AS SELECT ...`, "
+        "`CREATE TEMPORARY FUNCTION name(x INT) RETURNS INT RETURN x + 1`, "
         "and `INSERT INTO name SELECT ...` for each item of `tables` that has no `topic`, and each "
         "of `topics` here. A table that has a topic is read by the part of its name after the "
         "dot.",
@@ -299,6 +300,13 @@ class Sql(Section):
         default=None,
         description="The file that holds the statements, beside the job file or absolute.",
         examples=["clicks.sql"],
+    )
+    functions: NonEmpty | None = Field(
+        default=None,
+        description="A file of Python, beside the job file or absolute, whose functions SQL may "
+        "call by their names: those that are made with `arrow_udf`, `pandas_udf` or `udf` of "
+        "PySpark. Executors are sent what it holds.",
+        examples=["functions.py"],
     )
     checkpoints: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] | None = Field(
         default=None,

@@ -95,9 +95,11 @@ def _changed_regions(
     unseen = [each for each in after.values() if not each.is_seen]
     if unseen and not differing:
         name = _names(new.graph)[unseen[0].operator_id]
+        is_same_text = old.texts == new.texts and old.functions != new.functions
+        other = "the Python functions are others" if is_same_text else "the SQL is another text"
         yield (
             f"`{name}`: Spark does not show all that is computed below it (a subquery, a function "
-            "of one's own, a condition that a database is handed), and the SQL is another text"
+            f"of one's own, a condition that a database is handed), and {other}"
         )
 
 

@@ -40,6 +40,7 @@ class StoredPlan:
         texts: the statements, with one space for white space: the views that are read, the INSERT.
         views: the topics that are read.
         graph: of the plan.
+        functions: digest of the Python functions, where it calls any.
 
     """
 
@@ -47,6 +48,7 @@ class StoredPlan:
     texts: tuple[str, ...]
     views: tuple[ViewRule, ...]
     graph: PlanGraph
+    functions: str = codec.added("")
 
 
 def write_stored(plan: StoredPlan) -> str:

@@ -12,7 +12,9 @@ _PIECES = re.compile(
     r"""|(?P<line>--[^\r\n]*)|(?P<comment>/\*(?!\+))|(?P<space>\s+)|(?P<word>\w+)|(?P<other>.)""",
     re.DOTALL,
 )
-_VIEW = re.compile(r"\bVIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>`(?:[^`]|``)*`|\w+)", re.IGNORECASE)
+_MADE = re.compile(
+    r"\b(?:VIEW|FUNCTION)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?P<name>`(?:[^`]|``)*`|\w+)", re.IGNORECASE
+)
 
 
 def normalise_sql(text: str) -> str:
@@ -41,9 +43,9 @@ def find_outside_literals(pattern: str, text: str) -> tuple[int, str] | None:
     return (found.start(), found[0]) if found else None
 
 
-def name_of_view(text: str) -> str:
-    """Return the name that a `CREATE TEMPORARY VIEW` makes, in lower case; empty for others."""
-    found = _VIEW.search(normalise_sql(text))
+def name_made(text: str) -> str:
+    """Return the name of the view or function that a CREATE makes, in lower case; empty: none."""
+    found = _MADE.search(normalise_sql(text))
     return found["name"].strip("`").replace("``", "`").casefold() if found else ""
 
 
@@ -52,7 +54,7 @@ def find_read(text: str, views: Mapping[str, str]) -> frozenset[str]:
 
     Arguments:
         text: of the statement.
-        views: texts of views, by their names in lower case.
+        views: texts of views and functions, by their names in lower case.
 
     """
     found, waiting = frozenset[str](), [text]

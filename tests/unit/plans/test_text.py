@@ -2,7 +2,7 @@
 
 import pytest
 
-from ashore.plans.text import find_read, name_of_view, names_in, normalise_sql
+from ashore.plans.text import find_read, name_made, names_in, normalise_sql
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_names_are_words_and_what_is_quoted() -> None:
     ],
 )
 def test_a_view_is_known_by_its_name(text: str, name: str) -> None:
-    assert name_of_view(text) == name
+    assert name_made(text) == name
 
 
 def test_what_a_view_reads_is_read() -> None:

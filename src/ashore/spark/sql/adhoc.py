@@ -21,13 +21,14 @@ from ashore.errors import AshoreError, BatchFailed, RowNotComputed
 from ashore.jobs.events import Answered, Event, Note, Reading
 from ashore.jobs.requests import SqlRequest
 from ashore.landing.joins import require_streams
-from ashore.plans.text import find_read, name_of_view
+from ashore.plans.text import find_read, name_made
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import Source, StreamShard
 from ashore.spark.internals import TimeMark, count_observed_once
 from ashore.spark.reader import read_ranges
 from ashore.spark.sql.assembly import SqlParts, read_sql, read_views
 from ashore.spark.sql.frames import VARIABLES
+from ashore.spark.sql.functions import load_functions
 from ashore.spark.sql.refusals import DETAIL_LENGTH_MAX, explain_plan, outermost_cause, refused_at
 from ashore.spark.sql.row_errors import find_row_error
 from ashore.spark.sql.sample import plan_sample
@@ -53,17 +54,18 @@ def answer_query(parts: SqlParts, request: SqlRequest, send: Send) -> Answered:
     """
     query = parse_select(parts.spark, written_file(request.sql, QUERY))
     script = parse_script(parts.spark, read_sql(parts.job)) if parts.job.sql else None
-    made = {name_of_view(each.text): each.text for each in script.views} if script else {}
+    made = {name_made(each.text): each.text for each in script.views} if script else {}
     named = find_read(request.sql, made)
     source = parts.assembly.environment.source
     views = [each for each in read_views(parts.job, source) if each.name.casefold() in named]
     session = open_session(parts.spark, VARIABLES)
+    load_functions(parts.job).register(session)
     ranges = _plan_ranges(source, views, request, send)
     for view in views:
         _create_view(session, parts, view, ranges)
     if script is not None:
         for statement in script.views:
-            if name_of_view(statement.text) in named:
+            if name_made(statement.text) in named:
                 _make(session, script, statement)
     frame = _select(session, query)
     wanted = frame.limit(request.limit + 1)
@@ -113,7 +115,7 @@ def _make(session: SparkSession, script: Script, statement: ViewText) -> None:
     try:
         session.sql(script.in_its_place(statement))
     except (PySparkException, Py4JError) as error:
-        name = name_of_view(statement.text)
+        name = name_made(statement.text)
         raise explain_plan(error, name, script.find(error, statement)) from error
 
 

@@ -30,6 +30,7 @@ from ashore.sources.base import Source
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, read_sources
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.spark.sql.functions import load_functions
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.query import QueryParts, SqlQuery
 from ashore.spark.sql.refusals import refused_at
@@ -90,6 +91,7 @@ def plan_queries(
     script = parse_script(parts.spark, read_sql(job))
     fed = fed_by_sql(job)
     views = read_views(job, around.source) if given is None else given
+    functions = load_functions(job)
     planned: list[tuple[Fed, QueryPlan]] = []
     for name, insert in _match(script, fed).items():
         item = fed[name]
@@ -112,6 +114,7 @@ def plan_queries(
             first_of=first_offset_of(job),
             mark=TimeMark(parts.spark),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
+            functions=functions,
         )
         planned.append((item, plan))
     return planned

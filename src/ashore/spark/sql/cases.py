@@ -24,7 +24,7 @@ from ashore.config.written import Place
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
 from ashore.landing.fed import Fed, fed_output
-from ashore.plans.text import name_of_view
+from ashore.plans.text import name_made
 from ashore.spark.sql.assembly import SqlParts, plan_queries, read_views_of
 from ashore.spark.sql.compared import RowsUnfit, differences, read_rows, rows_as_text, typed
 from ashore.spark.sql.frames import QueryPlan, make_frame, output_ddl
@@ -114,7 +114,7 @@ def _run(spark: SparkSession, case: Case, query: _Query) -> list[str]:
     plan, given = query.plan, {each.view.casefold(): each for each in case.views}
 
     def make_views(session: SparkSession) -> None:
-        made = {name_of_view(each.text): each.text for each in plan.script.views}
+        made = {name_made(each.text): each.text for each in plan.script.views}
         _refuse_unmade(case, made)
         for view in plan.views:
             own = query.directory / view.name

@@ -19,12 +19,13 @@ from ashore.checkpoints.roots import Roots
 from ashore.errors import QueryRefused
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
 from ashore.plans.stored import StoredPlan
-from ashore.plans.text import find_read, name_of_view, normalise_sql
+from ashore.plans.text import find_read, name_made, normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, check_streaming
+from ashore.spark.sql.functions import NO_FUNCTIONS, Functions
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan, refused_at
 from ashore.spark.sql.script import Insert, Script, ViewText, select, select_by_settings
@@ -53,6 +54,7 @@ class QueryPlan:
     first_of: Callable[[str, bool], FirstOffset]
     mark: TimeMark  # the watermark that the next batch's records are late by
     topic: TopicPlan | None = None  # None: the rows go into a table
+    functions: Functions = NO_FUNCTIONS
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
 
     @property
@@ -72,13 +74,15 @@ class QueryPlan:
         into: list[object] = [self.topic.describe()] if self.topic else []
         if self.makes_nulls:
             into.append("on_error: null")
+        if self._functions_called:
+            into.append(["functions", self._functions_called])
         return hashlib.sha256(json.dumps([self.texts, views, *into]).encode()).hexdigest()
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The statements of the views that are read, then the INSERT, without needless space."""
         read = self._names_read
-        views = [each.text for each in self.script.views if name_of_view(each.text) in read]
+        views = [each.text for each in self.script.views if name_made(each.text) in read]
         return tuple(normalise_sql(text) for text in (*views, self.insert.text))
 
     @property
@@ -88,14 +92,21 @@ class QueryPlan:
         return tuple(view for view in self.views if view.name.casefold() in read)
 
     @property
+    def _functions_called(self) -> str:
+        """Digest of the Python functions; empty where the statements name none of them."""
+        is_called = not self._names_read.isdisjoint(self.functions.names)
+        return self.functions.digest if is_called else ""
+
+    @property
     def _names_read(self) -> frozenset[str]:
-        views = {name_of_view(each.text): each.text for each in self.script.views}
+        views = {name_made(each.text): each.text for each in self.script.views}
         return find_read(self.insert.text, views)
 
     def describe(self, graph: PlanGraph, spark_version: str) -> StoredPlan:
         """Return the plan as the query's log keeps it."""
         rules = tuple(view.rule() for view in self.read_views)
-        return StoredPlan(name_planner(spark_version), self.texts, rules, graph)
+        planner = name_planner(spark_version)
+        return StoredPlan(planner, self.texts, rules, graph, self._functions_called)
 
 
 def name_planner(spark_version: str) -> str:
@@ -143,8 +154,9 @@ def make_frame(
     statement: ViewText | Insert = plan.insert  # that Spark is given
     try:
         make_views(session)
+        plan.functions.register(session)
         for statement in script.views:
-            if name_of_view(statement.text) not in made:
+            if name_made(statement.text) not in made:
                 session.sql(script.in_its_place(statement))
         statement = plan.insert
         make = select_by_settings if plan.makes_nulls else select

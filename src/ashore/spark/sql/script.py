@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.config.written import Place, WrittenText
 from ashore.errors import fail
-from ashore.plans.text import find_outside_literals, name_of_view, normalise_sql
+from ashore.plans.text import find_outside_literals, name_made, normalise_sql
 from ashore.spark.internals import (
     ParsedInsert,
     Statement,
@@ -42,7 +42,7 @@ _ONLY = "write `CREATE TEMPORARY VIEW name AS SELECT ...;` or `INSERT INTO table
 
 @dataclass(frozen=True, slots=True)
 class ViewText:
-    """One `CREATE TEMPORARY VIEW`, and where it stands in the SQL."""
+    """One `CREATE TEMPORARY VIEW`, or `FUNCTION`, and where it stands in the SQL."""
 
     text: str
     start: int
@@ -64,7 +64,7 @@ class Script:
     """All statements of a job."""
 
     sql: WrittenText
-    views: tuple[ViewText, ...]  # in their order
+    views: tuple[ViewText, ...]  # and functions, in their order
     inserts: tuple[Insert, ...]
     head: str = _BEGIN  # that Spark was given before the text
 
@@ -103,7 +103,7 @@ class Script:
 
     def _view(self, name: str) -> ViewText | None:
         wanted = name.strip("`").casefold()
-        return next((each for each in self.views if name_of_view(each.text) == wanted), None)
+        return next((each for each in self.views if name_made(each.text) == wanted), None)
 
 
 def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
@@ -194,7 +194,7 @@ def _program(kind: str) -> str:
 
 
 def _check(sql: WrittenText, start: int, statement: Statement) -> None:
-    """Refuse a statement that is neither a view nor an INSERT into a table."""
+    """Refuse a statement that is neither a view, a function nor an INSERT into a table."""
     text, hint = statement.text, _ONLY
     if statement.insert is not None:
         _check_insert(sql, start, statement.insert, text)
@@ -204,8 +204,16 @@ def _check(sql: WrittenText, start: int, statement: Statement) -> None:
             return
         case "CreateTempViewUsing":  # a file or a table elsewhere: CREATE TEMPORARY VIEW ... USING
             return
+        case "CreateSQLFunctionCommand":  # temporary, or Spark calls it otherwise
+            return
         case "CreateViewCommand":
             words = "not a temporary view"
+        case "CreateUserDefinedFunction":
+            words = "not a temporary function"
+            hint = "write `CREATE TEMPORARY FUNCTION name(x INT) RETURNS INT RETURN x + 1;`"
+        case "CreateFunctionCommand":
+            words = "a function of a class of Java"
+            hint = "write it as `RETURN expression`, or in Python: `functions` of `sql`"
         case "UnresolvedWith":
             hint = "write `INSERT INTO table WITH ... SELECT ...`, the `WITH` after the INSERT"
             words = "a `WITH` before its INSERT"
