@@ -1,10 +1,11 @@
-"""What `ashore verify` holds in memory: of a log that lists a hundred thousand files.
+"""What `ashore verify` and `audit` hold in memory: of a log that lists a hundred thousand files.
 
     python -m bench.verify_memory
 
 A thousand batches, eight topic partitions, a table of twelve columns with partitions of hours, on a
 local disk. The files are there and have the right size; their contents are not read (`--since`), so
-that what counts is what is held of each. Each figure is of a fresh process.
+that what counts is what is held of each: by `audit` after two intervals in which it has listed all
+of them, while they still wait to be proven. Each figure is of a fresh process.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.config import parse_job
+from ashore.control.audit.auditor import Auditor, Pace
 from ashore.control.jobs import OpenJob
 from ashore.control.verify import verify_job
 from ashore.protocol.batch_time import BatchTime
@@ -130,18 +132,33 @@ def make(root: Path, batches: int) -> None:
         maker.land()
 
 
-def verify(root: Path) -> None:
-    """Verify the lake in this process, and print what it took."""
+def verify(opened: OpenJob) -> int:
+    """Verify the lake, and return how many files it lists."""
+    return verify_job(opened, since=str(START_MS + 1)).totals.files
+
+
+def audit(opened: OpenJob) -> int:
+    """Look at the lake twice, and return how many files wait to be proven."""
+    auditor = Auditor(opened, Pace(1.0, read_bytes_per_s=0, listings=None))
+    auditor.tick()
+    return auditor.tick().unproven * FILES
+
+
+LOOKS = {"verify": verify, "audit": audit}
+
+
+def look(root: Path, name: str) -> None:
+    """Look at the lake in this process, and print what it took."""
     source = RecordedSource("kafka")
     source.create("clicks", SHARDS)
     text = JOB.format(lake=root, columns=COLUMNS)
     opened = OpenJob(parse_job(text), open_storage(f"file://{root}"), source, SystemClock())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began_s = time.perf_counter()
-    result = verify_job(opened, since=str(START_MS + 1))
+    files = LOOKS[name](opened)
     spent_s = time.perf_counter() - began_s
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps([result.totals.files, (after - before) / 1e3, spent_s]))
+    print(json.dumps([files, (after - before) / 1e3, spent_s]))
 
 
 def main() -> list[Row]:
@@ -150,16 +167,17 @@ def main() -> list[Row]:
         with tempfile.TemporaryDirectory() as folder:
             print(f"making {batches * FILES:,} files ...", file=sys.stderr)
             make(Path(folder), batches)
-            command = [sys.executable, "-m", "bench.verify_memory", folder]
-            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        files, size_mb, spent_s = json.loads(told)
-        print(f"{files:,} files: {size_mb:.0f} MB, {spent_s:.1f} s")
-        rows.append(Row(f"verify of {files:,} files, memory", size_mb, "MB"))
+            for name in LOOKS:
+                command = [sys.executable, "-m", "bench.verify_memory", folder, name]
+                told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+                files, size_mb, spent_s = json.loads(told)
+                print(f"{name} of {files:,} files: {size_mb:.0f} MB, {spent_s:.1f} s")
+                rows.append(Row(f"{name} of {files:,} files, memory", size_mb, "MB"))
     return rows
 
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        verify(Path(sys.argv[1]))
+        look(Path(sys.argv[1]), sys.argv[2])
     else:
         main()

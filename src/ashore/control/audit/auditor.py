@@ -11,10 +11,11 @@ What it must not know: terminals, Spark.
 
 import contextlib
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, groupby, islice
 
 from ashore.catalogs import Catalog
 from ashore.control.adopted import read_adopted
@@ -26,7 +27,6 @@ from ashore.control.audit.judge import (
     SourceSeen,
     Statement,
     Subject,
-    Watched,
     judge_ranges,
     judge_source,
     split_listing,
@@ -38,11 +38,12 @@ from ashore.control.audit.result import Activity, Away, Gauge, Report
 from ashore.control.audit.rounds import ListingRound, ReadingRound
 from ashore.control.audit.shown import CatalogLook, judge_success
 from ashore.control.audit.told import SuccessFile, Told
+from ashore.control.audit.watched import WatchedFiles
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting, judge_log, slices_of
 from ashore.control.verify import Problem, ProblemKind, Progress
 from ashore.control.verify.files import LISTING_THREADS, FileLook, look_at_file
-from ashore.control.verify.ledger import Ledger, LoggedFile
+from ashore.control.verify.ledger import Ledger, LoggedFile, Part
 from ashore.control.verify.reading import LogReading
 from ashore.errors import (
     CallsHang,
@@ -162,7 +163,7 @@ class Auditor:
         self._log = LogReading(opened.storage, opened.job.job, progress, self._told.take)
         self._ledger: Ledger = self._log.builder.drain()
         self._book = Book()
-        self._watched: dict[str, dict[str, Watched]] = {}  # by directory, then by final path
+        self._watched = WatchedFiles()
         self._adopted: set[str] = set()  # files that another writer had put there before
         self._filled_ms: dict[str, int] = {}  # directory: when an entry put a file there last
         self._new: dict[ClaimKey, Claim] = {}  # seen in this interval
@@ -297,16 +298,28 @@ class Auditor:
         self._book.say(("log", "ranges"), judge_ranges(ranges, seams))
         self._book.add(("log", "entries"), others)
         claims = self._new if self._has_history else self._old
+        parts: dict[ClaimKey, list[Part]] = {}
         for part in ledger.parts:
             key = (part.key.slice, part.key.entry)
-            claims.setdefault(key, Claim(*key)).parts.append(part)
-        for file in (*ledger.files, *ledger.excused_files):
-            key = (file.slice, file.entry)
+            parts.setdefault(key, []).append(part)
+        for key, added in parts.items():
+            claims.setdefault(key, Claim(*key)).parts.add(added)
+        every = chain(ledger.files, ledger.excused_files)
+        for key, group in groupby(every, lambda file: (file.slice, file.entry)):
+            listed = list(group)
             claim = self._find_claim(key) or claims.setdefault(key, Claim(*key))
-            claim.files.append(file)
-            directory = names.parent(file.final)
-            self._watched.setdefault(directory, {})[file.final] = Watched(file)
-            self._filled_ms[directory] = max(self._filled_ms.get(directory, 0), file.written_ms)
+            claim.add(listed)
+            self._watch(listed)
+
+    def _watch(self, listed: Sequence[LoggedFile]) -> None:
+        """Take the files that an entry lists, directory by directory."""
+        by_directory: dict[str, list[LoggedFile]] = defaultdict(list)
+        for file in listed:
+            by_directory[names.parent(file.final)].append(file)
+        for directory, files in by_directory.items():
+            self._watched.add(directory, files)
+            filled_ms = max(file.written_ms for file in files)
+            self._filled_ms[directory] = max(self._filled_ms.get(directory, 0), filled_ms)
 
     def _find_claim(self, key: ClaimKey) -> Claim | None:
         """Return a claim that is not settled yet: what was landed again belongs to it."""
@@ -363,7 +376,7 @@ class Auditor:
     def _list(self) -> dict[str, Listing]:
         now_ms = self._clock.now_ms()
         roots = {names.table_path(table) for table in self._ledger.table_of}
-        self._listing.begin(roots | self._watched.keys(), now_ms)
+        self._listing.begin(roots | set(self._watched.directories), now_ms)
         found: dict[str, Listing] = {}
         count = sys.maxsize if self._pace.listings is None else self._pace.listings
         recent = sorted(
@@ -387,7 +400,7 @@ class Auditor:
         return found
 
     def _judge_directory(self, directory: str, there: dict[str, FileStat], due: _Due) -> None:
-        known = self._watched.get(directory, {})
+        known = self._watched.open(directory)
         if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
             left = self._log.builder.has_left
             strange = {path for path in there if path not in known or left(known[path].file)}
@@ -401,9 +414,10 @@ class Auditor:
                 stat = there.get(path)
                 if watched.is_suspect(stat):
                     self._look_at(watched.file)
-                watched.is_seen, watched.stat = True, stat
+                watched.see(stat)
             elif path not in there:
                 self._find_pending(watched.file)
+        self._watched.keep(directory, known.values())
 
     def _drop_adopted(self, paths: set[str]) -> set[str]:
         """Return those of `paths` that were not adopted from another writer."""
@@ -531,17 +545,13 @@ class Auditor:
             return  # everything is read for the first time
         now_ms = self._clock.now_ms()
         if self._reading.is_due(now_ms):
-            self._reading.begin(self._every_file(due), now_ms)
+            self._reading.begin(lambda: filter(due.has, self._watched.files()), now_ms)
         budget = self._budget()
-        while budget.is_left() and (watched := self._reading.next()) is not None:
-            if not self._is_excused(watched.file):
-                self._look_at(watched.file)
-                budget.spend(watched.file.file.size_bytes)
+        while budget.is_left() and (file := self._reading.next()) is not None:
+            if not self._is_excused(file):
+                self._look_at(file)
+                budget.spend(file.file.size_bytes)
             self._reading.done(self._clock.now_ms())
-
-    def _every_file(self, due: _Due) -> Iterator[Watched]:
-        for files in self._watched.values():
-            yield from (each for each in files.values() if due.has(each.file))
 
     def _budget(self) -> _Budget:
         rate = self._pace.read_bytes_per_s

@@ -98,24 +98,6 @@ def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Statemen
 # ---- files
 
 
-@dataclass(slots=True)
-class Watched:
-    """A listed file, and what a listing has shown of it last."""
-
-    file: LoggedFile
-    is_seen: bool = False
-    stat: FileStat | None = None
-
-    def is_suspect(self, now: FileStat | None) -> bool:
-        """Tell whether a file must be looked at: it is not as it was, or not as it should be."""
-        if not self.is_seen:
-            return now is None or now.size != self.file.file.size_bytes
-        before = self.stat
-        if now is None or before is None:
-            return now is not before
-        return (now.size, now.modified_ms) != (before.size, before.modified_ms)
-
-
 def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Statement:
     """Say what is wrong with a file. `is_counted`: its rows count as unaccounted for elsewhere."""
     problems = tuple(judge_file(file, look))

@@ -7,6 +7,7 @@ does not have: the entry waits then.
 What it must not know: when it is an entry's turn.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ashore.control.audit.judge import Statement, state_file
@@ -14,6 +15,7 @@ from ashore.control.verify.again import Answer, Answers, read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import look_at_files
 from ashore.control.verify.ledger import Ledger, LoggedFile, Part
+from ashore.control.verify.packed import Packed
 from ashore.control.verify.result import Findings, Progress
 from ashore.control.verify.verdict import Judge, plan_again, total
 from ashore.sources.base import Source
@@ -26,17 +28,18 @@ class Claim:
 
     slice: str
     entry: int
-    parts: list[Part] = field(default_factory=list)
-    files: list[LoggedFile] = field(default_factory=list)
+    parts: Packed[Part] = field(default_factory=Packed)
+    files: Packed[LoggedFile] = field(default_factory=Packed)
+    size_bytes: int = 0  # what there is to read
 
     def __str__(self) -> str:
         """Return `main/7`."""
         return f"{self.slice}/{self.entry}"
 
-    @property
-    def size_bytes(self) -> int:
-        """What there is to read."""
-        return sum(file.file.size_bytes for file in self.files)
+    def add(self, files: Sequence[LoggedFile]) -> None:
+        """Add files that it lists."""
+        self.files.add(files)
+        self.size_bytes += sum(file.file.size_bytes for file in files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ What it must not know: what is found.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ashore.control.audit.judge import Watched
 from ashore.control.audit.result import Round
+from ashore.control.verify.ledger import LoggedFile
 
 
 class ListingRound:
@@ -60,8 +60,9 @@ class ReadingRound:
     def __init__(self, every_s: float, now_ms: int) -> None:
         self._every_ms = round(every_s * 1000)
         self._due_ms = now_ms + self._every_ms
-        self._left: deque[Watched] = deque()
-        self._total = 0
+        self._left: Iterator[LoggedFile] = iter(())
+        self._next: LoggedFile | None = None
+        self._done = self._total = 0
         self._size_bytes = 0
         self._began_ms: int | None = None
         self._took_ms: int | None = None
@@ -70,25 +71,28 @@ class ReadingRound:
         """Tell whether a round should begin."""
         return self._began_ms is None and now_ms >= self._due_ms
 
-    def begin(self, files: Iterable[Watched], now_ms: int) -> None:
-        """Begin a round over `files`."""
-        self._left = deque(files)
-        self._total = len(self._left)
-        self._size_bytes = sum(each.file.file.size_bytes for each in self._left)
+    def begin(self, files: Callable[[], Iterator[LoggedFile]], now_ms: int) -> None:
+        """Begin a round over `files`, which are gone through twice, one at a time."""
+        self._done = self._total = self._size_bytes = 0
+        for file in files():
+            self._total += 1
+            self._size_bytes += file.file.size_bytes
+        self._left = files()
+        self._next = next(self._left, None)
         self._began_ms, self._due_ms = now_ms, now_ms + self._every_ms
 
-    def next(self) -> Watched | None:
+    def next(self) -> LoggedFile | None:
         """Return the file whose turn it is; it keeps it until `done`."""
-        return self._left[0] if self._left else None
+        return self._next
 
     def done(self, now_ms: int) -> None:
         """Go on to the next file."""
-        self._left.popleft()
-        if not self._left and self._began_ms is not None:
+        self._done += 1
+        self._next = next(self._left, None)
+        if self._next is None and self._began_ms is not None:
             self._took_ms, self._began_ms = now_ms - self._began_ms, None
 
     @property
     def state(self) -> Round:
         """How far the round is."""
-        done, size = self._total - len(self._left), self._size_bytes
-        return Round(done, self._total, size, self._began_ms, self._took_ms)
+        return Round(self._done, self._total, self._size_bytes, self._began_ms, self._took_ms)

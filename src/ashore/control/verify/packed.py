@@ -35,6 +35,11 @@ class Packed(Generic[T]):
         made._lists, made._count = list(self._lists), self._count
         return made
 
+    @property
+    def list_count(self) -> int:
+        """How many lists were added."""
+        return len(self._lists)
+
     def clear(self) -> None:
         """Forget all values."""
         self._lists.clear()
