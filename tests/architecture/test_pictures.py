@@ -7,9 +7,13 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from tools.pictures import crash_points
+from tools.pictures import crash_points, sealing
 from tools.pictures.every import PICTURES, TARGET, render_files
 from tools.pictures.shapes import Box, Kind, Line, Picture, Text, find_faults
+
+from ashore.protocol.batch_time import BatchTime
+from ashore.protocol.fold import EMPTY, new_partition
+from ashore.protocol.plan_seal import SealRule, plan_seal
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,6 +66,30 @@ def test_the_steps_are_those_of_the_page():
     steps = re.findall(r"^## (\d\. \w+)$", page, re.MULTILINE)
     drawn = [each.lines[0] for each in crash_points.PICTURE.boxes if " " in "".join(each.lines)]
     assert list(dict.fromkeys(drawn)) == steps
+
+
+def test_the_partition_is_sealed_when_the_plan_of_seals_says():
+    """The rules of the product, at each minute of the time line."""
+    table, partition, minute_ms = "ods.clicks", "date=2026-11-21/hour=08", 60_000
+    day_ms = 1_795_219_200_000
+    rule = SealRule(table, "UTC", sealing.DELAY * minute_ms)
+    state = new_partition((table, partition), 1)
+    made: list[tuple[int, int]] = []
+    due: list[int] = []
+    for clock in range(sealing.FROM, sealing.UNTIL):
+        state = replace(state, rows=12 if clock >= sealing.LATE else 10)
+        now_ms, watermark_ms = day_ms + clock * minute_ms, sealing.watermark(clock) * minute_ms
+        time = BatchTime(now_ms, ((table, day_ms + int(watermark_ms)),))
+        fold = replace(EMPTY, partitions={(table, partition): state})
+        plan = plan_seal(fold, {}, [rule], time)
+        due += [clock for _ in (*plan.partitions, *plan.blocked)]
+        for each in plan.partitions:
+            made.append((clock, each.version))
+            state = replace(
+                state, sealed_version=each.version, sealed_rows=each.rows, sealed_ms=now_ms
+            )
+    assert due[0] == sealing.DUE
+    assert made == [(sealing.SEALED, 1), (sealing.AGAIN, 2)]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,17 @@
 
 from pathlib import Path
 
-from . import crash_points, landing
+from . import crash_points, fencing, landing, sealing, sql_job
 from .render import render
 
 TARGET = Path(__file__).parents[2] / "docs" / "images"
-PICTURES = (landing.PICTURE, crash_points.PICTURE)
+PICTURES = (
+    landing.PICTURE,
+    crash_points.PICTURE,
+    sealing.PICTURE,
+    fencing.PICTURE,
+    sql_job.PICTURE,
+)
 
 
 def render_files() -> dict[str, str]:
