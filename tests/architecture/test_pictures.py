@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from tools.pictures import crash_points, sealing
 from tools.pictures.every import PICTURES, TARGET, render_files
+from tools.pictures.live import Still, record_demo, record_run
 from tools.pictures.shapes import Box, Kind, Line, Picture, Text, find_faults
 
 from ashore.protocol.batch_time import BatchTime
@@ -59,6 +61,22 @@ def test_a_picture_is_shown_with_words_for_who_cannot_see_it(name: str):
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda each: each.name)
 def test_every_text_can_be_read(picture: Picture):
     assert list(find_faults(picture)) == []
+
+
+def words_of(still: Still) -> set[str]:
+    return set(re.findall(r"[\w,]+", re.sub(r"<[^>]*>", " ", unescape(still.matrix))))
+
+
+def test_the_stills_of_recordings_are_what_their_words_say():
+    spark, half, killed, again, verifying = map(words_of, record_demo().stills)
+    assert "SIGKILL" not in spark | half
+    assert "SIGKILL" in killed & again & verifying
+    assert "verifying" not in killed | again
+    assert {"verifying", "1,199,988"} <= verifying
+    _, writing, landed, twice = map(words_of, record_run().stills)
+    assert "write" in writing
+    assert {"idle", "10,000"} <= landed
+    assert {"idle", "20,000"} <= twice
 
 
 def test_the_steps_are_those_of_the_page():

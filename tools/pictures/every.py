@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from . import crash_points, fencing, landing, sealing, sql_job
-from .render import render
+from .live import record_demo, record_run
+from .render import render, render_recording
 
 TARGET = Path(__file__).parents[2] / "docs" / "images"
 PICTURES = (
@@ -17,4 +18,6 @@ PICTURES = (
 
 def render_files() -> dict[str, str]:
     """Return name and content of each file of docs/images."""
-    return {f"{picture.name}.svg": render(picture) for picture in PICTURES}
+    drawn = {f"{picture.name}.svg": render(picture) for picture in PICTURES}
+    played = {f"{each.name}.svg": render_recording(each) for each in (record_demo(), record_run())}
+    return drawn | played

@@ -25,8 +25,7 @@ from ashore.jobs.events import Event
 def show_demo(demo: Demo, *, as_json: bool) -> int:
     """Run the demo, show it, and return the exit code of its verification."""
     began_s = time.monotonic()
-    view = _DemoView(demo)
-    with view.shown(as_json=as_json) as on_event, shown_progress(quiet=True) as progress:
+    with _shown(demo, as_json=as_json) as on_event, shown_progress(quiet=True) as progress:
         result = demo.run(on_event, progress)
     if as_json:
         document = result.verdict.to_dict()
@@ -37,42 +36,53 @@ def show_demo(demo: Demo, *, as_json: bool) -> int:
     return result.verdict.exit_code
 
 
-class _DemoView:
-    """Keeps what the demo and its job have told."""
+class DemoView:
+    """Keeps what the demo and its job have told. `take` alone changes what is shown."""
 
-    def __init__(self, demo: Demo) -> None:
-        self._demo = demo
+    def __init__(self, records: int) -> None:
+        self._records = records
         self._state = RunState("demo")
         self._steps: list[str] = []
 
-    @contextmanager
-    def shown(self, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
-        """Show events while inside: live on a terminal, a line each elsewhere, or as JSON."""
-        if as_json:
-            yield print_event
-        elif talk.is_terminal:
-            with Live(get_renderable=self._render, console=talk, refresh_per_second=4):
-                yield self._take
-        else:
-            yield self._take_and_tell
-
-    def _take(self, event: Event) -> str | None:
+    def take(self, event: Event, now_s: float) -> str | None:
+        """Take an event in. Returns a line for a log, where the event is worth one."""
         if isinstance(event, DemoStep):
             if event.killed_at is not None:
                 self._steps.append(f"killed the job with SIGKILL after {event.killed_at:,} records")
             self._steps.append(event.step)
             return self._steps[-1] if event.killed_at is None else "; ".join(self._steps[-2:])
-        return self._state.take(event, time.monotonic())
+        return self._state.take(event, now_s)
 
-    def _take_and_tell(self, event: Event) -> None:
-        line = self._take(event)
+    def render(self, produced: int, now_s: float) -> RenderableType:
+        """Return what a terminal shows, when so many records have been produced."""
+        told = f"produced {produced:,} of {self._records:,} records"
+        steps = [Text(f"{'>' if step is self._steps[-1] else '.'} {step}") for step in self._steps]
+        return Group(*steps, Text(told, style="dim"), self._state.render(now_s))
+
+
+@contextmanager
+def _shown(demo: Demo, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
+    """Show events while inside: live on a terminal, a line each elsewhere, or as JSON."""
+    view = DemoView(demo.records)
+
+    def render() -> RenderableType:
+        return view.render(demo.produced, time.monotonic())
+
+    def take_live(event: Event) -> None:
+        view.take(event, time.monotonic())
+
+    def take_and_tell(event: Event) -> None:
+        line = view.take(event, time.monotonic())
         if line:
             talk.print(escape(line))
 
-    def _render(self) -> RenderableType:
-        produced = f"produced {self._demo.produced:,} of {self._demo.records:,} records"
-        steps = [Text(f"{'>' if step is self._steps[-1] else '.'} {step}") for step in self._steps]
-        return Group(*steps, Text(produced, style="dim"), self._state.render())
+    if as_json:
+        yield print_event
+    elif talk.is_terminal:
+        with Live(get_renderable=render, console=talk, refresh_per_second=4):
+            yield take_live
+    else:
+        yield take_and_tell
 
 
 def _say_next(result: DemoResult, seconds: float) -> None:
