@@ -14,7 +14,7 @@ _STAGED_X, _LOG_X, _TABLE_X, _NEXT_X = 140, 232, 372, 474
 _COMMIT_GAP = 34  # for the line between the two outcomes of step 3
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     """A step, what is on storage when the process dies in it, and what the next start does."""
 
     step: str
@@ -25,35 +25,35 @@ class _Row(NamedTuple):
     then: tuple[str, ...]
 
 
-_ROWS = (
-    _Row(
+ROWS = (
+    Row(
         *("1. Plan", "", 0, ("41",), 0),
         ("finds the files of entry 41 moved; plans anew,", "at the offsets where 41 ends"),
     ),
-    _Row(
+    Row(
         *("2. Write", "", 2, ("41",), 0),
         (
             "reads the same offsets again, into new files;",
             "the janitor deletes the old ones later",
         ),
     ),
-    _Row(
+    Row(
         *("3. Prepare", "before entry 42", 2, ("41",), 0),
         ("does as above: a file that no entry lists", "does not count"),
     ),
-    _Row(
+    Row(
         *("3. Prepare", "entry 42 is there", 2, ("41", "42"), 0),
         ("moves the two files, also where the writer", "was never told that its entry is there"),
     ),
-    _Row(
+    Row(
         *("4. Move", "", 1, ("41", "42"), 1),
         ("moves what is not yet moved, and finds the", "rest at its final name"),
     ),
-    _Row(
+    Row(
         *("5. Publish", "", 0, ("41", "42"), 2),
         ("finds all files moved; repeats the calls to", "the catalog, which may be repeated"),
     ),
-    _Row(
+    Row(
         *("6. Close", "43 closes 42", 0, ("41", "42", "43"), 2),
         ("has nothing to finish for entry 42; without", "43 it does as above"),
     ),
@@ -65,7 +65,7 @@ def _files(x: float, middle: float, count: int, kind: Kind) -> Iterator[Shape]:
         yield Box(x + 34 * number, middle - 17, 26, 34, (), kind)
 
 
-def _draw(row: _Row, top: float) -> Iterator[Shape]:
+def _draw(row: Row, top: float) -> Iterator[Shape]:
     middle = top + _HEIGHT / 2
     lines = (row.step, row.where) if row.where else (row.step,)
     yield Box(10, top + 6, 118, _HEIGHT - 12, lines)
@@ -88,7 +88,7 @@ def _shapes() -> Iterator[Shape]:
     yield Text(418, 42, "final files")
     yield Text(_NEXT_X, 24, "the next start appends open, then", Kind.STRONG, "start")
     top = _TOP
-    for row in _ROWS:
+    for row in ROWS:
         if row.where == "entry 42 is there":
             yield Line(((10, top + 17), (126, top + 17)), Kind.MARK, has_tip=False)
             yield Text(
@@ -109,6 +109,6 @@ PICTURE = Picture(
     "the final files that a killed process leaves, and what the next start does. Until entry 42 "
     "is in the log, the same offsets are read again; from then on, its files are moved.",
     800,
-    _TOP + _HEIGHT * len(_ROWS) + _COMMIT_GAP + 6,
+    _TOP + _HEIGHT * len(ROWS) + _COMMIT_GAP + 6,
     tuple(_shapes()),
 )
