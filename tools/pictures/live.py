@@ -30,13 +30,25 @@ from .record import RECORDS
 COLUMNS = 80
 COLUMN_PX, LINE_PX = 12.2, 24.4  # as rich draws them
 MARGIN_PX = 20
-_ANSI = [(0, 0, 0)] * 8  # the views use weights, and no colours
-_LIGHT = TerminalTheme((246, 248, 250), (31, 35, 40), _ANSI)
-_DARK = TerminalTheme((33, 40, 48), (240, 246, 252), _ANSI)
+# Black, red, green, yellow, blue, magenta, cyan, white; as in style.css where that has them.
+_LIGHT = TerminalTheme(
+    *((246, 248, 250), (31, 35, 40)),
+    [
+        *((31, 35, 40), (209, 36, 47), (26, 127, 55), (154, 103, 0)),
+        *((9, 105, 218), (130, 80, 223), (27, 124, 131), (89, 99, 110)),
+    ],
+)
+_DARK = TerminalTheme(
+    *((33, 40, 48), (240, 246, 252)),
+    [
+        *((165, 174, 184), (255, 123, 114), (63, 185, 80), (210, 153, 34)),
+        *((68, 147, 248), (171, 125, 248), (57, 197, 207), (240, 246, 252)),
+    ],
+)
 _SPLIT = "<!--styles end-->"
 
 
-class Told(NamedTuple):
+class Recorded(NamedTuple):
     """An event of the recording."""
 
     at_s: float
@@ -76,19 +88,19 @@ class Recording:
         return (lines + 2) * LINE_PX + 2 * MARGIN_PX
 
 
-def read_recording(name: str) -> list[Told]:
+def read_recording(name: str) -> list[Recorded]:
     """Return the events that `record.py` has kept under a name."""
     text = Path(__file__).with_name(f"{name}.jsonl").read_text("utf-8")
-    return [_told(json.loads(line)) for line in text.splitlines()]
+    return [_read(json.loads(line)) for line in text.splitlines()]
 
 
-def _told(document: dict[str, Any]) -> Told:
+def _read(document: dict[str, Any]) -> Recorded:
     at_ms, produced = document.pop("at_ms"), document.pop("produced")
     event = decode_event(document)
     if event is None:  # the demo's own step: no job process sends it
         del document["event"]
         event = codec.decode(DemoStep, document)
-    return Told(at_ms / 1000, produced, event)
+    return Recorded(at_ms / 1000, produced, event)
 
 
 def draw(renderable: RenderableType, number: int) -> Still:
@@ -112,14 +124,14 @@ def draw(renderable: RenderableType, number: int) -> Still:
 
 
 def _play(
-    told: list[Told],
+    recorded: list[Recorded],
     moments_s: Iterable[float],
     take: Callable[[Event, float], object],
     render: Callable[[int, float], RenderableType],
 ) -> tuple[Still, ...]:
     """Return what was shown at moments."""
     stills: list[Still] = []
-    waiting, produced = deque(told), 0
+    waiting, produced = deque(recorded), 0
     for moment_s in moments_s:
         while waiting and waiting[0].at_s <= moment_s:
             each = waiting.popleft()
@@ -129,14 +141,14 @@ def _play(
     return tuple(stills)
 
 
-def _times(told: list[Told], kind: type[Event]) -> list[float]:
-    return [each.at_s for each in told if isinstance(each.event, kind)]
+def _times(recorded: list[Recorded], kind: type[Event]) -> list[float]:
+    return [each.at_s for each in recorded if isinstance(each.event, kind)]
 
 
 def record_demo() -> Recording:
     """Return what `ashore demo` shows: Spark starts, half-way, killed, going on, verifying."""
-    told, view = read_recording("demo"), DemoView(RECORDS)
-    starts, landed, steps = (_times(told, kind) for kind in (Starting, Landed, DemoStep))
+    recorded, view = read_recording("demo"), DemoView(RECORDS)
+    starts, landed, steps = (_times(recorded, kind) for kind in (Starting, Landed, DemoStep))
     before = [each for each in landed if each < steps[1]]
     after = [each for each in landed if each > steps[1]]
     moments_s = (
@@ -153,20 +165,20 @@ def record_demo() -> Recording:
         "produced; records land; the job was killed and is starting again; it lands the rest; the "
         "landing log, the files and Kafka are compared.",
         "ashore demo",
-        _play(told, moments_s, view.take, view.render),
+        _play(recorded, moments_s, view.take, view.render),
     )
 
 
 def record_run() -> Recording:
     """Return what `ashore run` shows of the job of docs/start.md, twice 10,000 records."""
-    told, state = read_recording("run"), RunState("clicks")
-    landed = _times(told, Landed)
-    moments_s = (_times(told, Starting)[0] + 3, landed[0] - 0.5, landed[0] + 2, landed[-1] + 2)
+    recorded, state = read_recording("run"), RunState("clicks")
+    landed = _times(recorded, Landed)
+    moments_s = (_times(recorded, Starting)[0] + 3, landed[0] - 0.5, landed[0] + 2, landed[-1] + 2)
     return Recording(
         "run",
         "What ashore run shows",
         "Four moments of ashore run clicks.yaml on a terminal: Spark is starting; the first batch "
         "is written; 10,000 records have landed and the slice is idle; another 10,000 have.",
         "ashore run clicks.yaml",
-        _play(told, moments_s, state.take, lambda _produced, now_s: state.render(now_s)),
+        _play(recorded, moments_s, state.take, lambda _produced, now_s: state.render(now_s)),
     )

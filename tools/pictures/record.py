@@ -1,4 +1,4 @@
-"""Record what `ashore demo` and `ashore run` tell: `python -m tools.pictures.record`.
+"""Record what jobs report to `ashore demo` and `ashore run`: `python -m tools.pictures.record`.
 
 What it is: a real demo, and the job of docs/start.md with its records, each with a broker, Spark
 and a lake of its own; the files demo.jsonl and run.jsonl hold their events.
@@ -37,8 +37,8 @@ class Recorder:
         """Take an event in."""
         if not isinstance(event, Beat):
             at_ms = round(1000 * (time.monotonic() - self._began_s))
-            told = {"at_ms": at_ms, "produced": self._produced(), **encode_event(event)}
-            self._lines.append(json.dumps(told) + "\n")
+            document = {"at_ms": at_ms, "produced": self._produced(), **encode_event(event)}
+            self._lines.append(json.dumps(document) + "\n")
 
     def write(self, name: str) -> None:
         """Write what was recorded. The lake's directory is nobody's business."""
