@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from ashore.cli.cases_view import FAILED, show_cases
 from ashore.config.cases import parse_cases
-from ashore.errors import JobFileInvalid
+from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
@@ -112,6 +112,40 @@ def test_rows_of_tables_and_newest_rows_of_topics_are_compared(
     assert "does not fit the query's columns: Cannot parse the field name 'count'" in unfit_problem
     assert ended[3].problems == ("counts has no column cuont: code, count",)
     assert ended[4].problems == ("counts: clicks-1/0/0 cannot be decoded",)
+
+
+FIVE_LINES = """\
+job: declared
+lake: file:///lake
+source: {kafka: {bootstrap_servers: "127.0.0.1:1"}}
+sql: {file: declared.sql}
+"""
+DECLARED = """
+CREATE TABLE ods.clicks (id BIGINT, code STRING, at TIMESTAMP)
+OPTIONS (topic = 'clicks-1', land = false, on_invalid = 'drop', event_time.column = 'at');
+CREATE TABLE ods.big (id BIGINT, price DOUBLE) PARTITIONED BY (id);
+INSERT INTO ods.big SELECT id, 1.5D AS price FROM clicks WHERE id > 1;
+"""
+
+
+def test_a_job_whose_tables_stand_in_its_sql(spark: SparkSession, tmp_path: Path) -> None:
+    given = [{"topic": "clicks-1", "records": [record(1), record(2)]}]
+    expect = [{"table": "ods.big", "rows": [{"id": 2, "price": 1.5}]}]
+    (tmp_path / "declared.sql").write_text(DECLARED, "utf-8")
+    (tmp_path / "job.yaml").write_text(FIVE_LINES, "utf-8")
+    here = job_for_cases(load_job_file(tmp_path / "job.yaml"), str(tmp_path))
+    assert here.tables[1].partition_by == ("id",)
+    cases = parse_cases(json.dumps({"cases": [{"name": "x", "given": given, "expect": expect}]}))
+    with assembled(here, spark, Quiet()) as job:
+        (ended,) = run_cases(job.sql, cases, tmp_path / "cases")
+        assert ended.problems == ()
+    (tmp_path / "declared.sql").write_text(DECLARED.replace("price DOUBLE", "price INT"), "utf-8")
+    here = job_for_cases(load_job_file(tmp_path / "job.yaml"), str(tmp_path))
+    with (
+        assembled(here, spark, Quiet()) as job,
+        pytest.raises(QueryRefused, match="price` double, the table id BIGINT, price INT"),
+    ):
+        list(run_cases(job.sql, cases, tmp_path / "others"))
 
 
 @pytest.mark.parametrize(

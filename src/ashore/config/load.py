@@ -8,6 +8,7 @@ What it must not know: DDL, brokers, lakes. Who knows DDL hands in `check_schema
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,8 +16,9 @@ from pydantic import ValidationError
 from ashore.config import checks, sql_checks
 from ashore.config.columns import Column
 from ashore.config.document import Document, read_document
+from ashore.config.merged import add_declared
 from ashore.config.model import Job
-from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
+from ashore.config.problems import Finding, Problem, finding_of, invalid
 from ashore.config.section import Key, key_text, line_of
 from ashore.config.tables import Table
 from ashore.config.unsupported import find_unsupported
@@ -65,7 +67,8 @@ def load_job(
         line = content.count(b"\n", 0, error.start) + 1
         problem = Problem(file, line, "", "the file is not UTF-8", "save it as UTF-8")
         raise invalid(file, [problem]) from None
-    return parse_job(text, path=file, check_schema=check_schema, environment=environment)
+    sides = Sides(check_schema, lambda name: (Path(path).parent / name).read_text("utf-8-sig"))
+    return _parse(text, file, sides, environment)
 
 
 def parse_job(
@@ -75,9 +78,25 @@ def parse_job(
     check_schema: SchemaCheck | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Job:
-    """Return the job that `text` describes, as `load_job`; `path` is for messages."""
+    """Return the job that `text` describes, as `load_job`; `path` is for messages.
+
+    No other file is read: a `sql.file` declares no tables here.
+    """
+    return _parse(text, path, Sides(check_schema, None), environment)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What a job file alone does not tell."""
+
+    check_schema: SchemaCheck | None
+    read_file: Callable[[str], str] | None  # beside the job file; raises OSError
+
+
+def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | None) -> Job:
     variables = dict(os.environ if environment is None else environment)
-    document = read_document(text, _TEXT_MAPPINGS, _SQL_AT)
+    alone = read_document(text, _TEXT_MAPPINGS, _SQL_AT)
+    document, declared = add_declared(alone, path, sides.read_file)
     findings = list(document.findings)
     job: Job | None = None
     if isinstance(document.data, dict) and document.data:
@@ -86,15 +105,17 @@ def parse_job(
         told = {each.key for each in unsupported}  # which tell more than that a key is not known
         findings += [each for each in broken if each.key not in told] + unsupported
         findings += _stray_variables(document.data, ())
-        findings += _together(document, check_schema)
+        findings += _together(document, sides.check_schema)
     elif not findings:
         empty = not document.data and not isinstance(document.data, list)
         message = "the file is empty" if empty else "a job file is a mapping of keys to values"
         findings.append(Finding((), message, "begin with job: NAME and lake: URI"))
+    if not declared.is_known:
+        findings = [each for each in findings if each.key != ("tables",)]
     if findings or job is None:
-        raise invalid(path, locate(findings, path, document.lines))
-    written = next((document.scalars[key] for key in _SQL_AT if key in document.scalars), None)
-    return job.read_from(path, document.lines, written)
+        raise invalid(path, declared.locate(findings, path, document.lines))
+    scalar = next((document.scalars[key] for key in _SQL_AT if key in document.scalars), None)
+    return job.read_from(path, document.lines, scalar)
 
 
 def _validated(data: object, environment: Mapping[str, str]) -> tuple[Job | None, list[Finding]]:

@@ -368,7 +368,8 @@ class Job(Section):
         examples=['{kafka: {bootstrap_servers: "127.0.0.1:9092"}}'],
     )
     tables: Annotated[tuple[Table, ...], SOME] = Field(
-        description="Topics and the tables that they fill.",
+        description="Topics and the tables that they fill, and tables that SQL fills. `CREATE "
+        "TABLE` in the SQL adds to them.",
         examples=[
             '[{topic: clicks, table: ods.clicks, schema: "id BIGINT, user STRING, ts BIGINT"}]'
         ],

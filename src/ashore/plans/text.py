@@ -17,6 +17,17 @@ _MADE = re.compile(
 )
 
 
+def cut(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the pieces of a text: where each begins, its kind, and what it is.
+
+    A kind is `literal`, `line` or `comment` (both comments), `space`, `word` or `other`: one sign.
+    """
+    at = 0
+    for kind, part in _cut(text):
+        yield at, kind, part
+        at += len(part)
+
+
 def normalise_sql(text: str) -> str:
     """Return a statement with one space for white space and comments, but for those in literals."""
     parts = [" " if kind in {"line", "space", "comment"} else part for kind, part in _cut(text)]

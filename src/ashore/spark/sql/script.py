@@ -13,6 +13,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from ashore.config.declared import NotDeclared, blank_tables
 from ashore.config.written import Place, WrittenText
 from ashore.errors import fail
 from ashore.plans.text import find_outside_literals, name_made, normalise_sql
@@ -108,8 +109,13 @@ class Script:
 
 def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     """Return the statements of the SQL. Raises QueryRefused."""
-    _refuse_foreign(sql)
-    statements = _parse(spark, sql, _BEGIN)
+    try:
+        own = blank_tables(sql.text)
+    except NotDeclared as error:
+        place = sql.place(error.start)
+        raise refused_at(place, error.message, hint=error.instead) from None
+    _refuse_foreign(sql, own)
+    statements = _parse(spark, sql, own, _BEGIN)
     views: list[ViewText] = []
     inserts: list[Insert] = []
     for each in statements:
@@ -130,13 +136,13 @@ def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
 
     What changes something, or is more than one statement, is no query.
     """
-    _refuse_foreign(sql, _ONLY_SELECT)
+    _refuse_foreign(sql, sql.text, _ONLY_SELECT)
     found = find_outside_literals(r"^\W*\w+", sql.text)
     if found is not None and found[1].strip("( \t\r\n;").upper() not in _QUERIES:
         index = found[0] + len(found[1]) - len(found[1].lstrip())
         words = f"this is no query: {_short(sql.text)}"
         raise refused_at(sql.place(index), words, hint=_ONLY_SELECT)
-    statements = _parse(spark, sql, _SELECT_HEAD)
+    statements = _parse(spark, sql, sql.text, _SELECT_HEAD)
     for each in statements[1:]:
         index = each.start - len(_SELECT_HEAD)
         words = f"this is a second statement: {_short(each.text)}"
@@ -146,9 +152,12 @@ def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
     return Script(sql, (), (insert,), _SELECT_HEAD)
 
 
-def _parse(spark: SparkSession, sql: WrittenText, head: str) -> list[Statement]:
-    """Return the statements of a text, each with its place behind `head`. Raises QueryRefused."""
-    body = sql.text.rstrip()
+def _parse(spark: SparkSession, sql: WrittenText, text: str, head: str) -> list[Statement]:
+    """Return the statements of `text`, each with its place behind `head`. Raises QueryRefused.
+
+    `sql`: as it is written; `text` has the same places.
+    """
+    body = text.rstrip()
     closed = body if not body or body.endswith(";") else f"{body}\n;"
     script = f"{head}{closed}{_END}"
     try:
@@ -159,9 +168,9 @@ def _parse(spark: SparkSession, sql: WrittenText, head: str) -> list[Statement]:
         raise refused_at(sql.place(index), words, hint="correct the SQL") from None
 
 
-def _refuse_foreign(sql: WrittenText, only: str = _ONLY) -> None:
+def _refuse_foreign(sql: WrittenText, text: str, only: str = _ONLY) -> None:
     """Refuse what Spark's parser would tell of in words that lead nowhere. `only`: a hint."""
-    normal = normalise_sql(sql.text)
+    normal = normalise_sql(text)
     if not normal.strip("; "):
         words = "the SQL holds no statement, only comments or nothing"
         raise refused_at(sql.place(0), words, hint=only)
@@ -169,7 +178,7 @@ def _refuse_foreign(sql: WrittenText, only: str = _ONLY) -> None:
         words = "`BEGIN ... END` is no part of a job's SQL"
         raise refused_at(sql.place(0), words, hint=_ONLY)
     found = find_outside_literals(
-        r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", sql.text
+        r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", text
     )
     if found is None:
         return
@@ -177,7 +186,7 @@ def _refuse_foreign(sql: WrittenText, only: str = _ONLY) -> None:
     if what.upper().startswith("CREATE"):
         raise refused_at(
             sql.place(index),
-            "`CREATE TABLE` makes no table here, as it does in Flink",
+            "`CREATE TABLE` stands alone, as a statement of its own",
             hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
             "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
             "jdbc`",
