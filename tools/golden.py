@@ -104,7 +104,7 @@ def build_golden() -> dict[str, bytes]:
     )
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
     files["entry-retire-counted.json"] = write_entry(log.draft(counted))[1]
-    files |= {**_query_files(), **_table_files(), **_leader_files()}
+    files |= {**_query_files(), **_aside_files(), **_table_files(), **_leader_files()}
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -168,6 +168,28 @@ def _second() -> Prepare:
     files = (_file(2, 0, FileSpan(0, 110, 113, 3)),)
     now_ms = START_MS + 7_000
     return Prepare(1, BatchTime(now_ms, WATERMARKS), (read,), (TARGET,), files, (), None)
+
+
+def _aside_files() -> dict[str, bytes]:
+    """Return a batch of a streaming query that has left a record aside."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    key = ShardKey("kafka:ods__big", "clicks", 1, "0")
+    log.add(Join((Joined(key, _STREAM, 100, "earliest"),)))
+    read = ShardRead(key, OffsetRange(100, 106), "ods.big", 1, 0, 1, 0, 0, 125, None)
+    targets = (
+        Target("ods.big", Role.MAIN, "", (), "id BIGINT", "parquet"),
+        replace(DEAD, table="ods.big__dead"),
+    )
+    rows = DataFile(0, 0, "00000000c0ffee00", 5, 1000, "9f86d081884c7d65", (), None, None)
+    query = Query(
+        "2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11",
+        0,
+        link("", "0" * 64, [ShardRange(key, read.offsets)]),
+    )
+    files = (rows, _file(1, 1, FileSpan(0, 103, 104, 1)))
+    log.add(Prepare(0, BatchTime(START_MS + 2_000), (read,), targets, files, (), query))
+    return {"aside-prepare.json": log.entries[2][1]}
 
 
 def _query_files() -> dict[str, bytes]:

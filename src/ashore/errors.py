@@ -29,7 +29,7 @@
     - CheckpointUnfit         a query's checkpoint and the log of its table do not belong together
     - QueryRefused            Spark does not run the SQL as a streaming query
     - QueryStopped            a query stopped, and the rest of the job went on to its end
-    - RowNotComputed          SQL cannot compute a row, and the query says on_error: fail
+    - RowNotComputed          SQL cannot compute a row, and the query leaves none aside
     - LogAhead                the log has times that have not come: a clock was ahead, or is behind
   + ClockAhead                the clock is far above what storage and source say of the time
   + BatchFailed               reading or writing a batch failed; nothing was prepared
@@ -263,7 +263,7 @@ class QueryStopped(Stopped):
 
 
 class RowNotComputed(Stopped):
-    """SQL cannot compute a row, and its query says `on_error: fail`. Nothing was prepared."""
+    """SQL cannot compute a row, and its query leaves none aside. Nothing was prepared."""
 
     code = "row-not-computed"
     exit_code = 9

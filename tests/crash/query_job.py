@@ -8,7 +8,7 @@ out is the lake.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from tests.crash.harness import (
@@ -30,10 +30,12 @@ from ashore.landing.query_sink import BegunBatch
 from ashore.landing.specs import OutputSpec
 from ashore.landing.worker import Tick
 from ashore.protocol import names
-from ashore.protocol.files import DataFile, Role, Target
+from ashore.protocol.entries import ShardRead
+from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.protocol.query import PlanState
+from ashore.protocol.side_tables import DEAD_SUFFIX
 from ashore.sources.base import StreamShard
 from ashore.storage import Storage
 from ashore.storage.open import LakeAddress
@@ -41,6 +43,7 @@ from ashore.testing import FaultyStorage, RecordedRow, RecordedSource
 
 TABLE = "ods.result"
 TABLES = (TABLE,)
+DEAD = TABLE + DEAD_SUFFIX
 REMEMBER_MS = 1_000_000
 STEP = 3  # offsets of a shard that a batch reads
 
@@ -71,6 +74,8 @@ class Checkpoint:
 
 class Query:
     """What runs a query in one process: the duties of the loop of a slice."""
+
+    tables: tuple[str, ...] = TABLES
 
     def __init__(self, world: "QueryWorld", storage: Storage, clock: Clock) -> None:
         self.plan = SimpleNamespace(name=NAME, streams=self._claim)
@@ -115,7 +120,7 @@ class Query:
 
     def _claim(self) -> None:
         if not self._is_claimed:
-            self.assembly.claim(TABLES)
+            self.assembly.claim(self.tables)
             self._is_claimed = True
 
     def next_batch(self) -> QueryBatch | None:
@@ -173,32 +178,52 @@ class Query:
         for parity in (0, 1):
             chosen = [row for row in rows if row.offset % 2 == parity]
             if chosen:
-                unique = self.world.entropy()
-                content = b"".join(names_line(row) for row in chosen)
                 values = (("parity", str(parity)),)
                 targets.append(
                     Target(TABLE, Role.MAIN, f"parity={parity}", values, "n BIGINT", "jsonl")
                 )
-                staging = names.staging_directory(TABLE, NAME, begun.order.epoch)
-                path = names.join(staging, names.pending_name(begun.order.batch, unique))
-                writer = self._storage.open_write(path)
-                writer.write(content)
-                writer.close()
-                files.append(
-                    DataFile(
-                        len(targets) - 1,
-                        0,
-                        unique,
-                        len(chosen),
-                        len(content),
-                        checksum_of(content),
-                        (),
-                        None,
-                        None,
-                    )
-                )
-                self._storage.sync([staging])
+                files.append(self._write_file(begun, TABLE, len(targets) - 1, chosen))
         return TaskResult(0, (), tuple(targets), tuple(files), ())
+
+    def _write_file(
+        self, begun: BegunBatch, table: str, target: int, rows: list[RecordedRow]
+    ) -> DataFile:
+        unique = self.world.entropy()
+        content = b"".join(names_line(row) for row in rows)
+        staging = names.staging_directory(table, NAME, begun.order.epoch)
+        path = names.join(staging, names.pending_name(begun.order.batch, unique))
+        writer = self._storage.open_write(path)
+        writer.write(content)
+        writer.close()
+        self._storage.sync([staging])
+        size, checksum = len(content), checksum_of(content)
+        return DataFile(target, 0, unique, len(rows), size, checksum, (), None, None)
+
+
+class AsideQuery(Query):
+    """A query that leaves every third record aside, as one that its SQL cannot compute."""
+
+    tables = (TABLE, DEAD)
+
+    def _write(self, begun: BegunBatch, rows: list[RecordedRow]) -> TaskResult:
+        left_out = [row for row in rows if row.offset % 3 == 1]
+        written = super()._write(begun, [row for row in rows if row not in left_out])
+        if not left_out:
+            return written
+        keys = sorted({each.key for each in begun.batch.ranges})
+        reads, spans = [], []
+        for key in keys:
+            shard = (key.stream, key.shard)
+            mine = [row.offset for row in left_out if (row.stream, row.shard) == shard]
+            if mine:
+                span = OffsetRange(min(mine), max(mine) + 1)
+                spans.append(FileSpan(len(reads), span.start, span.end, len(mine)))
+                count = len(mine)
+                reads.append(ShardRead(key, span, TABLE, count, 0, count, 0, 0, 10, None))
+        targets = (*written.targets, Target(DEAD, Role.DEAD, "", (), "n BIGINT", "jsonl"))
+        file = self._write_file(begun, DEAD, len(targets) - 1, left_out)
+        files = (*written.files, replace(file, spans=tuple(spans)))
+        return TaskResult(0, tuple(reads), targets, files, ())
 
 
 def names_line(row: RecordedRow) -> bytes:

@@ -20,7 +20,7 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName
 from ashore.spark import runner
-from ashore.spark.sql import query
+from ashore.spark.sql import written
 from ashore.storage.open import LakeAddress
 
 MB = 1_000_000
@@ -193,7 +193,7 @@ def test_a_task_of_a_query_that_does_not_tell_is_missed(
     output = replace(OUTPUT, schema="id BIGINT", event_column=None)
     order = RowsOrder(lake, SliceName("job", "numbers"), 1, 0, BatchTime(1), output=output)
     rows = spark.range(0, 30, 1, 3)
-    assert [each.task for each in query.write_rows(rows, order)] == [0, 1, 2]
-    monkeypatch.setattr(query, "land_rows", tasks.land_rows_but_one)
+    assert [each.task for each in written.run_tasks(written.land_frame(rows, order))] == [0, 1, 2]
+    monkeypatch.setattr(written, "land_rows", tasks.land_rows_but_one)
     with pytest.raises(BatchFailed, match=r"tasks \[1\] have not told"):
-        query.write_rows(rows, order)
+        written.run_tasks(written.land_frame(rows, order))

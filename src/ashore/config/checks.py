@@ -222,7 +222,8 @@ def check_tables(items: Items, line_of: LineOf) -> Iterator[Finding]:
             yield from _shared_table(index, item, (before, fixed[before]), line_of)
     for index, item in fixed.items():
         name = table_name(item.table)
-        for side in (name.dead, name.late) if item.is_landed else ():
+        sides = [name.dead] * (item.is_landed or item.on_error == "dead_letter")
+        for side in (*sides, *[name.late] * item.is_landed):
             taken = first.get(str(side).casefold())
             if taken is not None:
                 line = line_of(("tables", index, "table"))

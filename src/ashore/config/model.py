@@ -33,7 +33,7 @@ from ashore.config.naming import (
 )
 from ashore.config.options import KafkaOptions, ProducerOptions
 from ashore.config.section import Key, Section, line_of
-from ashore.config.tables import ON_ERROR, OnError, Table, no_repeats, refuse_dead_letters
+from ashore.config.tables import ON_ERROR, OnErrorOfTopic, Table, no_repeats
 from ashore.config.unsupported import SUPPORTED_LAKES
 from ashore.config.values import (
     SOME,
@@ -279,9 +279,7 @@ class FedTopic(Section):
         "written as text, several as a JSON object. The value holds all columns.",
         examples=["[country]"],
     )
-    on_error: Annotated[OnError, AfterValidator(refuse_dead_letters)] = Field(
-        default="fail", description=ON_ERROR
-    )
+    on_error: OnErrorOfTopic = Field(default="fail", description=ON_ERROR)
 
 
 class Sql(Section):

@@ -101,7 +101,12 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
 
     Items whose tables are named outright were compared when the job was loaded.
     """
-    fed = {item.table.casefold(): item.table for item in job.tables if item.topic is None}
+    fed = {
+        table.casefold(): table
+        for item in job.tables
+        if item.topic is None
+        for table in item.fed_tables
+    }
     first: dict[str, ResolvedTable] = {}
     for each in resolved:
         before = first.setdefault(str(each.table).casefold(), each)

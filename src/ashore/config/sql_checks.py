@@ -13,7 +13,7 @@ from ashore.config.model import FedTopic
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import FAIL_OR_NULL, NO_DEAD_LETTERS, TIME_PARTITIONS, Table
+from ashore.config.tables import TIME_PARTITIONS, Table
 from ashore.protocol import names
 
 _OF_TOPICS = frozenset(
@@ -35,8 +35,6 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
         message = "rows of SQL may come to any partition, however old: none is dropped by itself"
         instead = "remove the key; from time to time: ashore retire JOB.yaml TABLE --older-than 90d"
         yield Finding((*key, "retention"), message, instead)
-    if item.on_error == "dead_letter":
-        yield Finding((*key, "on_error"), NO_DEAD_LETTERS, FAIL_OR_NULL)
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
     elif len(names.insert_into_table(item.table)) > 50:

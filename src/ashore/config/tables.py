@@ -22,6 +22,7 @@ from ashore.config.naming import (
 )
 from ashore.config.section import Section
 from ashore.config.values import SOME, DurationMs, PositiveBytes, PositiveMs, Refused, Shown
+from ashore.protocol.side_tables import DEAD_SUFFIX
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
@@ -39,10 +40,7 @@ class EventTime(Section):
     )
 
 
-NO_DEAD_LETTERS = (
-    "SQL has no dead letters: a row that cannot be computed may come of many records, and Spark "
-    "does not say of which"
-)
+NO_DEAD_LETTERS = "a topic that SQL writes has no dead-letter table beside it"
 FAIL_OR_NULL = 'write on_error: fail, or on_error: "null"'
 
 
@@ -57,12 +55,17 @@ def refuse_dead_letters(choice: str) -> str:
 OnError = Annotated[
     Literal["fail", "null", "dead_letter"],
     BeforeValidator(lambda choice: "null" if choice is None else choice),
-    Shown("`fail` or `null`"),
 ]
+OnErrorOfTopic = Annotated[OnError, AfterValidator(refuse_dead_letters), Shown("`fail` or `null`")]
 ON_ERROR = (
     "What happens where SQL cannot compute a row: a cast of a text that is no number, a division "
     "by zero, an overflow. `fail`: the query stops, and says what to write. `null`: such a value "
     "is NULL, and an integer that overflows wraps (Spark's `ansi.enabled` is off for this query)."
+)
+DEAD_LETTER = (
+    " `dead_letter`: the record is found and goes to `<table>__dead`, and the rest of its batch "
+    "lands; so does a record that is too far ahead (`late.future_max`). For a query that keeps no "
+    "state."
 )
 
 
@@ -223,7 +226,9 @@ class Table(Section):
         description="What happens to a record that cannot be decoded: into the table "
         "`<table>__dead`; counted and dropped; or the job stops.",
     )
-    on_error: OnError = Field(default="fail", description="Of a table that SQL feeds. " + ON_ERROR)
+    on_error: OnError = Field(
+        default="fail", description="Of a table that SQL feeds. " + ON_ERROR + DEAD_LETTER
+    )
     provenance: StrictBool = Field(
         default=True,
         description="Add the columns "
@@ -262,6 +267,12 @@ class Table(Section):
     def is_landed(self) -> bool:
         """Whether topics land in the table as they are."""
         return self.topic is not None and self.land
+
+    @property
+    def fed_tables(self) -> tuple[str, ...]:
+        """The tables that an INSERT fills: the item's own, and that of its dead letters."""
+        has_letters = self.on_error == "dead_letter"
+        return (self.table, self.table + DEAD_SUFFIX) if has_letters else (self.table,)
 
     @property
     def ddl(self) -> str:

@@ -96,7 +96,12 @@ class OpenJob:
         if name == self.name:
             return tables_of(self.known_topics().values())
         fed = [item for item in self.job.tables if item.topic is None]
-        return [item.table for item in fed if fed_slice(self.job.job, item) == name]
+        return [
+            table
+            for item in fed
+            if fed_slice(self.job.job, item) == name
+            for table in item.fed_tables
+        ]
 
     def find_traces(self, name: SliceName) -> list[Trace]:
         """Return what a slice has left in its tables; see `landing.traces` for how much it is."""
@@ -323,7 +328,7 @@ def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:
     job, storage = opened.job, opened.storage
     fed = [item for item in job.tables if item.topic is None]
     slices = {opened.name: tables_of(opened.known_topics().values())}
-    slices |= {fed_slice(job.job, item): [item.table] for item in fed}
+    slices |= {fed_slice(job.job, item): list(item.fed_tables) for item in fed}
     now_and_ttl = (opened.clock.now_ms(), job.clean.ttl_ms)
     return tuple(
         step

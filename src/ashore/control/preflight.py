@@ -82,7 +82,7 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     existing = source.list_streams()
     check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
-    fed = [item.table for item in job.tables if item.topic is None]
+    fed = [table for item in job.tables if item.topic is None for table in item.fed_tables]
     require_free(storage, [*tables_of(resolved.values()), *fed], job.job)
     if opened.name in folds:
         check_positions(opened, folds[opened.name], sorted(resolved))

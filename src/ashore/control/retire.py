@@ -166,7 +166,8 @@ def _zone_of(opened: OpenJob, table: str) -> str:
         sides = [side.table for side in (each.dead, each.late) if side]
         if table in {str(each.table), *map(str, sides)}:
             return str(each.spec.timezone)
-    return next((str(item.timezone) for item in opened.job.tables if item.table == table), "UTC")
+    fed = (item for item in opened.job.tables if item.topic is None)
+    return next((str(item.timezone) for item in fed if table in item.fed_tables), "UTC")
 
 
 # ---- doing it

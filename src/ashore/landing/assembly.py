@@ -171,7 +171,7 @@ class JobAssembly:
             QuerySlice(around.lake, name, output, remember_ms, around.accepted_by, topic),
             SinkParts(
                 around.storage,
-                self._log(name, lambda: [output.table] if output else []),
+                self._log(name, lambda: output.tables if output else ()),
                 around.clock,
                 around.progress,
                 publishing=Publishing(self._registers),

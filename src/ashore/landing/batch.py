@@ -65,6 +65,23 @@ class RowsOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
+class Letter:
+    """A record that is to be a dead letter of a query, and why."""
+
+    key: ShardKey
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LettersOrder(Order):
+    """Records that a query leaves aside, and that are to be written as they came."""
+
+    output: OutputSpec  # the table that the query fills
+    shards: tuple[ShardKey, ...]  # that its batch reads
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """What one task did. Indices in `files` refer to this result's `targets` and `reads`.
 
@@ -146,6 +163,29 @@ def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
                 raise CountsDisagree(f"task {result.task} read {read.key}, which was not asked for")
             position = index_of[read.key]
             reads[position] = _add(reads[position], read)
+    files = merge_files([_renumber(result, index_of) for result in results])
+    written = replace(files, reads=tuple(reads))
+    _check(written)
+    return written
+
+
+def merge_rows(table: str, ranges: Sequence[ShardRange], results: Sequence[TaskResult]) -> Written:
+    """Put together what tasks did for a batch of a query: its rows, and its dead letters.
+
+    `reads` are those of `ranges`, in their order, and count dead letters only. Raises
+    CountsDisagree where a dead letter is of no range, or the results do not fit.
+    """
+    index_of = {each.key: index for index, each in enumerate(ranges)}
+    reads = [ShardRead(each.key, each.offsets, table, 0, 0, 0, 0, 0, 0, None) for each in ranges]
+    for result in results:
+        for read in result.reads:
+            known = reads[index_of[read.key]].offsets if read.key in index_of else None
+            if known is None or read.offsets.start < known.start or read.offsets.end > known.end:
+                raise CountsDisagree(
+                    f"a dead letter of {read.key} {read.offsets} is outside of its batch",
+                    hint="nothing was prepared; please report this",
+                )
+            reads[index_of[read.key]] = _add(reads[index_of[read.key]], read)
     files = merge_files([_renumber(result, index_of) for result in results])
     written = replace(files, reads=tuple(reads))
     _check(written)

@@ -15,6 +15,7 @@ from ashore.formats import open_encoder, parse_ddl, to_arrow
 from ashore.landing.specs import OutputSpec
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, insert_into_table, insert_into_topic
+from ashore.protocol.side_tables import DEAD_SUFFIX
 from ashore.routing import Bucketer, is_event_time
 
 # What an INSERT fills.
@@ -47,7 +48,7 @@ def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
         table: that the slice's INSERT fills; empty where it writes a topic.
 
     """
-    filled = {known for known, _ in fold.partitions} - {table}
+    filled = {known for known, _ in fold.partitions} - {table, table + DEAD_SUFFIX}
     others = [f"table {other}" for other in sorted(filled)]
     if table and SENT in fold.counters:
         others.append("a topic")
@@ -62,7 +63,7 @@ def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
 def fed_output(item: Table, ddl: str) -> OutputSpec:
     """Return how the rows of a query, whose columns are `ddl`, become files. Raises QueryRefused.
 
-    It has no side tables: a row of a query is decoded, and it is never too late for its table.
+    It has no late table: a row of a query is never too late for its table.
     """
     event = item.event_time
     output = OutputSpec(
@@ -74,6 +75,7 @@ def fed_output(item: Table, ddl: str) -> OutputSpec:
         event_unit=event.unit if event else "ms",
         format=item.format,
         roll_bytes=item.roll.size_bytes,
+        leaves_aside=item.on_error == "dead_letter",
     )
     try:
         _check(item, output)

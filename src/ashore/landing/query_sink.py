@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
 from ashore.jobs.events import BatchLanded, Step
-from ashore.landing.batch import Order, RowsOrder, TaskResult, Written, merge_files
+from ashore.landing.batch import (
+    LettersOrder,
+    Order,
+    RowsOrder,
+    TaskResult,
+    Written,
+    merge_rows,
+)
 from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet
 from ashore.landing.definitions import (
     DefinePlan,
@@ -32,7 +39,8 @@ from ashore.landing.query_leaders import Leaders, QueryLeaders
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query, ShardRead
+from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query
+from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import NO_CATALOG, Publishing
@@ -44,7 +52,7 @@ from ashore.protocol.plan_query import (
     WriteRows,
     plan_query_batch,
 )
-from ashore.protocol.positions import ShardKey
+from ashore.protocol.positions import ShardKey, ShardRange
 from ashore.protocol.query import PlanState
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
@@ -219,11 +227,13 @@ class QuerySink:
         what was read is not what the log knows: nothing is prepared then.
         If interrupted: `open`, then `begin` with the same batch, which says what is left to do.
         """
-        # Step 3. Prepare: the commit point.
+        # Step 3. Prepare: the commit point, for rows and for what was left aside.
         self._step(Step.PREPARE)
-        written = merge_files(results)
+        written = merge_rows(self.plan.table, _read_ranges(begun), results)
         check_source()
-        rows = sum(file.rows for file in written.files)
+        rows = sum(
+            file.rows for file in written.files if written.targets[file.target].role is Role.MAIN
+        )
         self._close_batch(begun, written, rows)
         return rows
 
@@ -238,7 +248,8 @@ class QuerySink:
         # Step 3. Prepare: from here on the rows are not sent again.
         self._step(Step.PREPARE)
         check_source()
-        self._close_batch(begun, Written((), (), (), sort_counters({SENT: rows})), rows)
+        written = merge_rows(self.plan.table, _read_ranges(begun), ())
+        self._close_batch(begun, replace(written, counters=sort_counters({SENT: rows})), rows)
 
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         counters = sort_counters({**dict(written.counters), **begun.counted})
@@ -276,6 +287,21 @@ class QuerySink:
             fail(f"the rows of {self.plan.name} go into no table")
         return RowsOrder(
             order.lake, order.name, order.epoch, order.batch, order.time, output=output
+        )
+
+    def letters_order(self, begun: BegunBatch) -> LettersOrder:
+        """Return what a task needs to write records that the query leaves aside."""
+        order, output = begun.order, self.plan.output
+        if output is None:
+            fail(f"the rows of {self.plan.name} go into no table")
+        return LettersOrder(
+            order.lake,
+            order.name,
+            order.epoch,
+            order.batch,
+            order.time,
+            output=output,
+            shards=tuple(each.key for each in begun.batch.ranges),
         )
 
     def _require(self, fold: Fold) -> None:
@@ -319,16 +345,7 @@ class QuerySink:
             batch=order.batch,
             time=replace(order.time, watermarks=watermarks),
             shards=tuple(
-                ShardRead(
-                    each.key,
-                    each.offsets,
-                    self.plan.table,
-                    *(0, 0, 0, 0, 0, 0),
-                    event_max_ms=None,
-                    leader_epoch=leaders.get(each.key),
-                )
-                for each in sorted(batch.ranges)
-                if each.offsets.size
+                replace(read, leader_epoch=leaders.get(read.key)) for read in written.reads
             ),
             targets=written.targets,
             files=written.files,
@@ -338,6 +355,11 @@ class QuerySink:
 
     def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)
+
+
+def _read_ranges(begun: BegunBatch) -> list[ShardRange]:
+    """Return the ranges of a batch that have offsets, in the order of an entry."""
+    return [each for each in sorted(begun.batch.ranges) if each.offsets.size]
 
 
 def unfit(name: SliceName, refuse: Refuse) -> CheckpointUnfit:

@@ -101,7 +101,7 @@ def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
     output = spec if isinstance(spec, OutputSpec) else spec.output
     has_provenance = isinstance(spec, LandingSpec) and spec.provenance
-    suffixes = [""]
+    suffixes = [""] + [DEAD_SUFFIX] * output.leaves_aside
     if isinstance(spec, LandingSpec):
         suffixes += [LATE_SUFFIX] * (spec.late.policy in {"side", "keep"})
         suffixes += [DEAD_SUFFIX] * (spec.on_invalid == "dead_letter")

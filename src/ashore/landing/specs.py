@@ -9,6 +9,7 @@ What it must not know: the job file; how anything of it is done.
 from dataclasses import dataclass
 
 from ashore.protocol.plan_batch import Feed
+from ashore.protocol.side_tables import DEAD_SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,12 @@ class OutputSpec:
     event_unit: str  # s | ms | us | ns; ignored for timestamp columns
     format: str  # parquet | orc | jsonl
     roll_bytes: int
+    leaves_aside: bool = False  # a query's table: what SQL cannot compute is a dead letter
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The table, and its dead-letter table where a query has one."""
+        return (self.table, self.table + DEAD_SUFFIX) if self.leaves_aside else (self.table,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ashore.errors import QueryRefused
 from ashore.plans.graph import KEYS, PlanGraph, PlanNode
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
 from ashore.plans.replays import find_random
+from ashore.plans.sources import list_topics
 from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
@@ -41,6 +42,30 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
         for side in join.state.sides if join.state else ():
             if side.early is not None:
                 _refuse_early(words.of(side.early))
+
+
+def check_leaving_aside(graph: PlanGraph) -> None:
+    """Refuse a query that no single record can be left out of. Raises QueryRefused, SparkUnknown.
+
+    A row of an operator with state comes of many records: a part of a batch would fail, or not,
+    for another reason than the whole.
+    """
+    operators = describe_operators(graph)
+    if operators:
+        raise QueryRefused(
+            f"`on_error: dead_letter` is for a query that keeps no state, and this has a state: "
+            f"{operators[0].name}",
+            hint='write `on_error: fail` or `on_error: "null"`; or find such rows before, in a '
+            "query of their own: `try_cast(x AS INT) IS NULL`",
+        )
+    topics = [topic for stream in list_topics(graph.sources) for topic in stream]
+    twice = sorted({topic for topic in topics if topics.count(topic) > 1})
+    if twice:
+        raise QueryRefused(
+            f"`on_error: dead_letter` is for a query that reads each topic once, and this reads "
+            f"{twice[0]} twice",
+            hint="make one SELECT of it, or an INSERT into another table of each part",
+        )
 
 
 def _refuse_limit(graph: PlanGraph) -> None:

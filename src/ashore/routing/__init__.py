@@ -8,6 +8,7 @@ from ashore.routing.names import (
     escape,
     parse_partition_path,
     partition_path,
+    partition_values,
     unescape,
 )
 from ashore.routing.split import split, split_rows
@@ -23,6 +24,7 @@ __all__ = [
     "is_event_time",
     "parse_partition_path",
     "partition_path",
+    "partition_values",
     "place",
     "split",
     "split_rows",

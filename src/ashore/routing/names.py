@@ -33,6 +33,16 @@ def partition_path(columns: Sequence[str], values: Sequence[str]) -> str:
     return "/".join(f"{escape(column)}={escape(value)}" for column, value in pairs)
 
 
+def partition_values(
+    columns: tuple[str, ...], values: tuple[str, ...]
+) -> tuple[tuple[str, str | None], ...]:
+    """Return columns with their values; null is what stands for it in a path."""
+    return tuple(
+        (column, None if value == DEFAULT_PARTITION else value)
+        for column, value in zip(columns, values, strict=True)
+    )
+
+
 def parse_partition_path(path: str) -> list[tuple[str, str]]:
     """Return the columns and values of a partition's directory. Raises ValueError."""
     pairs = []

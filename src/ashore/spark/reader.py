@@ -24,6 +24,9 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
+RECORD_DDL = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+)
 CORRUPT = "_ashore_corrupt"
 # After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
 # for records to come: half a second a partition, where a batch reads up to the end, as it does.

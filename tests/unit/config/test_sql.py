@@ -72,8 +72,11 @@ ERRORS = [
         *(14, "tables[2].partition_by", "date is that of an event time", "add event_time"),
     ),
     pytest.param(
-        ("- table: ods.big", "- table: ods.big\n    on_error: dead_letter"),
-        *(14, "tables[2].on_error", "no dead letters", "on_error: fail"),
+        (
+            "- table: ods.big",
+            "- table: ods.big\n    on_error: dead_letter\n  - table: ods.big__dead",
+        ),
+        *(15, "tables[3].table", "side table of ods.big", "another name"),
     ),
     pytest.param(
         ("    table: ods.clicks\n", "    table: ods.clicks\n    on_error: null\n"),
@@ -211,6 +214,23 @@ tables:
   - {table: ods.web_all}
 sql: "INSERT INTO ods.web_all SELECT * FROM clicks;"
 """
+
+
+def test_a_topic_may_not_become_the_dead_letters_of_a_table_that_sql_feeds() -> None:
+    text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web_all, on_error: dead_letter"))
+    assert job(text).tables[-1].fed_tables == ("ods.web_all", "ods.web_all__dead")
+    with pytest.raises(JobFileInvalid, match=r"the topic web\.all__dead .* which SQL feeds"):
+        match_topics(job(text), ["raw", "web.all__dead"])
+
+
+def test_a_topic_that_sql_writes_has_no_dead_letters() -> None:
+    text = changed(
+        SQL_JOB,
+        ('sql: "', 'sql: {topics: [{topic: big, on_error: dead_letter}], text: "'),
+        ('clicks;"', 'clicks;"}'),
+    )
+    with pytest.raises(JobFileInvalid, match="a topic that SQL writes has no dead-letter table"):
+        job(text)
 
 
 @pytest.mark.parametrize("topic", ["web.all", "web_ALL"])

@@ -8,11 +8,18 @@ from tests.crash.harness import NAME, World, check_end, history, memory_world, r
 from tests.specs import LANDING
 
 from ashore.errors import BatchFailed, CountsDisagree
-from ashore.landing.batch import BatchOrder, TaskResult, check_tasks, merge_results
+from ashore.landing.batch import (
+    BatchOrder,
+    TaskResult,
+    check_tasks,
+    merge_results,
+    merge_rows,
+)
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Prepare
+from ashore.protocol.entries import Prepare, ShardRead
+from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.storage.open import LakeAddress
@@ -65,6 +72,57 @@ def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
 def test_nothing_else_may_be_read(more: tuple[ShardKey, int, int], told: str) -> None:
     with pytest.raises(CountsDisagree, match=told):
         merge_results(an_order(), results(*WHOLE, more))
+
+
+# ---- of a query
+
+
+DEAD = Target("ods.rows__dead", Role.DEAD, "", (), "value BINARY", "parquet")
+ROWS = Target("ods.rows", Role.MAIN, "", (), "id BIGINT", "parquet")
+
+
+def a_file(unique: str, rows: int, *spans: FileSpan) -> DataFile:
+    return DataFile(0, 0, unique, rows, 10, "aa", spans, None, None)
+
+
+def letters(key: ShardKey, *offsets: int, dead: int | None = None) -> TaskResult:
+    """What a task tells of records that a query has left aside."""
+    whole, count = OffsetRange(offsets[0], offsets[-1] + 1), len(offsets)
+    dead = count if dead is None else dead
+    read = ShardRead(key, whole, "ods.rows", dead, 0, dead, 0, 0, 50, None)
+    file = a_file("dead", count, FileSpan(0, whole.start, whole.end, count))
+    return TaskResult(1, (read,), (DEAD,), (file,), ())
+
+
+RANGES = [ShardRange(key, OffsetRange(10, 20)) for key in (KEY, OTHER)]
+
+
+def test_rows_and_dead_letters_of_a_query_are_put_together() -> None:
+    rows = TaskResult(0, (), (ROWS,), (a_file("rows", 18),), ())
+    written = merge_rows("ods.rows", RANGES, [rows, letters(OTHER, 12, 15)])
+    assert [(read.key, read.fetched, read.dead) for read in written.reads] == [
+        (KEY, 0, 0),
+        (OTHER, 2, 2),
+    ]
+    assert [read.offsets for read in written.reads] == [each.offsets for each in RANGES]
+    assert [(file.target, file.spans) for file in written.files] == [
+        (0, ()),
+        (1, (FileSpan(1, 12, 16, 2),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (letters(OTHER, 9), "outside of its batch"),
+        (letters(OTHER, 20), "outside of its batch"),
+        (letters(replace(KEY, stream="orders"), 12), "outside of its batch"),
+        (letters(OTHER, 12, 15, dead=3), "3 fetched"),
+    ],
+)
+def test_dead_letters_that_do_not_fit_are_refused(result: TaskResult, told: str) -> None:
+    with pytest.raises(CountsDisagree, match=told):
+        merge_rows("ods.rows", RANGES, [result])
 
 
 def test_ranges_travel_with_a_result() -> None:

@@ -39,7 +39,8 @@ GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *LEADERS, "snapshot-tables.json"]
+ASIDE = ["aside-prepare.json"]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, "snapshot-tables.json"]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

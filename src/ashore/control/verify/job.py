@@ -139,7 +139,12 @@ def _list_tables(
 ) -> tuple[dict[str, str], dict[str, int]]:
     """Return each table with its main table, and the files that readers see. Reads the log, too."""
     reading.read_on()  # only to know the tables that the log fills
-    fed = {str(item.table): str(item.table) for item in opened.job.tables if item.topic is None}
+    fed = {
+        table: item.table
+        for item in opened.job.tables
+        if item.topic is None
+        for table in item.fed_tables
+    }
     table_of = _table_of(resolved) | fed | reading.builder.tables()
     # The order matters: tables first, then the log to its end, then files.
     visible = list_visible(opened.storage, table_of, progress)

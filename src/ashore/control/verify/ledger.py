@@ -82,7 +82,7 @@ class Part:
     key: PartKey
     written_ms: int
     read: ShardRead
-    is_query: bool  # of streaming SQL: its rows have no offsets
+    is_query: bool  # of streaming SQL: its rows have no offsets, only its dead letters have
     given_up: int = 0
     retired: int = 0
 
@@ -286,8 +286,7 @@ class LedgerBuilder:
         tables = tuple(read.table for read in body.shards)
         origin = _Origin(name, entry, entry.number, keys, tables)
         self._list(origin, body)
-        if body.query is None:
-            self._problems += find_miscounts(name, entry, body)
+        self._problems += find_miscounts(name, entry, body)
         if not dict(body.counters).get(TOLD_OVERLAPS):
             self._problems += find_span_overlaps(name, entry, body)
 
@@ -418,7 +417,9 @@ def find_miscounts(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Pro
                 text = f"entry {entry.number}: file {file.unique} spans [{span.start}, {span.end})"
                 text += f" outside of {offsets}"
                 yield Problem(ProblemKind.SPANS, table, str(body.shards[span.shard].key), text)
-        if sum(span.rows for span in file.spans) != file.rows:
+        # Rows of a query are of no shard.
+        has_spans = body.query is None or is_dead
+        if has_spans and sum(span.rows for span in file.spans) != file.rows:
             text = f"entry {entry.number}: file {file.unique} has {file.rows} rows, its spans not"
             yield Problem(ProblemKind.COUNTS, table, str(name), text)
     for read, (landed, dead) in zip(body.shards, rows, strict=True):

@@ -1,6 +1,6 @@
 """Dead letters: records that are no row of their table, kept as they came.
 
-What it is: the table `<table>__dead` and its rows.
+What it is: the table `<table>__dead`, its partitions and its rows.
 What it promises: a dead row holds the bytes of the record and says where it was; a value or key
 that was not there stays null.
 What it must not know: how decoding works; it is given reasons.
@@ -11,10 +11,27 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ashore.formats import BadRow, parse_ddl, to_arrow
+from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.runs import Run
-from ashore.protocol.side_tables import DEAD_DDL
+from ashore.protocol.files import Role, Target
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX
+from ashore.routing import Bucketer, partition_path, partition_values
 
 DEAD_SCHEMA = to_arrow(parse_ddl(DEAD_DDL))
+
+
+def dead_target(output: OutputSpec, now_ms: int) -> Target:
+    """Return the partition of bad records: they have no event time, so the batch's counts."""
+    bucketer = Bucketer(DEAD_PARTITION_BY, output.timezone, DEAD_SCHEMA)
+    values = bucketer.assign_one(now_ms)
+    return Target(
+        output.table + DEAD_SUFFIX,
+        Role.DEAD,
+        partition_path(bucketer.partition_by, values),
+        partition_values(bucketer.partition_by, values),
+        DEAD_DDL,
+        output.format,
+    )
 
 
 def build_dead_rows(run: Run, bad: Sequence[BadRow]) -> pa.Table:

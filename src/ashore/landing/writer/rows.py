@@ -21,9 +21,16 @@ from ashore.landing.batch import RowsOrder, TaskResult
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Piece
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool
-from ashore.landing.writer.sorting import partition_values
 from ashore.protocol.files import Role, Target
-from ashore.routing import Bucketer, Lateness, event_millis, partition_path, place, split_rows
+from ashore.routing import (
+    Bucketer,
+    Lateness,
+    event_millis,
+    partition_path,
+    partition_values,
+    place,
+    split_rows,
+)
 from ashore.storage.base import Storage
 
 NO_LIMIT_MS = 1 << 60
@@ -52,6 +59,14 @@ def write_rows(
         pool.abandon()
         raise
     return TaskResult(task, (), targets, files, sort_counters(sorter.counters))
+
+
+def check_rows(order: RowsOrder, batches: Iterable[pa.RecordBatch]) -> None:
+    """Compute rows and let go of them. Raises what `write_rows` raises for what is in them."""
+    sorter = _RowSorter(order)
+    for batch in batches:
+        for _piece in sorter.sort(batch):
+            pass
 
 
 class _RowSorter:

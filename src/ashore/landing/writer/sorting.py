@@ -20,21 +20,21 @@ from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Piece, Stretch, highest
-from ashore.landing.writer.dead import DEAD_SCHEMA, build_dead_rows
+from ashore.landing.writer.dead import build_dead_rows, dead_target
 from ashore.landing.writer.keep import KeepFilter
 from ashore.landing.writer.runs import Run
 from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
-from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
+from ashore.protocol.side_tables import LATE_SUFFIX
 from ashore.routing import (
-    DEFAULT_PARTITION,
     Bucketer,
     Buckets,
     Lateness,
     Placement,
     event_millis,
     partition_path,
+    partition_values,
     place,
     split_rows,
 )
@@ -102,13 +102,13 @@ class TopicSorter:
             spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
-        self._dead_target = self._make_dead_target(order)
+        self._dead_target = dead_target(output, order.time.now_ms)
 
     def sort(self, run: Run, stretch: Stretch) -> Sorted:
         """Return the pieces and counts of a run. Raises BadRecord where the table says so."""
         if not self._keep.touches(stretch.key, OffsetRange(run.first, run.last + 1)):
             return Sorted()
-        run = self._with_writable_times(run)
+        run = with_writable_times(run, self._output.format)
         rows = self._reader.read(run.records).without_unwritable(self._output.format)
         event_ms = self._read_event_times(run, rows)
         placement = place(event_ms, self._lateness)
@@ -130,14 +130,6 @@ class TopicSorter:
             result.filtered = result.dropped = 0
             result.counters.clear()
         return result
-
-    def _with_writable_times(self, run: Run) -> Run:
-        """Return a run whose records' own times are null where the table cannot hold them."""
-        times, count = null_unwritable(run.records.column("timestamp"), self._output.format)
-        if not count:
-            return run
-        index = run.records.schema.get_field_index("timestamp")
-        return replace(run, records=run.records.set_column(index, "timestamp", times))
 
     def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
@@ -253,18 +245,14 @@ class TopicSorter:
             )
         return found
 
-    def _make_dead_target(self, order: BatchOrder) -> Target:
-        """Return the partition of bad records: they have no event time, so the batch's counts."""
-        bucketer = Bucketer(DEAD_PARTITION_BY, self._output.timezone, DEAD_SCHEMA)
-        values = bucketer.assign_one(order.time.now_ms)
-        return Target(
-            self._output.table + DEAD_SUFFIX,
-            Role.DEAD,
-            partition_path(bucketer.partition_by, values),
-            partition_values(bucketer.partition_by, values),
-            DEAD_DDL,
-            self._output.format,
-        )
+
+def with_writable_times(run: Run, file_format: str) -> Run:
+    """Return a run whose records' own times are null where a file cannot hold them."""
+    times, count = null_unwritable(run.records.column("timestamp"), file_format)
+    if not count:
+        return run
+    index = run.records.schema.get_field_index("timestamp")
+    return replace(run, records=run.records.set_column(index, "timestamp", times))
 
 
 def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader:
@@ -292,16 +280,6 @@ def _split(
 
 def _take(column: pa.Array, rows: pa.Array | None) -> pa.Array:
     return column if rows is None else column.take(rows)
-
-
-def partition_values(
-    columns: tuple[str, ...], values: tuple[str, ...]
-) -> tuple[tuple[str, str | None], ...]:
-    """Return columns with their values; null is what stands for it in a path."""
-    return tuple(
-        (column, None if value == DEFAULT_PARTITION else value)
-        for column, value in zip(columns, values, strict=True)
-    )
 
 
 def _bad_record(run: Run, bad: BadRow) -> BadRecord:

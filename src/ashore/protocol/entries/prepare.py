@@ -1,7 +1,8 @@
 """`prepare`: one batch. Appending it is the commit point.
 
 What it promises: its ranges go on where the log ends (I1); its records add up, fetched = landed +
-dead + filtered + dropped, and its files hold exactly those that landed or are dead. Batches are
+dead + filtered + dropped, and its files hold exactly those that landed or are dead. Of a query only
+the records that it left aside are counted: its rows come from no single offset. Batches are
 numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches of
 one query, one after the other from 0.
 What it must not know: how a batch was written.
@@ -28,7 +29,7 @@ class ShardRead:
     key: ShardKey
     offsets: OffsetRange
     table: str
-    fetched: int
+    fetched: int  # of a query: what it left aside
     landed: int  # in the main or the late table
     dead: int
     filtered: int
@@ -71,7 +72,9 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
     check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)
     if body.query is None:
         require(fold.plan is None, "a batch without its query, in the slice of one")
-        _check_counts(body)
+    else:
+        _check_spans_of_query(body)
+    _check_counts(body)
     counters = dict(fold.counters)
     for name, count in body.counters:
         counters[name] = counters.get(name, 0) + count
@@ -88,11 +91,10 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
 
 def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
     parts = read.landed + read.dead + read.filtered + read.dropped
-    if body.query is None:
-        if read.fetched != parts:
-            raise Refused(f"{read.key}: {read.fetched} fetched, {parts} accounted for")
-        if read.fetched > read.offsets.end - read.offsets.start:
-            raise Refused(f"{read.key}: more records than offsets")
+    if read.fetched != parts:
+        raise Refused(f"{read.key}: {read.fetched} fetched, {parts} accounted for")
+    if read.fetched > read.offsets.end - read.offsets.start:
+        raise Refused(f"{read.key}: more records than offsets")
     if min(read.landed, read.dead, read.filtered, read.dropped, read.size_bytes) < 0:
         raise Refused(f"{read.key}: a count below zero")
     event_max_ms = state.event_max_ms
@@ -116,6 +118,14 @@ def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:
         active_ms=body.time.now_ms if read.fetched else state.active_ms,
         leader_epoch=read.leader_epoch,
     )
+
+
+def _check_spans_of_query(body: Prepare) -> None:
+    """Check that a dead letter of a query has its offset, and that its rows have none."""
+    for file in body.files:
+        is_dead = body.targets[file.target].role is Role.DEAD
+        if is_dead != bool(file.spans):
+            raise Refused(f"file {file.unique} of a query: its role and its spans do not fit")
 
 
 def _check_counts(body: Prepare) -> None:

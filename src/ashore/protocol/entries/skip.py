@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ashore.protocol import codec
-from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.entries.reland import find_lost
 from ashore.protocol.fold import Changes, Fold, Unclosed
 from ashore.protocol.positions import ShardKey, ShardRange
@@ -49,9 +48,9 @@ def fold_skip(fold: Fold, body: Skip, closed: Unclosed | None) -> Changes:
     if body.lost or body.entry is not None:
         gone = find_lost(closed, body.entry, body.lost)
         require(len(gone.files) > 0, "it gives up no file of its entry")
-        is_query = isinstance(gone.body, Prepare) and gone.body.query is not None
+        # Rows of a query are of no shard, its dead letters are.
+        lost_rows = sum(span.rows for file in gone.files for span in file.spans)
         for key, (rows, count) in rows_of(gone.files, gone.body.targets).items():
-            lost_rows += 0 if is_query else rows  # a query's rows are of no shard
             if key in partitions:
                 left = partitions[key]
                 partitions[key] = replace(left, rows=left.rows - rows, files=left.files - count)

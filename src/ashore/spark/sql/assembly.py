@@ -71,7 +71,7 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
     queries = [_query(parts, rhythm, item, plan) for item, plan in plan_queries(parts, rhythm)]
     outputs = [each.parts.sink.plan.output for each in queries]
     tables = [output for output in outputs if output is not None]
-    parts.assembly.claim(each.table for each in tables)
+    parts.assembly.claim(table for each in tables for table in each.tables)
     parts.assembly.registrar.ensure(tables)
     return queries
 
@@ -115,6 +115,7 @@ def plan_queries(
             mark=TimeMark(parts.spark),
             topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
             functions=functions,
+            leaves_aside=item.on_error == "dead_letter",
         )
         planned.append((item, plan))
     return planned

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.checkpoints.roots import Roots
 from ashore.errors import QueryRefused
+from ashore.plans.checks import check_leaving_aside
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
 from ashore.plans.stored import StoredPlan
 from ashore.plans.text import find_read, name_made, normalise_sql
@@ -24,14 +25,21 @@ from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import TimeMark, check_streaming
+from ashore.spark.internals import TimeMark, check_streaming, read_plan
 from ashore.spark.sql.functions import NO_FUNCTIONS, Functions
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan, refused_at
 from ashore.spark.sql.script import Insert, Script, ViewText, select, select_by_settings
 from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
-from ashore.spark.sql.views import Reading, View, create_view, first_offsets
+from ashore.spark.sql.views import (
+    PartReading,
+    Reading,
+    View,
+    create_view,
+    first_offsets,
+    make_part_view,
+)
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}
@@ -55,6 +63,7 @@ class QueryPlan:
     mark: TimeMark  # the watermark that the next batch's records are late by
     topic: TopicPlan | None = None  # None: the rows go into a table
     functions: Functions = NO_FUNCTIONS
+    leaves_aside: bool = False  # what SQL cannot compute becomes a dead letter
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
 
     @property
@@ -76,6 +85,8 @@ class QueryPlan:
             into.append("on_error: null")
         if self._functions_called:
             into.append(["functions", self._functions_called])
+        if self.leaves_aside:
+            into.append("on_error: dead_letter")
         return hashlib.sha256(json.dumps([self.texts, views, *into]).encode()).hexdigest()
 
     @property
@@ -101,6 +112,11 @@ class QueryPlan:
     def _names_read(self) -> frozenset[str]:
         views = {name_made(each.text): each.text for each in self.script.views}
         return find_read(self.insert.text, views)
+
+    def open_session(self, spark: SparkSession) -> SparkSession:
+        """Return a session with the settings of the query."""
+        counted = COUNTED if self.topic else {}
+        return open_session(spark, {**self.settings, **VARIABLES, **counted})
 
     def describe(self, graph: PlanGraph, spark_version: str) -> StoredPlan:
         """Return the plan as the query's log keeps it."""
@@ -128,7 +144,25 @@ def open_frame(
             reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
             create_view(session, kafka, view, reading)
 
-    return make_frame(spark, plan, make_views)
+    frame = make_frame(spark, plan, make_views)
+    if plan.leaves_aside:
+        _check_leaving_aside(frame, plan)
+    return frame
+
+
+def open_part(
+    spark: SparkSession, kafka: KafkaAddress, plan: QueryPlan, part: PartReading
+) -> DataFrame:
+    """Return what the INSERT selects from a part of one batch, beside its stream.
+
+    Requires: the query keeps no state. Raises as `open_frame`.
+    """
+
+    def make_views(session: SparkSession) -> None:
+        for view in plan.views:
+            make_part_view(session, kafka, view, part)
+
+    return _make_frame(spark, plan, make_views, (), lambda _frame: None)
 
 
 def make_frame(
@@ -148,8 +182,17 @@ def make_frame(
     Raises as `open_frame`.
 
     """
-    settings = {**plan.settings, **VARIABLES, **(COUNTED if plan.topic else {})}
-    session = open_session(spark, settings)
+    return _make_frame(spark, plan, make_views, made, lambda frame: _check(frame, plan))
+
+
+def _make_frame(
+    spark: SparkSession,
+    plan: QueryPlan,
+    make_views: Callable[[SparkSession], None],
+    made: Collection[str],
+    check: Callable[[DataFrame], None],
+) -> DataFrame:
+    session = plan.open_session(spark)
     script = plan.script
     statement: ViewText | Insert = plan.insert  # that Spark is given
     try:
@@ -161,7 +204,7 @@ def make_frame(
         statement = plan.insert
         make = select_by_settings if plan.makes_nulls else select
         frame = make(session, script, plan.insert)
-        _check(frame, plan)
+        check(frame)
     except (PySparkException, Py4JError) as error:
         place = script.find(error, statement)
         raise explain_plan(error, plan.insert.table, place) from error
@@ -184,6 +227,15 @@ def _check(frame: DataFrame, plan: QueryPlan) -> None:
         raise refused_at(sql.place(start), message, hint=refused.hint) from None
     if plan.topic is not None:
         check_topic(frame, plan.topic)
+
+
+def _check_leaving_aside(frame: DataFrame, plan: QueryPlan) -> None:
+    try:
+        check_leaving_aside(read_plan(frame))
+    except QueryRefused as refused:
+        message = f"{plan.insert.table}: {refused.message}"
+        place = plan.script.sql.place(plan.insert.start)
+        raise refused_at(place, message, hint=refused.hint) from None
 
 
 def output_ddl(frame: DataFrame) -> str:

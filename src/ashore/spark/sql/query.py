@@ -20,7 +20,6 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
-from ashore.landing.batch import RowsOrder, TaskResult, check_tasks
 from ashore.landing.fed import FAR_FUTURE, LATE
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import (
@@ -32,7 +31,7 @@ from ashore.landing.joins import (
     require_streams,
 )
 from ashore.landing.log import LandingLog
-from ashore.landing.query_sink import QuerySink
+from ashore.landing.query_sink import BegunBatch, QuerySink
 from ashore.landing.worker import Tick
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
@@ -42,11 +41,11 @@ from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import (
     count_observed,
-    count_partitions,
     move_marks,
     read_marks,
     read_time_inputs,
 )
+from ashore.spark.sql.aside import AsideBatch, AsideParts, AsideWriter, Computed
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
@@ -60,7 +59,8 @@ from ashore.spark.sql.row_errors import RowError
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
 from ashore.spark.sql.views import TIMES
-from ashore.spark.task import RESULT_DDL, drop_rows, land_rows, read_row
+from ashore.spark.sql.written import land_frame, run_tasks
+from ashore.spark.task import RESULT_DDL, drop_rows
 
 POLL_S = 1.0
 
@@ -278,8 +278,7 @@ class SqlQuery:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Run one batch. Called by Spark, in a thread of its own."""
         with self._in_batch:
-            if self._is_stopping.is_set():
-                raise BatchFailed("the query is being stopped")
+            self._require_wanted()
             try:
                 self._land(frame, batch_id)
             except BaseException as error:
@@ -302,19 +301,39 @@ class SqlQuery:
         begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
         # Step 2. Write; or compute, for the state alone.
         if begun is None:
-            frame.mapInArrow(drop_rows, RESULT_DDL).collect()
+            if not self.plan.leaves_aside:  # such a query has none
+                frame.mapInArrow(drop_rows, RESULT_DDL).collect()
         elif self.plan.topic is not None:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
             counted = replace(begun, counted=self._count(batch))
             sink.sent(counted, sent, self._check_identities)
             self._landed += 1
         else:
-            results = write_rows(frame, sink.rows_order(begun))
-            counted = replace(begun, counted=self._count(batch))
-            sink.land(counted, results, self._check_identities)
+            now_ms = settings.timestamp_ms if settings else 0
+            computed = self._write(frame, begun, now_ms)
+            counted = replace(begun, counted=computed.counted)
+            sink.land(counted, computed.results, self._check_identities)
             self._landed += 1
         self._pass_idle_inputs(batch)
         self._move_mark(batch_id)
+
+    def _write(self, frame: DataFrame, begun: BegunBatch, now_ms: int) -> Computed:
+        """Write the rows of a batch. `now_ms`: its time by the checkpoint."""
+        sink, parts = self.parts.sink, self.parts
+        order = sink.rows_order(begun)
+        count = functools.partial(self._count, begun.batch)
+        if not self.plan.leaves_aside:
+            return Computed(run_tasks(land_frame(frame, order)), count())
+        aside = AsideParts(
+            parts.spark, parts.kafka, self.plan, self.name, self._require_wanted, self._say
+        )
+        letters = sink.letters_order(begun)
+        batch = AsideBatch(frame, begun.batch.ranges, now_ms, order, letters, count)
+        return AsideWriter(aside).write(batch)
+
+    def _require_wanted(self) -> None:
+        if self._is_stopping.is_set():
+            raise BatchFailed("the query is being stopped")
 
     def _count(self, batch: QueryBatch) -> dict[str, int]:
         """Return records that are late, or too far ahead, of all views that the query reads."""
@@ -422,7 +441,7 @@ class SqlQuery:
         At once, at first: a batch that was killed may have left files.
         """
         sink, roots = self.parts.sink, self.plan.roots
-        tables = [sink.plan.table] if sink.plan.table else []
+        tables = sink.plan.output.tables if sink.plan.output else ()
         parts = sink.parts
         return Housekeeping(
             House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
@@ -457,15 +476,6 @@ class SqlQuery:
 
     def _say(self, message: str) -> None:
         self.parts.sink.parts.progress.trouble(self.name.slice, message)
-
-
-def write_rows(frame: DataFrame, order: RowsOrder) -> list[TaskResult]:
-    """Write the rows of a batch and return what each task did. Raises BatchFailed."""
-    written = frame.mapInArrow(functools.partial(land_rows, order), RESULT_DDL)
-    rows = written.collect()
-    results = [read_row(row.is_error, bytes(row.content)) for row in rows]
-    check_tasks(results, count_partitions(written))
-    return results
 
 
 def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:

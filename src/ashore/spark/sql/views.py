@@ -8,6 +8,7 @@ What it must not know: what the SQL does with them.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,16 +19,18 @@ from pyspark.sql.types import TimestampType
 
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
+from ashore.landing.batch import Letter
 from ashore.landing.specs import LandingSpec
 from ashore.plans.build import BELIEVED
 from ashore.plans.stored import ViewRule
 from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
+from ashore.protocol.positions import ShardRange
 from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark
-from ashore.spark.reader import RECORD, decode_records
+from ashore.spark.reader import RECORD, RECORD_DDL, decode_records, read_ranges
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
@@ -65,7 +68,7 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How one query reads a view.
+    """How one query reads a view, batch by batch.
 
     Arguments:
         firsts: where it begins.
@@ -79,6 +82,43 @@ class Reading:
     mark: TimeMark
 
 
+@dataclass(frozen=True, slots=True)
+class PartReading:
+    """How a part of one batch is read, beside the stream.
+
+    Arguments:
+        ranges: its offsets.
+        left_out: records of them that are left out.
+        now_ms: the time of the batch.
+        mark: the watermark that its records are late by.
+
+    """
+
+    ranges: tuple[ShardRange, ...]
+    left_out: tuple[Letter, ...]
+    now_ms: int
+    mark: TimeMark
+
+    @property
+    def now(self) -> Column:
+        """The time of the batch."""
+        return F.timestamp_millis(F.lit(self.now_ms))
+
+    def load(self, session: SparkSession, kafka: KafkaAddress, view: View) -> DataFrame:
+        """Return the records, in the columns of RECORD."""
+        mine = [each for each in self.ranges if each.key.stream in view.topics]
+        if not mine:
+            return session.createDataFrame([], RECORD_DDL)
+        records = read_ranges(session, kafka, mine, None)
+        shards: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for each in self.left_out:
+            shards[each.key.stream, each.key.shard].append(each.offset)
+        for (topic, shard), offsets in shards.items():
+            is_of_it = (F.col("topic") == topic) & (F.col("partition") == int(shard))
+            records = records.where(~(is_of_it & F.col("offset").isin(offsets)))
+        return records
+
+
 def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading: Reading) -> None:
     """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
     stream = _stream(session, kafka, view, reading.firsts)
@@ -87,8 +127,17 @@ def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading:
     make_view(view, stream.load().select(*RECORD), reading.mark)
 
 
-def make_view(view: View, records: DataFrame, mark: TimeMark) -> None:
+def make_part_view(
+    session: SparkSession, kafka: KafkaAddress, view: View, part: PartReading
+) -> None:
+    """Make a view of a part of a batch. Raises as `create_view`."""
+    make_view(view, part.load(session, kafka, view), part.mark, part.now)
+
+
+def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None = None) -> None:
     """Make a view of records, with the columns of RECORD, in their session.
+
+    `now`: the time of the batch, where it is not the one that Spark gives it.
 
     Raises AnalysisException, JobFileInvalid.
     """
@@ -106,15 +155,30 @@ def make_view(view: View, records: DataFrame, mark: TimeMark) -> None:
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
     time = F.col("timestamp").alias("_ashore_timestamp")
-    rows = _with_event_time(rows.select(*columns, time), view, mark)
-    rows.createOrReplaceTempView(view.name)
+    rows, name = _with_event_time(rows.select(*columns, time), view)
+    if view.has_watermark:
+        most = _most(view, F.current_timestamp() if now is None else now)
+        rows = _believed(rows, view, name, most, mark)
+        # Spark holds a row late that is not after the watermark.
+        rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
+    rows.drop("_ashore_timestamp").createOrReplaceTempView(view.name)
 
 
-def _with_event_time(rows: DataFrame, view: View, mark: TimeMark) -> DataFrame:
-    """Add the event time, and its watermark, where the table says which column it is.
+def read_far_future(
+    session: SparkSession, kafka: KafkaAddress, view: View, reading: PartReading
+) -> DataFrame:
+    """Return the records that the view leaves out as too far ahead, in the columns of RECORD."""
+    rows = decode_records(reading.load(session, kafka, view), view.spec)
+    rows = rows.where(F.col("decoded").isNotNull() & F.col("keep"))
+    aside = F.struct(*RECORD).alias("_ashore_record")
+    time = F.col("timestamp").alias("_ashore_timestamp")
+    rows, name = _with_event_time(rows.select("decoded.*", aside, time), view)
+    is_future = F.col(name) > _most(view, reading.now)
+    return rows.where(is_future).select("_ashore_record.*")
 
-    Spark holds a row late that is not after the watermark.
-    """
+
+def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
+    """Add the event time, where it is none of the columns; return its name too."""
     column, kinds = view.spec.output.event_column, dict(rows.dtypes)
     if column is not None and isinstance(rows.schema[column].dataType, TimestampType):
         name = column
@@ -127,16 +191,16 @@ def _with_event_time(rows: DataFrame, view: View, mark: TimeMark) -> DataFrame:
             )
         time = F.col("_ashore_timestamp") if column is None else _to_time(view.spec, F.col(column))
         rows = rows.withColumn(name, time)
-    if view.has_watermark:
-        rows = _believed(rows, view, name, mark)
-        rows = rows.withWatermark(name, f"{view.spec.late.after_ms} milliseconds")
-    return rows.drop("_ashore_timestamp")
+    return rows, name
 
 
-def _believed(rows: DataFrame, view: View, name: str, mark: TimeMark) -> DataFrame:
+def _most(view: View, now: Column) -> Column:
+    """Return the highest event time that is believed. `now`: of the batch, also run again."""
+    return F.timestamp_millis(F.unix_millis(now) + F.lit(view.spec.late.future_max_ms))
+
+
+def _believed(rows: DataFrame, view: View, name: str, most: Column, mark: TimeMark) -> DataFrame:
     """Leave out what is too far ahead: one record would move the watermark for good."""
-    now_ms = F.unix_millis(F.current_timestamp())  # of the batch, also when it is run again
-    most = F.timestamp_millis(now_ms + F.lit(view.spec.late.future_max_ms))
     time = F.col(name)
     is_future = F.coalesce(time > most, F.lit(False))
     counted = (

@@ -1,0 +1,209 @@
+"""A batch of a query without state, with the records left aside that have no row.
+
+What it is: `AsideWriter`. Where SQL cannot compute a batch, parts of it are computed beside the
+stream until each record to blame is alone; the rest is written in one run. These records, and those
+that are too far ahead to be believed, become dead letters.
+What it promises: a record is left aside only where it fails alone, and the rows of all others come
+from one run that succeeded. What is no error of a row is raised as it was. Nothing counts before
+the batch is prepared, so that a crash leaves only staged files.
+What it must not know: how a batch becomes an entry.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from ashore.errors import BadRecord, BatchFailed, RowNotComputed
+from ashore.landing.batch import Letter, LettersOrder, RowsOrder, TaskResult
+from ashore.landing.culprits import find_culprits
+from ashore.landing.fed import FAR_FUTURE, LATE
+from ashore.protocol.names import SliceName
+from ashore.protocol.positions import ShardRange
+from ashore.sources.columns import KafkaAddress
+from ashore.spark.internals import count_observed_once
+from ashore.spark.reader import RECORD, read_ranges
+from ashore.spark.sql.frames import QueryPlan, open_part
+from ashore.spark.sql.row_errors import find_row_error
+from ashore.spark.sql.views import BAD_RECORD, TIMES, PartReading, View, read_far_future
+from ashore.spark.sql.written import land_frame, run_tasks
+from ashore.spark.task import RESULT_DDL, land_letters, try_rows
+
+LETTERS_MAX = 100  # of one batch: each takes some twenty runs to find
+TRIES = 3  # of what is left, for SQL that is not the same each time (`rand()`)
+TOO_FAR = "its event time is too far ahead (late.future_max)"
+_FAILURES = (PySparkException, Py4JError, BadRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class AsideParts:
+    """What it works with."""
+
+    spark: SparkSession
+    kafka: KafkaAddress
+    plan: QueryPlan
+    name: SliceName  # of the query
+    require_wanted: Callable[[], None]  # raises where the query is to stop
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AsideBatch:
+    """One batch."""
+
+    frame: DataFrame  # its rows, by the stream
+    ranges: tuple[ShardRange, ...]
+    now_ms: int  # its time by the checkpoint
+    rows: RowsOrder
+    letters: LettersOrder
+    count: Callable[[], dict[str, int]]  # what its views have counted, once `frame` is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What tasks did for a batch, and what its views have counted."""
+
+    results: list[TaskResult]
+    counted: dict[str, int]
+
+
+class AsideWriter:
+    """Writes the batches of one query."""
+
+    def __init__(self, parts: AsideParts) -> None:
+        self._parts = parts
+        self._views = [view for view in parts.plan.read_views if view.has_watermark]
+
+    def write(self, batch: AsideBatch) -> Computed:
+        """Write the rows and the dead letters of a batch.
+
+        Raises RowNotComputed where more than LETTERS_MAX records fail, or none alone; what Spark
+        raises that is no error of a row; BatchFailed.
+        If interrupted: staged files remain; no entry names them.
+        """
+        left_out: tuple[Letter, ...] = ()
+        run = functools.partial(self._write_all, batch)
+        for _ in range(TRIES):
+            try:
+                computed = run()
+                break
+            except _FAILURES as error:
+                if explain_row(error) is None:
+                    raise
+                found = self._find(batch, left_out)
+                if not found:
+                    raise
+                left_out += found
+            run = functools.partial(self._write_rest, batch, left_out)
+        else:
+            computed = run()
+        letters = self._write_letters(batch, left_out, computed.counted.get(FAR_FUTURE, 0))
+        return Computed([*computed.results, *letters], computed.counted)
+
+    # ---- rows
+
+    def _write_all(self, batch: AsideBatch) -> Computed:
+        return Computed(run_tasks(land_frame(batch.frame, batch.rows)), batch.count())
+
+    def _write_rest(self, batch: AsideBatch, left_out: tuple[Letter, ...]) -> Computed:
+        self._parts.say(f"{len(left_out):,} records are left aside: {left_out[0].reason}")
+        written = land_frame(self._open(batch, batch.ranges, left_out), batch.rows)
+        results = run_tasks(written)
+        names = [f"{TIMES}:{view.name}" for view in self._views]
+        counts = count_observed_once(written, names, 2)
+        late, far = (sum(each[place] for each in counts) for place in (0, 1))
+        return Computed(results, {LATE: late, FAR_FUTURE: far} if names else {})
+
+    def _find(self, batch: AsideBatch, known: tuple[Letter, ...]) -> tuple[Letter, ...]:
+        """Return more records that fail alone. Raises RowNotComputed where there are too many."""
+
+        def compute(ranges: Sequence[ShardRange]) -> str | None:
+            self._parts.require_wanted()
+            rows = self._open(batch, tuple(ranges), known)
+            try:
+                run_tasks(rows.mapInArrow(functools.partial(try_rows, batch.rows), RESULT_DDL))
+            except _FAILURES as error:
+                reason = explain_row(error)
+                if reason is None:
+                    raise
+                return reason
+            return None
+
+        if compute(()) is not None:
+            return ()  # what is read beside topics is to blame, and no record
+        most = LETTERS_MAX - len(known)
+        found = find_culprits([each for each in batch.ranges if each.offsets.size], compute, most)
+        if len(found) > most:
+            raise RowNotComputed(
+                f"{self._parts.name}: SQL cannot compute more than {LETTERS_MAX} records of a "
+                f"batch: {found[0].reason}",
+                hint="mend the SQL, as for `on_error: fail`: dead letters are for exceptions",
+            )
+        return tuple(found)
+
+    def _open(
+        self, batch: AsideBatch, ranges: tuple[ShardRange, ...], left_out: tuple[Letter, ...]
+    ) -> DataFrame:
+        parts = self._parts
+        reading = PartReading(ranges, left_out, batch.now_ms, parts.plan.mark)
+        return open_part(parts.spark, parts.kafka, parts.plan, reading)
+
+    # ---- dead letters
+
+    def _write_letters(
+        self, batch: AsideBatch, left_out: tuple[Letter, ...], far: int
+    ) -> list[TaskResult]:
+        session = self._parts.plan.open_session(self._parts.spark)
+        frames = [self._read_left_out(session, batch, left_out)] if left_out else []
+        if far:
+            reading = PartReading(batch.ranges, left_out, batch.now_ms, self._parts.plan.mark)
+            frames += [self._read_far(session, view, reading) for view in self._views]
+        if not frames:
+            return []
+        records = functools.reduce(DataFrame.union, frames)
+        write = functools.partial(land_letters, batch.letters)
+        results = run_tasks(records.mapInArrow(write, RESULT_DDL))
+        count = sum(read.dead for result in results for read in result.reads)
+        if count != len(left_out) + far:
+            raise BatchFailed(
+                f"{self._parts.name}: {len(left_out) + far} records are to be dead letters, and "
+                f"{count} were read again",
+                hint="nothing was prepared; the batch is run again",
+            )
+        return results
+
+    def _read_left_out(
+        self, session: SparkSession, batch: AsideBatch, letters: tuple[Letter, ...]
+    ) -> DataFrame:
+        """Return records with their reasons."""
+        keys = {each.key for each in letters}
+        hulls = [each for each in batch.ranges if each.key in keys]
+        reasons = [
+            (each.key.stream, int(each.key.shard), each.offset, self._reason(each.reason))
+            for each in letters
+        ]
+        ddl = "topic STRING, partition INT, offset BIGINT, reason STRING"
+        known = F.broadcast(session.createDataFrame(reasons, ddl))
+        records = read_ranges(session, self._parts.kafka, hulls, None)
+        return records.join(known, ["topic", "partition", "offset"]).select(*RECORD, "reason")
+
+    def _read_far(self, session: SparkSession, view: View, reading: PartReading) -> DataFrame:
+        reason = F.lit(self._reason(TOO_FAR)).alias("reason")
+        records = read_far_future(session, self._parts.kafka, view, reading)
+        return records.select(*RECORD, reason)
+
+    def _reason(self, text: str) -> str:
+        return f"{self._parts.name.slice}: {text}"
+
+
+def explain_row(error: Exception) -> str | None:
+    """Return why a row cannot be computed; None: no row is to blame, or it is to stop the query."""
+    if isinstance(error, BadRecord):
+        return error.message
+    text = str(error)
+    found = None if BAD_RECORD in text else find_row_error(text)
+    return f"{found.sentence} ({found.condition})" if found else None

@@ -1,0 +1,117 @@
+"""Rows and dead letters of a query are there once, whatever call of the sink is struck."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from tests.crash import query_job, storage_calls
+from tests.crash.harness import check_end, find_failures, history, reference, report, require
+from tests.crash.query_job import AsideQuery, QueryWorld, query_world
+from tests.crash.second_writer import WAKING, frozen_queries
+from tests.crash.storage_calls import Case, Life, Scenario, Strike
+
+from ashore.landing import query_sink
+from ashore.landing.batch import TaskResult, Written
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_log
+from ashore.landing.query_sink import BegunBatch
+from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
+from ashore.protocol.entries import Prepare
+from ashore.protocol.files import Role
+from ashore.protocol.plan_commit import places_of
+from ashore.testing import RecordedRow, StopProcess
+
+SECOND_BATCH_MOVES = StopProcess(3, kind="move", when="after")
+
+
+def aside_world() -> QueryWorld:
+    world = query_world()
+    world.query = AsideQuery
+    return world
+
+
+ASIDE = Scenario(aside_world, (Life((SECOND_BATCH_MOVES,)), Life()))
+
+
+def test_some_are_left_aside_in_each_batch() -> None:
+    world = aside_world()
+    check_end(world.start().run())
+    bodies = [each.body for each in history(world.machine) if isinstance(each.body, Prepare)]
+    roles = [{body.targets[file.target].role for file in body.files} for body in bodies]
+    assert roles.count({Role.MAIN, Role.DEAD}) >= 2
+    dead = sum(state.dead for state in read_log(world.machine, query_job.NAME).shards.values())
+    assert dead == sum(
+        file.rows for body in bodies for file in body.files
+        if body.targets[file.target].role is Role.DEAD
+    )  # fmt: skip
+
+
+@storage_calls.every_strike
+def test_every_storage_call(strike: Strike) -> None:
+    report(find_failures(storage_calls.cases_of(ASIDE, strike, range(2))))
+
+
+@pytest.mark.parametrize("waking", WAKING)
+def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
+    report(find_failures(frozen_queries(aside_world, waking)))
+
+
+def test_lost_letters_are_given_up_by_their_shards() -> None:
+    world = aside_world()
+    world.start([StopProcess(1, kind="move", when="before")]).run()
+    unclosed = read_log(world.machine, query_job.NAME).unclosed
+    require(unclosed is not None, "nothing is unclosed")
+    (letters,) = (each for each in places_of(query_job.NAME, unclosed) if "__dead" in each.final)
+    world.machine.delete(letters.pending)
+    assert find_gone(world.machine, plan_help(world.machine, query_job.NAME)) == 1
+    sink = world.start().loop.sink
+    lost = open_and_find_lost(Committer(sink.parts.log, world.machine, world.clock))
+    assert lost is not None
+    count = accept_loss(sink.parts.log, lost, "an operator", "the disk is gone")
+    shards = read_log(world.machine, query_job.NAME).shards.values()
+    assert count == sum(state.lost for state in shards) > 0
+
+
+# ---- mutants: each shortcut must be found out
+
+
+def write_letters_after_the_entry(patch: pytest.MonkeyPatch) -> None:
+    """Let the entry name the rows alone."""
+    merge = query_sink.merge_rows
+
+    def forgetful(table: str, ranges: object, results: list[TaskResult]) -> Written:
+        written = merge(table, ranges, results)
+        kept = [file for file in written.files if written.targets[file.target].role is Role.MAIN]
+        reads = [replace(each, fetched=0, dead=0, size_bytes=0) for each in written.reads]
+        return replace(written, files=tuple(kept), reads=tuple(reads))
+
+    patch.setattr(query_sink, "merge_rows", forgetful)
+
+
+def land_what_is_left_aside(patch: pytest.MonkeyPatch) -> None:
+    """Write the rows of all records, and letters besides."""
+    write = query_job.Query._write
+
+    def greedy(self: AsideQuery, begun: BegunBatch, rows: list[RecordedRow]) -> TaskResult:
+        everything = [
+            RecordedRow(row.stream, row.generation, row.shard, row.offset)
+            for row in self._compute(begun.batch)
+        ]
+        return write(self, begun, everything)
+
+    patch.setattr(query_job.Query, "_write", greedy)
+
+
+@pytest.mark.parametrize("mutate", [write_letters_after_the_entry, land_what_is_left_aside])
+def test_a_mutant_is_found_out(
+    mutate: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strike = Strike("stops after", lambda n: [StopProcess(n, when="after")])
+    expected, calls = reference(aside_world()), ASIDE.number_calls()
+    mutate(monkeypatch)
+
+    def cases() -> Iterator[Case]:
+        for call in calls[0]:
+            yield f"call {call.number}", lambda call=call: ASIDE.run_case(strike, 0, call, expected)
+
+    assert next(find_failures(cases()), None) is not None
