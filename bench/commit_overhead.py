@@ -25,8 +25,8 @@ from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
-from ashore.landing.shares import plan_shares
 from ashore.landing.slice_loop import SliceLoop
+from ashore.landing.splits import plan_splits
 from ashore.landing.worker import Tick
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
@@ -60,7 +60,7 @@ class Steps(Quiet):
     def landed(self, _slice_name: str, batch: BatchLanded) -> None:
         self.files = batch.files
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         print(f"trouble: {slice_name}: {message}", file=sys.stderr)
 
 
@@ -73,13 +73,13 @@ class TasksHere:
         self.tasks = 0
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
-        shares = plan_shares(plan, dict(order.tables))
-        self.tasks = len(shares)
+        splits = plan_splits(plan, dict(order.tables))
+        self.tasks = len(splits)
         results = []
-        for number, share in enumerate(shares):
-            ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
+        for number, split in enumerate(splits):
+            ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
             result = write_task(order, self._storage, number, self._kafka.read(ranges))
-            results.append(result.having_read(share))
+            results.append(result.having_read(split))
         return results
 
     def probe(self, path: str, content: bytes) -> None:

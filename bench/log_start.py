@@ -114,7 +114,7 @@ class Writer:
         unclosed = self.fold.unclosed
         if unclosed is None:
             return None
-        return Closing(unclosed.number, self._shards, 0, registered=True, owed=(), done=())
+        return Closing(unclosed.number, self._shards, 0, registered=True, deferred=(), done=())
 
     def file(self, target: int, spans: tuple[FileSpan, ...]) -> DataFile:
         rows = sum(span.rows for span in spans)

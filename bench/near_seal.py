@@ -25,7 +25,7 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
-from ashore.jobs.events import Failed, Landed, Trouble
+from ashore.jobs.events import Failed, Landed, WarningEvent
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
@@ -87,7 +87,7 @@ class Trial:
 
     def listen(self, launch: JobLaunch) -> None:
         for event in launch.events():
-            if isinstance(event, Trouble | Failed):
+            if isinstance(event, WarningEvent | Failed):
                 print(event, file=sys.stderr)
             if isinstance(event, Landed):
                 self.is_landing.set()

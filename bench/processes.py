@@ -61,7 +61,7 @@ class Child:
         """The session, which has the id of its first process."""
         return self._running().pid
 
-    def hear(self) -> Mapping[str, object]:
+    def receive(self) -> Mapping[str, object]:
         """Wait for what the child says next. Raises ChildFailed if it has ended."""
         stdout = self._running().stdout
         line = stdout.readline() if stdout else ""
@@ -72,7 +72,7 @@ class Child:
 
     def expect(self, event: str) -> Mapping[str, object]:
         """Wait for what the child says next, which must be `event`. Raises ChildFailed."""
-        said = self.hear()
+        said = self.receive()
         if said.get("event") != event:
             raise ChildFailed(f"{self.name}: no {event!r} but {said}{self._log_tail()}")
         return said
@@ -217,14 +217,14 @@ def read_session(session: int) -> dict[int, Seen]:
     return found
 
 
-def tell(event: str, **fields: object) -> None:
+def send(event: str, **fields: object) -> None:
     """Tell the parent."""
     # In one piece: more than one thread may have something to tell.
     sys.stdout.write(f"{json.dumps({'event': event, **fields})}\n")
     sys.stdout.flush()
 
 
-def hear() -> str:
+def receive() -> str:
     """Wait for the parent's next line. Ends the process if the parent is gone."""
     line = sys.stdin.readline()
     if not line:

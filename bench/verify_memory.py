@@ -72,7 +72,7 @@ class Maker:
         fold: Fold = self.fold
         unclosed = fold.unclosed
         closing = (
-            Closing(unclosed.number, FILES, 0, registered=True, owed=(), done=())
+            Closing(unclosed.number, FILES, 0, registered=True, deferred=(), done=())
             if unclosed
             else None
         )
@@ -169,8 +169,10 @@ def main() -> list[Row]:
             make(Path(folder), batches)
             for name in LOOKS:
                 command = [sys.executable, "-m", "bench.verify_memory", folder, name]
-                told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-                files, size_mb, spent_s = json.loads(told)
+                reported = subprocess.run(
+                    command, capture_output=True, text=True, check=True
+                ).stdout
+                files, size_mb, spent_s = json.loads(reported)
                 print(f"{name} of {files:,} files: {size_mb:.0f} MB, {spent_s:.1f} s")
                 rows.append(Row(f"{name} of {files:,} files, memory", size_mb, "MB"))
     return rows

@@ -91,9 +91,9 @@ def moves(state: State, mutation: str, manual: bool) -> Iterator[tuple[str, Stat
     if state.by_hand and state.there and not is_retiring:
         yield "somebody deletes the files", state._replace(there=NOTHING, by_hand=False)
     for index, process in enumerate(state.processes):
-        for told, changed, others in steps(state, process, mutation, manual):
+        for reported, changed, others in steps(state, process, mutation, manual):
             processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
-            yield f"{process.name} {told}", state._replace(processes=processes, **others)
+            yield f"{process.name} {reported}", state._replace(processes=processes, **others)
 
 
 def steps(
@@ -136,10 +136,10 @@ def owning(
     known = state.log[: process.known]
     count = sum(entry.kind == "prepare" for entry in state.log)
     if count < FILES_MAX and (manual or not is_old(known) or mutation == RECORDS_COME):
-        told, after, changed = append(state, process, "prepare", "own", count)
+        reported, after, changed = append(state, process, "prepare", "own", count)
         if changed:
             changed |= {"there": state.there | {count}, "is_listed": True}
-        yield f"lands file {count}: {told}", after, changed
+        yield f"lands file {count}: {reported}", after, changed
     if not is_old(known):
         yield append(state, process, "later", "own")
     if is_old(known) or manual:

@@ -70,7 +70,7 @@ class Process(NamedTuple):
 class State(NamedTuple):
     logs: tuple[tuple[str, Log], ...]
     final: Rows  # rows that every reader sees
-    told: frozenset[tuple[int, Rows]]  # what the world was told: version and rows
+    published: frozenset[tuple[int, Rows]]  # what the world was told: version and rows
     is_over: bool  # whether the partition's time has passed
     clock: str  # of slice A: steady | right | ahead | set right
     processes: tuple[Process, ...]
@@ -138,8 +138,8 @@ def moves(state: State, rows: Mapping[str, int], mutation: str) -> Iterator[tupl
             processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
             return state._replace(processes=processes, **others)
 
-        for told, changed, others in steps(state, process, rows[process.slice], mutation):
-            yield f"{process.name} {told}", with_process(changed, **others)
+        for label, changed, others in steps(state, process, rows[process.slice], mutation):
+            yield f"{process.name} {label}", with_process(changed, **others)
 
 
 def steps(
@@ -161,13 +161,13 @@ def steps(
             yield "goes on", process._replace(step="own", read=0), {}
 
 
-def append(state: State, process: Process, entry: Entry, told: str) -> tuple[str, Process, dict]:
+def append(state: State, process: Process, entry: Entry, label: str) -> tuple[str, Process, dict]:
     log = state.log(process.slice)
     if process.known != len(log):
-        return f"{told}: is fenced", process._replace(step="dead", read=0), {}
+        return f"{label}: is fenced", process._replace(step="dead", read=0), {}
     longer = {**dict(state.logs), process.slice: (*log, entry)}
     appended = process._replace(step="finish", known=len(log) + 1, read=0)
-    return told, appended, {"logs": tuple(longer.items())}
+    return label, appended, {"logs": tuple(longer.items())}
 
 
 def finish(state: State, process: Process) -> tuple[str, Process, dict]:
@@ -177,8 +177,8 @@ def finish(state: State, process: Process) -> tuple[str, Process, dict]:
         return "has nothing to finish", owns, {}
     if left.kind == "prepare":
         return f"moves {show(left.rows)}", owns, {"final": state.final | left.rows}
-    told = state.told | {(left.version, left.rows)}
-    return f"tells version {left.version} with {show(left.rows)}", owns, {"told": told}
+    published = state.published | {(left.version, left.rows)}
+    return f"tells version {left.version} with {show(left.rows)}", owns, {"published": published}
 
 
 def owning(
@@ -192,10 +192,10 @@ def owning(
     if (count := len(rows_of(known))) < rows_max:
         row = (process.slice, count)
         entry = Entry("prepare", process.epoch, frozenset({row}))
-        told, after, changed = append(state, process, entry, f"prepares {show(entry.rows)}")
-        yield told, after, changed
+        label, after, changed = append(state, process, entry, f"prepares {show(entry.rows)}")
+        yield label, after, changed
         if mutation == "seal before the own moves" and after.step == "finish":
-            yield f"{told} and goes on", after._replace(step="own"), changed
+            yield f"{label} and goes on", after._replace(step="own"), changed
     if unclosed(known):
         yield append(state, process, Entry("commit", process.epoch), "commits")
     is_sealer = process.slice == SEALER or mutation == "every slice seals"
@@ -244,7 +244,7 @@ def wrong_with(state: State) -> Optional[str]:
         if not entry.rows <= state.final:
             unseen = show(entry.rows - state.final)
             return f"S1: version {entry.version} is sealed, and {unseen} cannot be read"
-    if len({version for version, _ in state.told}) < len(state.told):
+    if len({version for version, _ in state.published}) < len(state.published):
         return "S2: a version was told twice, with other rows"
     for process in state.processes:
         if process.step != "idle":

@@ -4,13 +4,13 @@ What it promises: every interleaving within its bounds is visited; each mutation
 a counterexample, and none is shorter.
 What it must not know: files, tasks, Spark.
 
-Two processes run one query, and a third takes its table back to an earlier batch. Each takes a root
-of its own for its checkpoint: a copy of the newest whole one, or that one itself where its owner
-has left it in order and nobody came between. They crash, stop, stand still and wake at any step,
-while somebody may bring an older copy of the checkpoint back, or an empty one, and may once write
-another query: what it computes is another meaning of the same state. What appends to the
-log and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails
-for a process that does not know the log's end.
+Two processes run one query, and a third rolls its table back to an earlier batch. Each takes an
+attempt of its own for its checkpoint: a copy of the newest whole one, or that one itself where its
+owner has left it in order and nobody came between. They crash, stop, stand still and wake at any
+step, while somebody may bring an older copy of the checkpoint back, or an empty one, and may once
+write another query: what it computes is another meaning of the same state. What appends to the log
+and who is fenced is the subject of `landing_log.py`: here an append is one step, and it fails for a
+process that does not know the log's end.
 
     python -m model.streaming_query           the protocol, then every mutation
 """
@@ -27,7 +27,7 @@ from model.search import Found, report, search
 RECORDS = 3
 BATCHES_MAX = 3
 LIVES = {"W0": 2, "W1": 1}
-BACK = "R"  # the process that takes the table back; it has one life
+BACK = "R"  # the process that rolls the table back; it has one life
 
 Range = tuple[int, int]
 Lineage = tuple[Range, ...]  # the ranges of all batches up to one: what a hash chain stands for
@@ -43,17 +43,17 @@ class Checkpoint(NamedTuple):
 NOTHING = Checkpoint(query=0)
 
 
-class Root(NamedTuple):
-    epoch: int  # of the process that made it; a root is listed once it is whole
+class Attempt(NamedTuple):
+    epoch: int  # of the process that made it; an attempt is listed once it is whole
     checkpoint: Checkpoint
-    left_by: int = -1  # the last epoch that has left it in order
+    released_by: int = -1  # the last epoch that has left it in order
 
 
 class Entry(NamedTuple):
     kind: str  # open | plan | prepare | rewind
     epoch: int
     query: int = 0
-    batch: int = -1  # of a rewind: the one that stays the last
+    batch: int = -1  # of a rollback: the one that stays the last
     lineage: Lineage = ()
     rows: Range = (0, 0)
     sql: int = 0  # of a plan: what is computed from here on
@@ -68,14 +68,14 @@ class Process(NamedTuple):
     batch: int = -1
     query: int = 0
     writes: bool = False
-    root: int = -1  # the epoch of its root; -1: it has none yet
-    source: int = -1  # the root that it copies
+    attempt: int = -1  # the epoch of its attempt; -1: it has none yet
+    source: int = -1  # the attempt that it copies
     part: Checkpoint = NOTHING  # what it has copied so far
     sql: int = 0  # what it computes
 
 
 class State(NamedTuple):
-    roots: tuple[Root, ...]  # by epoch
+    attempts: tuple[Attempt, ...]  # by epoch
     copies: tuple[Checkpoint, ...]  # what may be brought back
     log: tuple[Entry, ...]
     processes: tuple[Process, ...]
@@ -86,26 +86,31 @@ def start() -> State:
     empty = Checkpoint(query=1)
     copies = (empty, Checkpoint(query=2))
     processes = tuple(Process(name, lives=lives) for name, lives in {**LIVES, BACK: 1}.items())
-    return State((Root(0, empty, left_by=0),), copies, (), processes)
+    return State((Attempt(0, empty, released_by=0),), copies, (), processes)
 
 
-def root_of(state: State, epoch: int) -> Root:
-    return next(root for root in state.roots if root.epoch == epoch)
+def attempt_of(state: State, epoch: int) -> Attempt:
+    return next(attempt for attempt in state.attempts if attempt.epoch == epoch)
 
 
-def without_old_roots(state: State) -> State:
-    """Forget the roots that nobody uses and nobody will copy: they were looked at once."""
-    used = {number for each in state.processes for number in (each.root, each.source)}
-    used.add(state.roots[-1].epoch)
-    return state._replace(roots=tuple(root for root in state.roots if root.epoch in used))
+def without_old_attempts(state: State) -> State:
+    """Forget the attempts that nobody uses and nobody will copy: they were looked at once."""
+    used = {number for each in state.processes for number in (each.attempt, each.source)}
+    used.add(state.attempts[-1].epoch)
+    return state._replace(
+        attempts=tuple(attempt for attempt in state.attempts if attempt.epoch in used)
+    )
 
 
-def with_root(state: State, epoch: int, **changed: object) -> tuple[Root, ...]:
-    return tuple(root._replace(**changed) if root.epoch == epoch else root for root in state.roots)
+def with_attempt(state: State, epoch: int, **changed: object) -> tuple[Attempt, ...]:
+    return tuple(
+        attempt._replace(**changed) if attempt.epoch == epoch else attempt
+        for attempt in state.attempts
+    )
 
 
 def prepares(log: tuple[Entry, ...]) -> list[Entry]:
-    """The batches that count: a rewind takes the later ones back."""
+    """The batches that count: a rollback takes the later ones back."""
     found: list[Entry] = []
     for entry in log:
         if entry.kind == "prepare":
@@ -122,7 +127,7 @@ def lineage_of(checkpoint: Checkpoint, batch: int) -> Lineage:
 
 def decide(state: State, process: Process, mutation: str) -> Optional[bool]:
     """Whether the rows of a planned batch are written; None: it is refused."""
-    batch, checkpoint = process.batch, root_of(state, process.root).checkpoint
+    batch, checkpoint = process.batch, attempt_of(state, process.attempt).checkpoint
     landed, lineage = prepares(state.log[: process.known]), lineage_of(checkpoint, batch)
     if mutation == "write every batch":
         return True
@@ -147,17 +152,17 @@ def moves(state: State, mutation: str) -> Iterator[tuple[str, State]]:
             crashed = Process(process.name, lives=process.lives - 1)
             yield f"{process.name} crashes", with_process(crashed)
         chosen = steps_back if process.name == BACK else steps
-        for told, changed, others in chosen(state, process, mutation):
-            yield f"{process.name} {told}", with_process(changed, **others)
+        for reported, changed, others in chosen(state, process, mutation):
+            yield f"{process.name} {reported}", with_process(changed, **others)
     writers = [each for each in state.processes if each.name != BACK]
     are_off = all(each.step == "off" for each in writers)
     if are_off and state.sql == 1:
         yield "the SQL is changed", state._replace(sql=2, copies=())
     if state.copies and are_off:
-        newest = state.roots[-1].epoch
+        newest = state.attempts[-1].epoch
         for copy in state.copies:
-            restored = with_root(state, newest, checkpoint=copy)
-            yield f"a copy is brought back: {copy}", state._replace(roots=restored, copies=())
+            restored = with_attempt(state, newest, checkpoint=copy)
+            yield f"a copy is brought back: {copy}", state._replace(attempts=restored, copies=())
 
 
 def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, Process, dict]]:
@@ -181,12 +186,12 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
                 yield "writes the plan down", planned, {"log": (*log, entry)}
             return
         case "look":
-            newest = state.roots[-1]
-            is_left = newest.left_by == process.epoch - 1
-            if mutation == "take a root that was left once":
-                is_left = newest.left_by > 0
-            if is_left or mutation == "one root for all":
-                yield "takes the root", process._replace(step="plan", root=newest.epoch), {}
+            newest = state.attempts[-1]
+            is_released = newest.released_by == process.epoch - 1
+            if mutation == "take an attempt that was released once":
+                is_released = newest.released_by > 0
+            if is_released or mutation == "one attempt for all":
+                yield "takes the attempt", process._replace(step="plan", attempt=newest.epoch), {}
                 return
             part = newest.checkpoint._replace(states=())
             if mutation == "copy the state first":
@@ -195,25 +200,31 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             yield "copies what is planned and done", looked, {}
             return
         case "copy":
-            source = root_of(state, process.source).checkpoint
+            source = attempt_of(state, process.source).checkpoint
             if mutation == "copy the state first":
                 copied = source._replace(states=process.part.states)
             else:
                 copied = process.part._replace(states=source.states[: process.part.done])
-            roots = sorted((*state.roots, Root(process.epoch, copied)))
-            whole = process._replace(step="plan", root=process.epoch, source=-1, part=NOTHING)
-            yield "copies the state", whole, {"roots": tuple(roots)}
+            attempts = sorted((*state.attempts, Attempt(process.epoch, copied)))
+            whole = process._replace(step="plan", attempt=process.epoch, source=-1, part=NOTHING)
+            yield "copies the state", whole, {"attempts": tuple(attempts)}
             return
         case "off" | "dead":
             return
-    checkpoint = root_of(state, process.root).checkpoint
-    if any(each.root == process.root and each.epoch > process.epoch for each in state.processes):
-        # To a process that wakes up, files of another one in its root are litter.
+    checkpoint = attempt_of(state, process.attempt).checkpoint
+    if any(
+        each.attempt == process.attempt and each.epoch > process.epoch for each in state.processes
+    ):
+        # To a process that wakes up, files of another one in its attempt are litter.
         fewer = checkpoint._replace(states=checkpoint.states[:-1])
-        yield "tidies up", process, {"roots": with_root(state, process.root, checkpoint=fewer)}
+        yield (
+            "tidies up",
+            process,
+            {"attempts": with_attempt(state, process.attempt, checkpoint=fewer)},
+        )
 
     def keep(changed: Checkpoint) -> dict:
-        return {"roots": with_root(state, process.root, checkpoint=changed)}
+        return {"attempts": with_attempt(state, process.attempt, checkpoint=changed)}
 
     match process.step:
         case "plan":
@@ -227,8 +238,8 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
                     yield f"plans up to {end}", chosen, keep(planned)
             if process.lives > 1:
                 stopped = Process(process.name, lives=process.lives - 1)
-                left = with_root(state, process.root, left_by=process.epoch)
-                yield "stops in order", stopped, {"roots": left}
+                left = with_attempt(state, process.attempt, released_by=process.epoch)
+                yield "stops in order", stopped, {"attempts": left}
         case "decide":
             writes = decide(state, process, mutation)
             if writes is None or batch >= len(checkpoint.ends):
@@ -261,10 +272,10 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
             finished = checkpoint._replace(done=batch + 1)
             waits = mutation == "tell Spark first" and process.writes
             step = "prepare" if waits else "plan"
-            told = keep(finished)
+            reported = keep(finished)
             if state.copies and len(state.copies) < 3:
-                told["copies"] = (*state.copies, finished)
-            yield "tells Spark", process._replace(step=step), told
+                reported["copies"] = (*state.copies, finished)
+            yield "tells Spark", process._replace(step=step), reported
         case "done":
             yield "finds it done", process._replace(step="plan"), {}
 
@@ -272,41 +283,41 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
 def steps_back(
     state: State, process: Process, mutation: str
 ) -> Iterator[tuple[str, Process, dict]]:
-    """Take checkpoint and table back: the root first, then the log."""
+    """Roll checkpoint and table back: the attempt first, then the log."""
     log = state.log
     if process.step == "off" and process.lives:
         if len(prepares(log)) < 2:
             return
         epoch = max(entry.epoch for entry in log) + 1
         entries = {"log": (*log, Entry("open", epoch))}
-        step = "append" if mutation == "take the log back first" else "cut"
+        step = "append" if mutation == "roll the log back first" else "cut"
         known = len(log) + 1
-        if mutation == "take back without opening":
+        if mutation == "roll back without opening":
             epoch, entries, known = epoch - 1, {}, len(log)
         for batch in range(len(prepares(log)) - 1):
             opened = process._replace(step=step, epoch=epoch, known=known, lives=0, batch=batch)
-            yield f"wants to go back to batch {batch}", opened, entries
+            yield f"wants to roll back to batch {batch}", opened, entries
         return
-    is_first = mutation == "take the log back first"
+    is_first = mutation == "roll the log back first"
     if process.step == "cut":
-        newest = state.roots[-1].checkpoint
+        newest = state.attempts[-1].checkpoint
         landed = prepares(log[: process.known])
         kept = process.batch + 1
         if newest.query != landed[0].query or newest.done < kept or len(newest.states) < kept:
             yield "refuses", process._replace(step="dead"), {}
             return
         ends, states = newest.ends[:kept], newest.states[:kept]
-        cut = Root(process.epoch, Checkpoint(newest.query, ends, kept, states), process.epoch)
-        others = tuple(root for root in state.roots if root.epoch != process.epoch)
-        roots = {"roots": tuple(sorted((*others, cut)))}
-        yield "cuts a root", process._replace(step="dead" if is_first else "append"), roots
+        cut = Attempt(process.epoch, Checkpoint(newest.query, ends, kept, states), process.epoch)
+        others = tuple(attempt for attempt in state.attempts if attempt.epoch != process.epoch)
+        attempts = {"attempts": tuple(sorted((*others, cut)))}
+        yield "cuts an attempt", process._replace(step="dead" if is_first else "append"), attempts
     elif process.step == "append":
         appends = process._replace(step="cut" if is_first else "dead")
         if process.known != len(log):
             yield "is fenced", process._replace(step="dead"), {}
             return
         entry = Entry("rewind", process.epoch, batch=process.batch)
-        yield "takes the table back", appends._replace(known=len(log) + 1), {"log": (*log, entry)}
+        yield "rolls the table back", appends._replace(known=len(log) + 1), {"log": (*log, entry)}
 
 
 def planned_in(log: tuple[Entry, ...]) -> int:
@@ -333,8 +344,8 @@ def wrong_with(state: State) -> Optional[str]:
     landed = prepares(state.log)
     back = max((entry.epoch for entry in state.log if entry.kind == "rewind"), default=0)
     is_idle = all(each.step in {"off", "dead", "plan"} for each in state.processes)
-    for root in state.roots:
-        checkpoint = root.checkpoint
+    for attempt in state.attempts:
+        checkpoint = attempt.checkpoint
         for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
             if tuple(each % 10 for each in seen) != tuple(range(checkpoint.ends[batch])):
                 return f"the state after batch {batch} has seen {seen}"
@@ -343,8 +354,8 @@ def wrong_with(state: State) -> Optional[str]:
         if checkpoint.done > len(checkpoint.states):
             return f"batch {checkpoint.done - 1} is done and has no state"
         owns = not landed or landed[0].query == checkpoint.query
-        # An older root, which nobody takes any more, may have seen what was taken back.
-        owns &= root.epoch >= back or root == state.roots[-1]
+        # An older attempt, which nobody takes any more, may have seen what was rolled back.
+        owns &= attempt.epoch >= back or attempt == state.attempts[-1]
         if is_idle and owns and checkpoint.done > len(landed):
             return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
     return None
@@ -352,7 +363,7 @@ def wrong_with(state: State) -> Optional[str]:
 
 def explore(mutation: str = "") -> Found:
     def next_states(state: State) -> Iterator[tuple[str, State]]:
-        return ((label, without_old_roots(after)) for label, after in moves(state, mutation))
+        return ((label, without_old_attempts(after)) for label, after in moves(state, mutation))
 
     return search(start(), next_states, wrong_with)
 
@@ -363,11 +374,11 @@ MUTATIONS = (
     "tell Spark first",
     "take any query",
     "go by the number alone",
-    "one root for all",
-    "take a root that was left once",
+    "one attempt for all",
+    "take an attempt that was released once",
     "copy the state first",
-    "take the log back first",
-    "take back without opening",
+    "roll the log back first",
+    "roll back without opening",
     "take any SQL",
 )
 

@@ -22,7 +22,7 @@ from ashore.checkpoints.layout import (
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoints"
 PATHS = "paths.txt"
-TABLES = "tables.txt"  # the file in a base that names its tables
+TABLES = "tables.txt"  # the file in a snapshot that names its tables
 GOLDEN_FILES = {"metadata", "offsets/1", "commits/1", TABLES}
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TABLE = re.compile(r"(?<=/SSTs/)[0-9]+|(?<=/SSTs/\.)[0-9]+")
@@ -45,7 +45,7 @@ def texts_of(root: Path) -> dict[str, bytes]:
         match parse_path(path):
             case QueryPath() | BatchPath():
                 found[path] = (root / path).read_bytes()
-            case StatePath(kind=StateKind.BASE):
+            case StatePath(kind=StateKind.ROCKSDB_SNAPSHOT):
                 with zipfile.ZipFile(root / path) as archive:
                     found[TABLES] = archive.read("metadata")
     return found

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from ashore.formats import parse_ddl, to_arrow
-from ashore.formats.evolution import Verdict, compare_schemas
+from ashore.formats.evolution import Compatibility, compare_schemas
 
 MIDNIGHT = dt.datetime.fromisoformat("2026-01-01T00:00")
 
@@ -40,7 +40,7 @@ SAMPLES: dict[str, tuple[object, object]] = {
 def _is_readable(known: str, wanted: str, file_format: str) -> bool:
     schemas = [parse_ddl(f"v {each}") for each in (known, wanted)]
     changes = compare_schemas(*schemas, file_format)
-    return [each.verdict for each in changes] not in ([], [Verdict.REFUSED])
+    return [each.verdict for each in changes] not in ([], [Compatibility.REFUSED])
 
 
 # Changes of a type that are allowed or risky: old type, new type, format.

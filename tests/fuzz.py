@@ -50,10 +50,10 @@ def fuzz(kind: str, first: int, count: int) -> None:
     """Play inputs `first` and following to the parsers of a kind. Raises Died."""
     command = [sys.executable, "-m", "tests.fuzz", kind, str(first), str(count)]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    told = found.stdout.split()
-    if found.returncode == 0 and told and told[-1] == "done":
+    reported = found.stdout.split()
+    if found.returncode == 0 and reported and reported[-1] == "done":
         return
-    number = int(told[-1]) if told else first
+    number = int(reported[-1]) if reported else first
     how = f"exit code {found.returncode}"
     if found.returncode < 0:
         how = f"ended by {signal.Signals(-found.returncode).name}"

@@ -1,7 +1,7 @@
 """Mending an HDFS that a test has broken: NameNodes, the proxy in front of them, DataNodes."""
 
 from ashore.services.hdfs import Hdfs
-from ashore.services.hdfs_ha import Role
+from ashore.services.hdfs_ha import NameNodeRole
 
 
 def active_of(hdfs: Hdfs) -> int:
@@ -20,6 +20,6 @@ def mend(hdfs: Hdfs) -> None:
     active = hdfs.active()
     for index in (0, 1):
         state = hdfs.state(index)
-        if index != active and state is not None and state.role is Role.ACTIVE:
+        if index != active and state is not None and state.role is NameNodeRole.ACTIVE:
             hdfs.kill_namenode(index)  # does not know yet that it was replaced, and ends soon
     hdfs.start()

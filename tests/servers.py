@@ -14,11 +14,11 @@ from typing import TypeVar
 from ashore.jobs.locks import locked
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive, HiveOptions
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.zookeeper import ZooKeeper
 
 # Compaction would otherwise be waited for.
-IMPATIENT = KafkaOptions(
+IMPATIENT = BrokerOptions(
     settings={
         "log.cleaner.backoff.ms": "100",
         "log.initial.task.delay.ms": "100",

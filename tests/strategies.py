@@ -16,14 +16,14 @@ from ashore.protocol.entries import (
     Body,
     Closing,
     Commit,
+    DeferredAction,
     Define,
     Draft,
     Entry,
-    Failed,
+    FailedTries,
     Join,
     Joined,
     Open,
-    Owed,
     Plan,
     Prepare,
     Query,
@@ -31,7 +31,7 @@ from ashore.protocol.entries import (
     ResetClock,
     Retire,
     RetiredPartition,
-    Rewind,
+    Rollback,
     Seal,
     SealedPartition,
     ShardRead,
@@ -115,19 +115,28 @@ class Chain:
         self.data.append(data)
         return self.fold
 
-    def add(self, body: Body, owed: Sequence[Owed] = (), done: Sequence[str] = ()) -> Fold:
+    def add(
+        self, body: Body, deferred: Sequence[DeferredAction] = (), done: Sequence[str] = ()
+    ) -> Fold:
         """Append an entry that closes the unclosed one, all of it moved and registered."""
-        return self.append(self.draft(body, self.closing(owed, done)))
+        return self.append(self.draft(body, self.closing(deferred, done)))
 
-    def closing(self, owed: Sequence[Owed] = (), done: Sequence[str] = ()) -> Closing | None:
+    def closing(
+        self, deferred: Sequence[DeferredAction] = (), done: Sequence[str] = ()
+    ) -> Closing | None:
         """Return the closing that the next entry needs."""
         unclosed = self.fold.unclosed
         if unclosed is None:
-            closing = Closing(None, 0, 0, registered=False, owed=(), done=tuple(done))
+            closing = Closing(None, 0, 0, registered=False, deferred=(), done=tuple(done))
             return closing if done else None
         files = () if isinstance(unclosed.body, Seal) else unclosed.body.files
         return Closing(
-            unclosed.number, len(files), 0, registered=True, owed=tuple(owed), done=tuple(done)
+            unclosed.number,
+            len(files),
+            0,
+            registered=True,
+            deferred=tuple(deferred),
+            done=tuple(done),
         )
 
     def open(self) -> Fold:
@@ -142,14 +151,16 @@ class Chain:
         )
         return self.add(Join(tuple(joined)))
 
-    def prepare(self, *parts: Part, owed: Sequence[Owed] = (), done: Sequence[str] = ()) -> Fold:
+    def prepare(
+        self, *parts: Part, deferred: Sequence[DeferredAction] = (), done: Sequence[str] = ()
+    ) -> Fold:
         """Prepare a batch; without parts: three rows of each current shard."""
         parts = parts or tuple(Part(key, 3, {8: 3}) for key in sorted(self.fold.current()))
-        return self.add(self.batch(*parts), owed, done)
+        return self.add(self.batch(*parts), deferred, done)
 
     def commit(self, reason: str = "idle") -> Fold:
         """Close the unclosed entry; where there is none, append an entry that says nothing."""
-        closing = self.closing() or Closing(None, 0, 0, registered=False, owed=(), done=())
+        closing = self.closing() or Closing(None, 0, 0, registered=False, deferred=(), done=())
         return self.append(self.draft(Commit(reason), closing))
 
     def batch(self, *parts: Part) -> Prepare:
@@ -285,9 +296,9 @@ closings = st.builds(
     moved=numbers,
     already_moved=numbers,
     registered=st.booleans(),
-    owed=_many(st.builds(Owed, texts, texts, texts, texts)),
+    deferred=_many(st.builds(DeferredAction, texts, texts, texts, texts)),
     done=_many(texts),
-    failed=_many(st.builds(Failed, texts, numbers, numbers, texts)),
+    failed=_many(st.builds(FailedTries, texts, numbers, numbers, texts)),
 )
 batch_times = st.builds(BatchTime, numbers, _pairs(texts, numbers))
 shard_reads = st.builds(
@@ -353,7 +364,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         why=texts,
     ),
     "rewind": st.builds(
-        Rewind,
+        Rollback,
         entry=numbers,
         query=st.builds(Query, texts, numbers, texts),
         before=texts,
@@ -401,35 +412,37 @@ def _grow(draw: st.DrawFn, chain: Chain) -> None:
         kinds.append("reset_clock")
     if files:
         kinds += ["reland", "loss"]
-    owed, done = _draw_effects(draw, chain)
+    deferred, done = _draw_effects(draw, chain)
     match draw(st.sampled_from(kinds)):
         case "open":
             chain.open()
         case "join":
             chain.join(_draw_new_shard(draw, chain.fold))
         case "prepare":
-            chain.add(chain.batch(*_draw_parts(draw, chain.fold)), owed, done)
+            chain.add(chain.batch(*_draw_parts(draw, chain.fold)), deferred, done)
         case "commit":
             chain.commit()
         case "seal":
-            chain.add(_draw_seal(draw, chain.fold), owed, done)
+            chain.add(_draw_seal(draw, chain.fold), deferred, done)
         case "skip":
             state = draw(st.sampled_from(list(chain.fold.shards.values())))
             gap = OffsetRange(state.next, state.next + draw(st.integers(0, 5)))
-            chain.add(Skip((ShardRange(state.key, gap),), None, (), (), "ana", "gap"), owed, done)
+            chain.add(
+                Skip((ShardRange(state.key, gap),), None, (), (), "ana", "gap"), deferred, done
+            )
         case "retire":
             gone = draw(st.lists(st.sampled_from([8, 9, 10]), unique=True, min_size=1))
             partitions = tuple(RetiredPartition(TABLE, target_of(hour).partition) for hour in gone)
-            chain.add(Retire(partitions, "ana", "old"), owed, done)
+            chain.add(Retire(partitions, "ana", "old"), deferred, done)
         case "define":
             defined = draw(st.lists(definitions, max_size=2, unique_by=lambda each: each.table))
-            chain.add(Define(tuple(defined), (), ""), owed, done)
+            chain.add(Define(tuple(defined), (), ""), deferred, done)
         case "reset_clock":
-            chain.add(_draw_reset(draw, chain.fold), owed, done)
+            chain.add(_draw_reset(draw, chain.fold), deferred, done)
         case "reland":
-            chain.add(chain.reland(*_draw_some(draw, files)), owed, done)
+            chain.add(chain.reland(*_draw_some(draw, files)), deferred, done)
         case "loss":
-            chain.add(chain.accept_loss(*_draw_some(draw, files)), owed, done)
+            chain.add(chain.accept_loss(*_draw_some(draw, files)), deferred, done)
 
 
 def _draw_reset(draw: st.DrawFn, fold: Fold) -> ResetClock:
@@ -446,15 +459,15 @@ def _draw_some(draw: st.DrawFn, files: Sequence[DataFile]) -> list[DataFile]:
     return draw(st.lists(st.sampled_from(files), min_size=1, unique_by=lambda file: file.unique))
 
 
-def _draw_effects(draw: st.DrawFn, chain: Chain) -> tuple[list[Owed], list[str]]:
-    owed: list[Owed] = []
+def _draw_effects(draw: st.DrawFn, chain: Chain) -> tuple[list[DeferredAction], list[str]]:
+    deferred: list[DeferredAction] = []
     if chain.fold.unclosed is not None and draw(st.booleans()):
         hour = draw(st.sampled_from([8, 9]))
         name = f"register:{hour}:{chain.fold.end}"
-        owed.append(Owed(name, "register", TABLE, target_of(hour).partition))
-    known = sorted(chain.fold.owed)
+        deferred.append(DeferredAction(name, "register", TABLE, target_of(hour).partition))
+    known = sorted(chain.fold.deferred)
     done = draw(st.lists(st.sampled_from(known), unique=True)) if known else []
-    return owed, done
+    return deferred, done
 
 
 def _draw_new_shard(draw: st.DrawFn, fold: Fold) -> ShardKey:

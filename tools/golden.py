@@ -17,13 +17,13 @@ from ashore.protocol.entries import (
     Body,
     Closing,
     Commit,
+    DeferredAction,
     Define,
     Draft,
-    Failed,
+    FailedTries,
     Join,
     Joined,
     Open,
-    Owed,
     Plan,
     Prepare,
     Query,
@@ -31,7 +31,7 @@ from ashore.protocol.entries import (
     ResetClock,
     Retire,
     RetiredPartition,
-    Rewind,
+    Rollback,
     Seal,
     SealedPartition,
     ShardRead,
@@ -62,7 +62,7 @@ TARGET = Target(
     extension="parquet",
 )
 DEAD = Target("ods.clicks__dead", Role.DEAD, "", (), "topic STRING, value BINARY", "parquet")
-REGISTER = Owed(
+REGISTER = DeferredAction(
     "register:ods.clicks:date=2026-11-21/hour=16", "register", TARGET.table, TARGET.partition
 )
 WATERMARKS = (("ods.clicks", START_MS - 30_000),)
@@ -77,26 +77,26 @@ def build_golden() -> dict[str, bytes]:
     )
     log.add(_prepare(), None)
     in_vain = log.draft(Commit("idle"), Closing(2, 1, 1, False, (REGISTER,), (), (_FAILED,)))
-    log.add(Commit("idle"), Closing(2, 1, 1, registered=False, owed=(REGISTER,), done=()))
+    log.add(Commit("idle"), Closing(2, 1, 1, registered=False, deferred=(REGISTER,), done=()))
     log.add(
         Seal(
             (SealedPartition("ods.clicks", TARGET.partition, 1, 5, 5, START_MS),),
             ("success_file",),
             (("main", 3),),
         ),
-        Closing(None, 0, 0, registered=False, owed=(), done=(REGISTER.id,)),
+        Closing(None, 0, 0, registered=False, deferred=(), done=(REGISTER.id,)),
     )
-    log.add(Commit("idle"), Closing(4, 0, 0, registered=False, owed=(), done=()))
+    log.add(Commit("idle"), Closing(4, 0, 0, registered=False, deferred=(), done=()))
     snapshot = write_snapshot(log.fold)
     log.add(
         Skip((ShardRange(KEY, OffsetRange(106, 110)),), None, (), (), "josé", "expired in Kafka"),
         None,
     )
     log.add(_second(), None)
-    log.add(_reland(), Closing(7, 0, 0, registered=True, owed=(), done=()))
+    log.add(_reland(), Closing(7, 0, 0, registered=True, deferred=(), done=()))
     log.add(
         Retire((RetiredPartition("ods.clicks", TARGET.partition),), "ana", "older than a year"),
-        Closing(8, 1, 0, registered=True, owed=(), done=()),
+        Closing(8, 1, 0, registered=True, deferred=(), done=()),
     )
     counted = Retire(
         (RetiredPartition("ods.clicks", TARGET.partition),),
@@ -115,7 +115,7 @@ def build_golden() -> dict[str, bytes]:
     return files
 
 
-_FAILED = Failed("register", 2, START_MS + 2_500, "no metastore answers")
+_FAILED = FailedTries("register", 2, START_MS + 2_500, "no metastore answers")
 _STREAM = "Vf3l8Qm2TJeXvI0n8y1c2A"
 
 
@@ -204,14 +204,14 @@ def _query_files() -> dict[str, bytes]:
     lineage = link("", "0" * 64, [ShardRange(key, read.offsets)])
     query = Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 0, lineage)
     log.add(Prepare(0, BatchTime(START_MS + 2_000), (read,), (target,), (file,), (), query))
-    log.add(Commit("query"), Closing(2, 1, 0, registered=False, owed=(), done=()))
+    log.add(Commit("query"), Closing(2, 1, 0, registered=False, deferred=(), done=()))
     snapshot = write_snapshot(log.fold)
     again = ShardRead(key, OffsetRange(106, 110), target.table, 0, 0, 0, 0, 0, 0, None)
     linked = link(lineage, "0" * 64, [ShardRange(key, again.offsets)])
     later = replace(query, batch_id=1, lineage=linked)
     file = replace(file, unique="00000000c0ffee01")
     log.add(Prepare(1, BatchTime(START_MS + 4_000), (again,), (target,), (file,), (), later))
-    body = Rewind(
+    body = Rollback(
         entry=2,
         query=query,
         before="",
@@ -221,7 +221,7 @@ def _query_files() -> dict[str, bytes]:
         by="ana",
         why="the SQL was wrong",
     )
-    closing = Closing(4, 1, 0, registered=False, owed=(), done=())
+    closing = Closing(4, 1, 0, registered=False, deferred=(), done=())
     led = write_entry(log.draft(replace(body, leader_epochs=((key, 3),)), closing))[1]
     log.add(body, closing)
     return {
@@ -235,7 +235,7 @@ def _query_files() -> dict[str, bytes]:
 
 def _plan_files(log: _Log) -> dict[str, bytes]:
     """Return the plan that a query goes on by, and a snapshot after it."""
-    log.add(Commit("recovery"), Closing(5, 1, 0, registered=False, owed=(), done=()))
+    log.add(Commit("recovery"), Closing(5, 1, 0, registered=False, deferred=(), done=()))
     log.add(Plan("0" * 64, '{"planner":"Spark 4.2.0, graphs 1"}'))
     return {"entry-plan.json": log.entries[7][1], "plan-snapshot.json": write_snapshot(log.fold)}
 
@@ -269,7 +269,7 @@ def _leader_files() -> dict[str, bytes]:
     body = replace(_second(), batch=0)
     (read,) = body.shards
     log.add(replace(body, shards=(replace(read, leader_epoch=3),)))
-    log.add(Commit("idle"), Closing(2, 1, 0, registered=False, owed=(), done=()))
+    log.add(Commit("idle"), Closing(2, 1, 0, registered=False, deferred=(), done=()))
     snapshot = write_snapshot(log.fold)
     here = ShardRange(KEY, OffsetRange(113, 113))
     log.add(Skip((here,), None, (), (), "ana", "what was cut is in the table", ((KEY, 4),)))
@@ -297,7 +297,7 @@ def _archive() -> bytes:
     log = _Log()
     log.add(Open("worker-7", 4711, "0.1.0"))
     while log.fold.end < ARCHIVE_ENTRIES - 1:
-        log.add(Commit("idle"), Closing(None, 0, 0, registered=False, owed=(), done=()))
+        log.add(Commit("idle"), Closing(None, 0, 0, registered=False, deferred=(), done=()))
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as lines:
         lines.write(b"".join(data for _, data in log.entries))

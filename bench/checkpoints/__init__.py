@@ -3,11 +3,10 @@
     python -m bench.checkpoints run [--part ...]     measure, and add to bench/results
     python -m bench.checkpoints table                the table again, from what was measured
 
-What it is: one aggregation, three ways to keep its state (`modes`): a base (which Spark calls a
-snapshot) with each batch, a changelog as Spark has it, and what Ashore sets. Each measurement is a
-process of its own (`job`), which first fills the state with all keys, then runs at a steady rate,
-and is looked at from outside each second (`samples`). Checkpoints are on a real HDFS on the same
-machine.
+What it is: one aggregation, three ways to keep its state (`modes`): a snapshot with each batch, a
+changelog as Spark has it, and what Ashore sets. Each measurement is a process of its own (`job`),
+which first fills the state with all keys, then runs at a steady rate, and is looked at from outside
+each second (`samples`). Checkpoints are on a real HDFS on the same machine.
 What it promises: all modes have the same input, the same number of partitions and the same
 interval; only what is compared differs. Raw samples are kept as CSV. Nothing stays behind.
 What it must not know: how Ashore lands.

@@ -17,7 +17,7 @@ from collections import deque
 from pathlib import Path
 
 from ashore.jobs.launch import JobLaunch
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.sources.producer import create_topics
 from bench.checkpoints.modes import CORES, KEEP_S, Case, overrides
 from bench.checkpoints.results import Fresh
@@ -83,19 +83,19 @@ def measure_fresh(site: Site, case: Case) -> Fresh:
     os.environ["ASHORE_HOME"] = str(root / "home")
     table = root / "lake" / "bench.db" / "joined"
     try:
-        with Kafka(root / "kafka", KafkaOptions(heap="512m")) as kafka:
+        with Kafka(root / "kafka", BrokerOptions(heap="512m")) as kafka:
             servers = kafka.bootstrap_servers
             create_topics(servers, {TOPIC: PARTITIONS})
             job_file = write_job_file(case, servers, f"{site.root}/{case.name}", root)
             launch = JobLaunch("run", job_file)
             with launch, Watcher(lambda: list_final(table), LOOK_EVERY_S) as watcher:
-                told = _listen(launch)
+                reported = _listen(launch)
                 known = produce_steadily(servers, TOPIC, FILL_PER_S, case.keys / FILL_PER_S)
-                _wait(watcher, known, told)
+                _wait(watcher, known, reported)
                 time.sleep(2 * case.interval_s)
                 began_ms = time.time() * 1000
                 count = produce_steadily(servers, TOPIC, RECORDS_PER_S, site.lengths.steady_s)
-                _wait(watcher, known + count, told)
+                _wait(watcher, known + count, reported)
         found = summarize(watcher.seen_ms, began_ms)
     finally:
         shutil.rmtree(root)
@@ -111,8 +111,8 @@ def _listen(launch: JobLaunch) -> deque[object]:
     return said
 
 
-def _wait(watcher: Watcher, count: int, told: deque[object]) -> None:
+def _wait(watcher: Watcher, count: int, reported: deque[object]) -> None:
     try:
         wait_for_rows(watcher, count, FILL_DEADLINE_S)
     except ChildFailed as error:
-        raise ChildFailed(f"{error}; the job said last: {list(told)}") from None
+        raise ChildFailed(f"{error}; the job said last: {list(reported)}") from None

@@ -33,10 +33,10 @@ from bench.checkpoints.modes import (
     settings_of,
     uniform_key,
 )
-from bench.processes import hear, tell
+from bench.processes import receive, send
 
 
-class Teller(StreamingQueryListener):
+class Reporter(StreamingQueryListener):
     """Tells the parent of each batch, and why a query has ended that failed."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
@@ -49,7 +49,7 @@ class Teller(StreamingQueryListener):
         progress = json.loads(event.progress.json)
         state = progress["stateOperators"][0]
         if "triggerExecution" in progress["durationMs"]:
-            tell(
+            send(
                 "batch",
                 batch=progress["batchId"],
                 trigger_ms=progress["durationMs"]["triggerExecution"],
@@ -63,7 +63,7 @@ class Teller(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         if event.exception:
-            tell("failed", why=event.exception[:2000])
+            send("failed", why=event.exception[:2000])
 
 
 class Job:
@@ -98,7 +98,7 @@ class Job:
         settings = settings_of(case, self._checkpoint)
         session = open_session(self._spark, settings)
         # Listeners belong to a session.
-        session.streams.addListener(Teller())
+        session.streams.addListener(Reporter())
         self._query = (
             aggregate(session, key, rows_per_s)
             .writeStream.format("noop")
@@ -107,7 +107,7 @@ class Job:
             .trigger(processingTime=f"{round(case.interval_s * 1000)} milliseconds")
             .start()
         )
-        tell("started", settings=settings)
+        send("started", settings=settings)
 
 
 def aggregate(session: SparkSession, key: str, rows_per_s: int) -> DataFrame:
@@ -135,17 +135,17 @@ def main() -> None:
     }
     spark = start_session("checkpoints", f"local[{CORES}]", conf, [])
     job = Job(spark, order)
-    tell("ready")
+    send("ready")
     try:
         while True:
-            match hear().split():
+            match receive().split():
                 case ["fill"]:
                     job.fill()
                 case ["run", interval_s]:
                     job.run(float(interval_s))
                 case ["stop"]:
                     job.stop()
-                    tell("stopped")
+                    send("stopped")
                 case ["end"]:
                     return
                 case words:

@@ -13,13 +13,13 @@ from typing import Self
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches
 from ashore.spark.sql.settings import (
-    BASE_BATCHES,
     BOUNDED_MEMORY,
     CHANGELOG,
     JOIN_FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_INTERVAL,
     MAINTENANCE_THREADS,
+    SNAPSHOT_BATCHES,
     state_settings,
 )
 from ashore.spark.sql.tuning import Wanted, tune
@@ -42,12 +42,12 @@ SPARK = {
     BOUNDED_MEMORY: "false",
     MAINTENANCE_INTERVAL: "60s",
     MAINTENANCE_THREADS: "1",
-    BASE_BATCHES: "10",
+    SNAPSHOT_BATCHES: "10",
     KEPT_BATCHES: "100",
     JOIN_FORMAT: "2",
 }
 MODES = {
-    "snapshot": "a base with each batch",
+    "snapshot": "a snapshot with each batch",
     "changelog": "a changelog, as Spark has it",
     "ashore": "Ashore's defaults",
 }

@@ -13,7 +13,7 @@ from bench.checkpoints.results import Cut, Record, Results, Steady, When
 from bench.checkpoints.samples import Spread
 from bench.table import render_table
 
-BASE, OURS = "snapshot", "ashore"
+SNAPSHOT, OURS = "snapshot", "ashore"
 # What log-based checkpoints with tiered storage are published to have gained, in one company's
 # jobs. "Less" is of peaks.
 PUBLISHED_LESS = {"CPU": 40, "disk written": 29, "bytes to the DataNode": 61}
@@ -76,27 +76,27 @@ def render_gains(results: Results) -> str:
     steady = {_place(each): each for each in results.steady}
     rows = []
     for each in _in_order(results.steady):
-        base = steady.get((BASE, *_place(each)[1:]))
-        if each.case.mode != OURS or base is None:
+        snapshot = steady.get((SNAPSHOT, *_place(each)[1:]))
+        if each.case.mode != OURS or snapshot is None:
             continue
         rows.append(
             [
                 f"{each.case.keys:,} keys, {each.case.updates}, {each.case.interval_s:g} s",
-                _less(base.cpu_s.peak, each.cpu_s.peak),
-                _less(base.disk_bytes.peak, each.disk_bytes.peak),
-                _less(base.datanode_bytes.peak, each.datanode_bytes.peak),
-                _less(base.commit_ms.median, each.commit_ms.median),
+                _less(snapshot.cpu_s.peak, each.cpu_s.peak),
+                _less(snapshot.disk_bytes.peak, each.disk_bytes.peak),
+                _less(snapshot.datanode_bytes.peak, each.datanode_bytes.peak),
+                _less(snapshot.commit_ms.median, each.commit_ms.median),
             ]
         )
     if not rows:
         return _not_measured("steady")
     published = [f"-{share} %" for share in PUBLISHED_LESS.values()]
-    header = ["Ashore's defaults v. a base with each batch", *PUBLISHED_LESS, "state commit"]
-    told = (
+    header = ["Ashore's defaults v. a snapshot with each batch", *PUBLISHED_LESS, "state commit"]
+    reported = (
         "Peaks, the 99th percentile of samples of one second, by how much they are lower (-) or "
         "higher (+); the commit by its median.\n\n"
     )
-    return told + render_table(header, [["published", *published, ""], *rows])
+    return reported + render_table(header, [["published", *published, ""], *rows])
 
 
 def render_shortest(results: Results) -> str:
@@ -115,12 +115,12 @@ def render_shortest(results: Results) -> str:
         for each in sorted(results.shortest, key=lambda one: list(MODES).index(one.case.mode))
     ]
     before, after = PUBLISHED_INTERVALS
-    told = (
+    reported = (
         "All of 20 batches in a row done within the interval; 1,000,000 keys, uniform. Published: "
         f"from {before} to {after}, for states of many gigabytes on remote storage that is slow "
         "for large uploads. One machine with state that fits its disk cache cannot show that.\n\n"
     )
-    return told + render_table(["Mode", "shortest", "tried"], rows, align="---")
+    return reported + render_table(["Mode", "shortest", "tried"], rows, align="---")
 
 
 def render_fresh(results: Results) -> str:

@@ -17,7 +17,7 @@ from typing import Self, cast
 
 from ashore.checkpoints.layout import StateKind, StatePath, Store, parse_path
 from ashore.services.hdfs import Hdfs, HdfsOptions
-from ashore.spark.sql.settings import BASE_BATCHES
+from ashore.spark.sql.settings import SNAPSHOT_BATCHES
 from ashore.spark.sql.tuning import MAINTENANCE_S
 from ashore.storage import Storage, open_storage
 from bench.checkpoints.modes import Case, Order
@@ -40,7 +40,7 @@ class Lengths:
 
     warm_s: float
     steady_s: float  # at least
-    rhythm_s: float  # at most, where it takes longer from one base to the next
+    rhythm_s: float  # at most, where it takes longer from one snapshot to the next
     kills: int
     warm_batches: int  # before batches are held against an interval
     stable_batches: int
@@ -169,8 +169,8 @@ def measure_steady(site: Site, case: Case, csv_path: Path | None) -> Steady:
 
 
 def plan_window_s(lengths: Lengths, case: Case, settings: Mapping[str, str]) -> float:
-    """Return how long to look, in seconds: until each store has made a base and uploaded it."""
-    rhythm_s = int(settings[BASE_BATCHES]) * case.interval_s + MAINTENANCE_S
+    """Return how long to look, in seconds: until each store has made a snapshot and uploaded it."""
+    rhythm_s = int(settings[SNAPSHOT_BATCHES]) * case.interval_s + MAINTENANCE_S
     return max(lengths.steady_s, min(rhythm_s, lengths.rhythm_s))
 
 
@@ -192,7 +192,7 @@ def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool)
     with site.job(case) as child:
         start(child, case)
         passed_ms: list[float] = []
-        for batch in islice(hear_batches(child), CATCH_UP_BATCHES_MAX):
+        for batch in islice(take_batches(child), CATCH_UP_BATCHES_MAX):
             passed_ms.append(number(batch, "trigger_ms"))
             if number(batch, "trigger_ms") <= case.interval_s * 1000:
                 break
@@ -207,21 +207,21 @@ def come_back(site: Site, case: Case, killed_s: float, *, is_killed_again: bool)
 
 
 def find_replay(files: Iterable[tuple[str, int]]) -> list[int]:
-    """Return the sizes of the changelogs that a start reads: those after each store's newest base.
+    """Return the sizes of the changelogs that a start reads: those after the newest snapshots.
 
     `files`: of one checkpoint, with their paths below its root.
     They are counted here, as Spark's own count is of the last load of a batch, which for an
     aggregation is one that has nothing left to read.
     """
-    bases: dict[Store, int] = {}
+    snapshots: dict[Store, int] = {}
     changelogs: list[tuple[StatePath, int]] = []
     for path, size in files:
         match parse_path(path):
-            case StatePath(store, version, StateKind.BASE):
-                bases[store] = max(bases.get(store, 0), version)
+            case StatePath(store, version, StateKind.ROCKSDB_SNAPSHOT):
+                snapshots[store] = max(snapshots.get(store, 0), version)
             case StatePath(kind=StateKind.CHANGELOG) as changelog:
                 changelogs.append((changelog, size))
-    return [size for each, size in changelogs if each.version > bases.get(each.store, 0)]
+    return [size for each, size in changelogs if each.version > snapshots.get(each.store, 0)]
 
 
 def find_shortest(site: Site, case: Case) -> Shortest:
@@ -237,7 +237,7 @@ def find_shortest(site: Site, case: Case) -> Shortest:
             # Again, with settings that follow from batches at this interval.
             start(child, replace(case, interval_s=interval_s))
             skip(child, lengths.warm_batches)
-            wanted = islice(hear_batches(child), lengths.stable_batches)
+            wanted = islice(take_batches(child), lengths.stable_batches)
             found = all(number(each, "trigger_ms") <= interval_s * 1000 for each in wanted)
             holds[f"{interval_s:g}"] = found
             return found
@@ -286,7 +286,7 @@ def fill(child: Child, case: Case) -> None:
     """Wait until the state holds all keys."""
     child.expect("ready")
     child.answer("fill")
-    for batch in hear_batches(child):
+    for batch in take_batches(child):
         if number(batch, "total") >= case.keys:
             return
 
@@ -297,16 +297,16 @@ def start(child: Child, case: Case) -> dict[str, str]:
     Returns the settings of Spark that it runs with.
     """
     child.answer(f"run {case.interval_s}")
-    while (said := child.hear())["event"] != "started":
+    while (said := child.receive())["event"] != "started":
         if said["event"] not in {"ready", "batch"}:
             raise ChildFailed(f"{child.name}: {said}")
     return cast("dict[str, str]", said["settings"])
 
 
-def hear_batches(child: Child) -> Iterator[Batch]:
+def take_batches(child: Child) -> Iterator[Batch]:
     """Yield batches as they are done. Raises ChildFailed if the query has failed."""
     while True:
-        said = child.hear()
+        said = child.receive()
         if said["event"] == "batch":
             yield said
         elif said["event"] != "started":
@@ -315,14 +315,14 @@ def hear_batches(child: Child) -> Iterator[Batch]:
 
 def skip(child: Child, count: int) -> None:
     """Wait for the ends of so many batches."""
-    for _ in islice(hear_batches(child), count):
+    for _ in islice(take_batches(child), count):
         pass
 
 
 def take(child: Child, seconds: float, count_max: int | None = None) -> list[Batch]:
     """Return the batches of the next seconds, and the one then under way; not more than so many."""
     until_s, taken = time.monotonic() + seconds, []
-    for batch in hear_batches(child):
+    for batch in take_batches(child):
         taken.append(batch)
         if time.monotonic() >= until_s or len(taken) == count_max:
             break

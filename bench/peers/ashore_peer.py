@@ -21,13 +21,13 @@ from ashore.spark.assembly import assembled
 from ashore.spark.session import LIGHT_JVM, start_session
 from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import ASHORE_BATCH
-from bench.processes import hear, tell
+from bench.processes import receive, send
 
 
 class Loud(Quiet):
     """A progress that tells of trouble: a measurement with trouble is none."""
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         """Say it where the parent keeps what processes say."""
         print(f"trouble: {slice_name}: {message}", file=sys.stderr)
 
@@ -73,8 +73,8 @@ def stream(spark: SparkSession, order: Order) -> None:
         loop = found.loop(until_drained=False)
         thread = threading.Thread(target=loop.run, args=(found.runner,))
         thread.start()
-        tell("ready", excluded=[])
-        hear()
+        send("ready", excluded=[])
+        receive()
         loop.stop()
         thread.join()
 

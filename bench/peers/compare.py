@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import BrokerOptions, Kafka
 from bench.machine import describe_commit, describe_machine
 from bench.peers.flink_peer import ensure_flink_jars
 from bench.peers.measure import can_trace, count_calls, trace_prefix
@@ -167,6 +167,6 @@ def compare(scale: Scale) -> Results:
     ensure_flink_jars(lambda text: print(text, file=sys.stderr))
     with tempfile.TemporaryDirectory(prefix="ashore-peers-") as name:
         directory = Path(name)
-        options = KafkaOptions(settings=RETENTION, heap="1g")
+        options = BrokerOptions(settings=RETENTION, heap="1g")
         with Kafka(directory / "kafka", options) as kafka:
             return Comparison(scale, directory, kafka.bootstrap_servers).run()

@@ -21,7 +21,7 @@ from ashore.jobs.jars import Progress, cache_directory, ensure_jars, parse_jar
 from ashore.jobs.java import find_java, find_pyspark_home
 from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import FLINK_CONF, FLINK_SINK, FLINK_SOURCE, JVM_HEAP
-from bench.processes import hear, tell
+from bench.processes import receive, send
 
 HERE = Path(__file__).parent
 WHEEL = HERE.parent.parent / ".venv" / "bench"  # where `make bench-peers` installs Flink's jars
@@ -85,8 +85,8 @@ class Flink:
     def stream(self) -> None:
         """Land a topic until the parent speaks."""
         job = self._submit(self._order.topics[-1], {})
-        tell("ready", excluded=[])
-        hear()
+        send("ready", excluded=[])
+        receive()
         self._cluster.cancelJob(job).get()
 
     def _submit(self, topic: str, source: Mapping[str, str]) -> Any:

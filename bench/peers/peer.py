@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from bench.peers.workload import SHAPES, Shape
-from bench.processes import hear, tell
+from bench.processes import receive, send
 
 CORES = 2
 
@@ -56,9 +56,9 @@ def land_all(order: Order, land: Callable[[str], object], excluded: list[int]) -
     *warm, measured = order.topics
     for topic in warm:
         land(topic)
-    tell("ready", excluded=excluded)
-    hear()
+    send("ready", excluded=excluded)
+    receive()
     began_s = time.perf_counter()
     land(measured)
-    tell("landed", seconds=time.perf_counter() - began_s)
-    hear()
+    send("landed", seconds=time.perf_counter() - began_s)
+    receive()

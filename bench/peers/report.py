@@ -157,11 +157,11 @@ def _render_calls(results: Results) -> str:
         [TITLES[each.peer], str(each.files), *(str(each.by_kind.get(kind, 0)) for kind in kinds)]
         for each in results.calls
     ]
-    told = (
+    reported = (
         "System calls by strace with a path below what the peer wrote: its table, and its log, "
         "metadata or checkpoints; reading and writing bytes left out. Counted while "
         f"{results.calls[0].records:,} small records arrive at a steady rate and every peer "
         "writes each second. A directory on this machine's disk: other storage is asked "
         "otherwise.\n\n"
     )
-    return told + render_table(["", "files", *kinds], rows)
+    return reported + render_table(["", "files", *kinds], rows)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ashore.jobs.jars import jar_paths
 from bench.peers.peer import CORES, Order, land_all
 from bench.peers.settings import SPARK_CONF, SPARK_SOURCE
-from bench.processes import hear, tell
+from bench.processes import receive, send
 
 
 def start_session() -> SparkSession:
@@ -68,8 +68,8 @@ def stream(spark: SparkSession, order: Order) -> None:
     """Land a topic until the parent speaks."""
     every = f"{order.interval_s * 1000:.0f} milliseconds"
     query = write(spark, order, order.topics[-1]).trigger(processingTime=every).start()
-    tell("ready", excluded=[os.getpid()])
-    hear()
+    send("ready", excluded=[os.getpid()])
+    receive()
     query.stop()
 
 

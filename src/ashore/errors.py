@@ -322,7 +322,7 @@ class StreamMissing(SourceError):
 
 
 class CatalogError(AshoreError):
-    """The catalog refused a call. Landing goes on; what was to be registered stays owed."""
+    """The catalog refused a call. Landing goes on; what was to be registered stays deferred."""
 
     code = "catalog-error"
     exit_code = 7

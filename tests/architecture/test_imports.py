@@ -107,7 +107,7 @@ def test_architecture_shows_the_layers_that_are_checked():
 def test_architecture_tells_of_every_folder():
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Code map\n")[2]
     lines = [line for line in text.splitlines() if line.startswith("| `")]
-    told = {line.split("`")[1].split("/")[0] for line in lines}
+    reported = {line.split("`")[1].split("/")[0] for line in lines}
     package = ROOT / "src" / "ashore"
     there = {path.parent.name for path in package.glob("*/__init__.py")} | {"errors.py"}
-    assert there <= told
+    assert there <= reported

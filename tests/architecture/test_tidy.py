@@ -47,7 +47,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/verify_command.py::verify"): "as above",
     ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
-    ("parameters", "src/ashore/cli/roll_back_command.py::roll_back"): "as above",
+    ("parameters", "src/ashore/cli/rollback_command.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
@@ -204,6 +204,17 @@ def mock_imports() -> Iterator[Finding]:
                 yield Finding(path, f"line {node.lineno}")
 
 
+def shared_class_names() -> Iterator[Finding]:
+    """One word, one thing: a class is found by its name. Private ones are at home."""
+    homes: dict[str, str] = {}
+    for path in sorted(modules()):
+        for node in modules()[path].body if path.startswith("src") else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if node.name in homes:
+                    yield Finding(f"{path}::{node.name}", f"also in {homes[node.name]}")
+                homes[node.name] = path
+
+
 RULES: dict[str, Callable[[], Iterator[Finding]]] = {
     "function length": long_functions,
     "module length": long_modules,
@@ -213,6 +224,7 @@ RULES: dict[str, Callable[[], Iterator[Finding]]] = {
     "assert": bare_asserts,
     "clock": machine_clocks,
     "mock": mock_imports,
+    "class name": shared_class_names,
     "machine path": machine_paths,
     "registry host": registry_hosts,
 }

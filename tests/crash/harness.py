@@ -26,7 +26,7 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.slice_loop import SliceLoop
 from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
-from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rewind, Skip, read_entry
+from ashore.protocol.entries import Entry, Open, Prepare, Reland, Rollback, Skip, read_entry
 from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import EMPTY, Fold
@@ -250,7 +250,7 @@ def named_places(entries: Sequence[Entry], name: SliceName = NAME) -> list[FileP
         if isinstance(body, Reland | Skip):
             for gone in body.lost:
                 del files[gone]
-        if isinstance(body, Rewind):
+        if isinstance(body, Rollback):
             for withdrawn in body.files:
                 del files[withdrawn.file.unique]
         if isinstance(body, Prepare | Reland):
@@ -330,7 +330,7 @@ def check_ranges(entries: Sequence[Entry], fold: Fold) -> None:
         if isinstance(entry.body, Skip):
             for skipped in entry.body.ranges:
                 ranges[skipped.key].append(skipped.offsets)
-        if isinstance(entry.body, Rewind):
+        if isinstance(entry.body, Rollback):
             for back in entry.body.shards:
                 while ranges[back.key] and ranges[back.key][-1].start >= back.offsets.start:
                     ranges[back.key].pop()

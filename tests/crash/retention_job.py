@@ -183,14 +183,14 @@ def check_any_time(world: World) -> set[str]:
     listed = world.catalog.tables[TABLE].partitions if TABLE in world.catalog.tables else {}
     for partition in rows_by_partition(world):
         is_known = partition in listed or partition in retired
-        is_known |= any(each.partition == partition for each in owed(world))
+        is_known |= any(each.partition == partition for each in deferred(world))
         state = read_log(world.machine, NAME).partitions.get((TABLE, partition))
         require(is_known or not (state and state.registered), f"hidden: {partition}")
     return retired
 
 
-def owed(world: World):
-    return read_log(world.machine, NAME).owed.values()
+def deferred(world: World):
+    return read_log(world.machine, NAME).deferred.values()
 
 
 def rows_by_partition(world: World) -> Counter[str]:
@@ -208,7 +208,7 @@ def check_end_of_all(world: World) -> None:
     require(rows_by_partition(world) == {NEW: 4}, f"rows: {rows_by_partition(world)}")
     listed = set(world.catalog.tables[TABLE].partitions)
     require(listed == {NEW}, f"the catalog lists {listed}")
-    require(not owed(world), f"owed: {owed(world)}")
+    require(not deferred(world), f"deferred: {deferred(world)}")
     result = verify_job(OpenJob(JOB, world.machine, world.source, world.clock))
     require(result.exit_code == 0, f"verify: {result.problems}")
     totals = result.totals

@@ -118,14 +118,14 @@ class SealedWorld:
 
     waits: bool  # whether partitions are registered by their seals, where a table has seals
     address: str
-    told: list[Document]
+    reported: list[Document]
     clock: FakeClock = field(default_factory=lambda: FakeClock(END_MS + 2 * DELAY_MS, 0.0))
     catalog: MemoryCatalog = field(default_factory=MemoryCatalog)
     pending: PendingEffects = field(default_factory=PendingEffects)
     seed: random.Random = field(default_factory=lambda: random.Random(7))
 
     def __post_init__(self) -> None:
-        self.told.clear()
+        self.reported.clear()
         self.machine = MemoryStorage(self.clock)
         self.source = RecordedSource(clock=self.clock)
         self.source.create(CLICKS)
@@ -239,19 +239,19 @@ def check_any_time(world: SealedWorld) -> Found:
     found = look(world.machine)
     unnamed = visible_files(world.machine) - {place.final for place in found.places}
     require(not unnamed, f"visible, and no prepare names it: {sorted(unnamed)}")
-    for document in (*success_files(world.machine).values(), *world.told):
-        check_told(document, found)
+    for document in (*success_files(world.machine).values(), *world.reported):
+        check_published(document, found)
     marked = world.catalog.tables[TABLE].partitions if TABLE in world.catalog.tables else {}
     for partition, seal in marked.items():
         require((TABLE, partition) in found.readable, f"registered without a file: {partition}")
         is_due = not world.waits or (TABLE, partition, 1) in found.sealed
         require(is_due, f"registered before its seal: {partition}")
         if seal is not None:
-            check_told(seal_document((TABLE, partition, seal.version), seal.rows), found)
+            check_published(seal_document((TABLE, partition, seal.version), seal.rows), found)
     return found
 
 
-def check_told(document: Document, found: Found) -> None:
+def check_published(document: Document, found: Found) -> None:
     key = seal_key(document)
     require(key in found.sealed, f"no entry seals {document}")
     rows = found.sealed[key]
@@ -260,13 +260,13 @@ def check_told(document: Document, found: Found) -> None:
 
 
 def check_end_of_all(world: SealedWorld) -> None:
-    """Each row is there once; each seal was told everywhere; nothing is owed."""
+    """Each row is there once; each seal was told everywhere; nothing is deferred."""
     found = check_any_time(world)
     check_files(world.machine, found.places, recorded_rows(world.source))
     folds = {stream: check_slice(stream, entries) for stream, entries in found.entries.items()}
     documents = {key: seal_document(key, rows) for key, rows in found.sealed.items()}
     require(success_files(world.machine) == documents, "success files are not the seals")
-    require({seal_key(each) for each in world.told} == documents.keys(), "HTTP: not every seal")
+    require({seal_key(each) for each in world.reported} == documents.keys(), "HTTP: not every seal")
     check_complete(world, folds[CLICKS], found)
     for fold in folds.values():
         check_registered(world, fold)
@@ -275,7 +275,7 @@ def check_end_of_all(world: SealedWorld) -> None:
 def check_slice(stream: str, entries: Sequence[Entry]) -> Fold:
     fold = reduce(extend, entries, EMPTY)
     require(fold.unclosed is None, f"{stream}: an entry is unclosed at the end")
-    require(not fold.owed, f"{stream} owes {sorted(fold.owed)}")
+    require(not fold.deferred, f"{stream} defers {sorted(fold.deferred)}")
     check_ranges(entries, fold)
     return fold
 

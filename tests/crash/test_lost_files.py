@@ -27,7 +27,7 @@ from tests.crash.storage_calls import Case
 from ashore.errors import AshoreError, FileConflict, FilesLost, OffsetsGone, Stopped, StreamReplaced
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.log_reader import read_log
-from ashore.landing.recovery import Lost, accept_loss, open_and_find_lost, reland
+from ashore.landing.recovery import LostFiles, accept_loss, open_and_find_lost, reland
 from ashore.protocol.files import FilePlace
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.plan_commit import places_of
@@ -69,7 +69,7 @@ def lose(world: World, places: Sequence[FilePlace]) -> Counter[RecordedRow]:
     return rows
 
 
-def find_lost(process: Process) -> Lost | None:
+def find_lost(process: Process) -> LostFiles | None:
     parts = process.loop.parts
     process.loop.plan.streams()
     return open_and_find_lost(parts.committer())

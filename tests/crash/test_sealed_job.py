@@ -1,4 +1,4 @@
-"""Effects that are owed happen, whatever call of storage, catalog or HTTP a fault strikes."""
+"""Deferred actions are completed, whatever call of storage, catalog or HTTP a fault strikes."""
 
 import itertools
 import json
@@ -20,10 +20,10 @@ from ashore.landing.effects import Effects, success_content
 from ashore.landing.sealer import Sealer
 from ashore.protocol import names
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Closing, Owed, Seal
+from ashore.protocol.entries import Closing, DeferredAction, Seal
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_publish import Tried, settle
+from ashore.protocol.plan_publish import Tried, complete_deferred
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,
@@ -48,10 +48,10 @@ BY_NEAR = {"fails before", "late at the end", "stops after"}  # every day; by `s
 class Listener(BaseHTTPRequestHandler):
     """Keeps what it is told."""
 
-    told: ClassVar[list[Document]] = []
+    reported: ClassVar[list[Document]] = []
 
     def do_POST(self) -> None:
-        self.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.reported.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(204)
         self.end_headers()
 
@@ -86,18 +86,18 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def stops_end_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that is stopped in a thread of a slice has nobody to tell it to."""
-    tell = threading.excepthook
+    report = threading.excepthook
 
     def hook(ended: threading.ExceptHookArgs) -> None:
         if not isinstance(ended.exc_value, ProcessStopped):
-            tell(ended)
+            report(ended)
 
     monkeypatch.setattr(threading, "excepthook", hook)
 
 
 @pytest.fixture(params=["near", "seal"])
 def new_world(request: pytest.FixtureRequest, address: str) -> Callable[[], SealedWorld]:
-    return lambda: SealedWorld(request.param == "seal", address, Listener.told)
+    return lambda: SealedWorld(request.param == "seal", address, Listener.reported)
 
 
 def test_the_job_makes_every_kind_of_call(new_world: Callable[[], SealedWorld]) -> None:
@@ -125,48 +125,50 @@ def test_every_call(new_world: Callable[[], SealedWorld], fault: str) -> None:
 
 
 def take_failures_for_done(patch: pytest.MonkeyPatch) -> None:
-    pay = Effects.pay
+    run = Effects.run
 
-    def careless(self: Effects, owed: Sequence[Owed]) -> Tried:
-        pay(self, owed)
-        return Tried(frozenset(each.id for each in owed))
+    def careless(self: Effects, deferred: Sequence[DeferredAction]) -> Tried:
+        run(self, deferred)
+        return Tried(frozenset(each.id for each in deferred))
 
-    patch.setattr(Effects, "pay", careless)
-
-
-def forget_what_is_owed(patch: pytest.MonkeyPatch) -> None:
-    """Do what the entry just finished owes, and nothing that was put off."""
-    patch.setattr(entry_writer, "find_due", lambda _known, closing: closing.owed)
+    patch.setattr(Effects, "run", careless)
 
 
-def tell_before_the_entry(patch: pytest.MonkeyPatch) -> None:
+def forget_what_is_deferred(patch: pytest.MonkeyPatch) -> None:
+    """Do what the entry just finished defers, and nothing that was put off."""
+    patch.setattr(entry_writer, "find_due", lambda _known, closing: closing.deferred)
+
+
+def publish_before_the_entry(patch: pytest.MonkeyPatch) -> None:
     plan = Sealer.plan
 
     def hasty(self: Sealer, name: SliceName, fold: Fold, time: BatchTime) -> Seal | None:
         seal = plan(self, name, fold, time)
         for each in seal.partitions if seal else ():
-            owed = Owed("", "success_file", each.table, each.partition, each.version, each.rows)
+            deferred = DeferredAction(
+                "", "success_file", each.table, each.partition, each.version, each.rows
+            )
             path = f"ods.db/clicks/{each.partition}/{names.success_name(each.version)}"
-            self.storage.create(path, success_content(name.job, owed))
+            self.storage.create(path, success_content(name.job, deferred))
         return seal
 
     patch.setattr(Sealer, "plan", hasty)
 
 
 def close_before_the_effects(patch: pytest.MonkeyPatch) -> None:
-    """Tell in the closing entry that nothing is owed, and then do it."""
+    """Tell in the closing entry that nothing is deferred, and then do it."""
 
-    def hasty(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
-        return replace(settle(known, closing, tried), owed=(), failed=())
+    def hasty(known: Mapping[str, DeferredAction], closing: Closing, tried: Tried) -> Closing:
+        return replace(complete_deferred(known, closing, tried), deferred=(), failed=())
 
-    patch.setattr(entry_writer, "settle", hasty)
+    patch.setattr(entry_writer, "complete_deferred", hasty)
 
 
 MISSING = "not registered|not the seals|not every|the catalog has"
 MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
     "take failures for done": (take_failures_for_done, "fails before", MISSING),
-    "forget what is owed": (forget_what_is_owed, "fails before", "owes"),
-    "tell before the entry": (tell_before_the_entry, "stops before", "no entry seals"),
+    "forget what is deferred": (forget_what_is_deferred, "fails before", "defers"),
+    "tell before the entry": (publish_before_the_entry, "stops before", "no entry seals"),
     "close before the effects": (
         close_before_the_effects,
         "fails before",
@@ -179,6 +181,6 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
 def test_a_broken_rule_is_found(name: str, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     mutate, fault, finds = MUTATIONS[name]
     mutate(monkeypatch)
-    world = lambda: SealedWorld(False, address, Listener.told)  # noqa: E731
+    world = lambda: SealedWorld(False, address, Listener.reported)  # noqa: E731
     found = next(find_failures(sealed_job.cases(world, FAULTS[fault])), "nothing was found")
     assert re.search(finds, found), found

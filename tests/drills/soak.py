@@ -34,7 +34,7 @@ from tests.drills.jvm import Heap, collect, rises
 
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
-from ashore.jobs.events import Failed, Landed, Trouble
+from ashore.jobs.events import Failed, Landed, WarningEvent
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names
 from ashore.services.kafka import Kafka
@@ -83,7 +83,7 @@ class Outcome:
     batches: int  # of the last life
     risen: tuple[str, ...]  # what the JVM of the last life reached more of at its end
     files_a_day: Mapping[str, int]  # by kind
-    troubles: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     @property
     def is_good(self) -> bool:
@@ -97,7 +97,7 @@ class Outcome:
         yield f"{self.batches:,} batches in the last life"
         yield from self.risen
         yield from (f"{count:,} {kind} a day" for kind, count in self.files_a_day.items())
-        yield from (f"trouble: {each}" for each in self.troubles)
+        yield from (f"trouble: {each}" for each in self.warnings)
         yield from (f"WRONG: {each}" for each in self.problems)
 
 
@@ -194,7 +194,7 @@ class Life:
         self.samples: list[Sample] = []
         self.heaps: list[Heap] = []
         self.batches = 0
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
         self.failure = ""
         self._place = place
         self._landed = threading.Event()
@@ -228,8 +228,8 @@ class Life:
                 case Landed():
                     self.batches += 1
                     self._landed.set()
-                case Trouble():
-                    self.troubles.append(event.message)
+                case WarningEvent():
+                    self.warnings.append(event.message)
                 case Failed():
                     self.failure = event.message
 
@@ -310,7 +310,7 @@ def play(soak: Soak, directory: Path, servers: str) -> Outcome:
         batches=life.batches,
         risen=tuple(rises(life.heaps[0], life.heaps[-1])) if life.heaps else (),
         files_a_day={"data files": round(data / lasted_s * DAY_S)},
-        troubles=tuple(life.troubles[:5]),
+        warnings=tuple(life.warnings[:5]),
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.drills.mutants import delete_before_write
 
 from ashore.base.clock import SystemClock
-from ashore.drills import Order, Verdict, run_drill
+from ashore.drills import DrillOrder, Verdict, run_drill
 from ashore.drills.checkers.exactly_once import find_visible, read_rows
 from ashore.drills.faults import Countdown, Moment
 from ashore.drills.faults.late_delete import LateDeletes
@@ -110,7 +110,7 @@ class SiteOnHdfs(MemorySite):
 def play(hdfs: Hdfs) -> Verdict:
     length = replace(DRILL.short, rounds=2, records=72, is_real=True)
     return run_drill(
-        Order(DRILL, 1, length),
+        DrillOrder(DRILL, 1, length),
         real_sites=lambda seed, options, recorder: SiteOnHdfs(
             seed, options, recorder, Lake.new(hdfs)
         ),

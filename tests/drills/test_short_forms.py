@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.servers import SharedServers
 
-from ashore.drills import SCENARIOS, Drill, Order, run_drill
+from ashore.drills import SCENARIOS, Drill, DrillOrder, run_drill
 from ashore.drills.drill import Server
 from ashore.drills.page import render_page
 from ashore.drills.scenarios import broker_restart
@@ -62,7 +62,7 @@ def test_the_short_form_is_green_on_spark(drill: Drill, ready: Servers) -> None:
 
 
 def play(drill: Drill, ready: Servers) -> None:
-    verdict = run_drill(Order(drill, SEED, drill.short), real_sites=ready.site)
+    verdict = run_drill(DrillOrder(drill, SEED, drill.short), real_sites=ready.site)
     found = [*verdict.problems, *verdict.doubts, *map(str, verdict.timeline.marks)]
     assert verdict.exit_code == 0, "\n".join([str(verdict.figures), *found])
     assert verdict.figures.records >= drill.short.records

@@ -258,7 +258,7 @@ def test_systemd_reads_the_unit(image: Installed, tmp_path: Path) -> None:
     done = subprocess.run(
         [verify, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
-    told = [line for line in done.stderr.splitlines() if unit.stem in line]
-    unknown = {name for line in told for name in re.findall(r"Unknown key '(\w+)'", line)}
+    reported = [line for line in done.stderr.splitlines() if unit.stem in line]
+    unknown = {name for line in reported for name in re.findall(r"Unknown key '(\w+)'", line)}
     assert unknown <= SINCE_254
-    assert [line for line in told if "Unknown key" not in line] == []
+    assert [line for line in reported if "Unknown key" not in line] == []

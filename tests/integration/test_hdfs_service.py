@@ -16,7 +16,7 @@ from ashore.jobs.jars import class_path
 from ashore.jobs.java import find_java
 from ashore.services import registry
 from ashore.services.hdfs import Hdfs, HdfsOptions
-from ashore.services.hdfs_ha import Role
+from ashore.services.hdfs_ha import NameNodeRole
 from ashore.services.ports import is_free
 from ashore.services.process import session_members
 from ashore.services.proxy import Mode
@@ -105,7 +105,7 @@ def test_java_reads_what_was_written_with_the_conf_dir_alone(whole: Hdfs):
     assert answer.stdout.endswith("hello, java")
 
 
-def test_other_users_are_told_apart_and_have_no_rights(whole: Hdfs, monkeypatch):
+def test_other_users_are_reported_apart_and_have_no_rights(whole: Hdfs, monkeypatch):
     since = CLOCK.now_ms()
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
     with pytest.raises(RuntimeError, match="AccessControlException"):
@@ -139,7 +139,7 @@ def test_a_client_goes_on_after_the_active_namenode_was_killed(whole: Hdfs):
     whole.start_namenode(killed)
     state = whole.state(killed)
     assert state is not None
-    assert state.role is Role.STANDBY
+    assert state.role is NameNodeRole.STANDBY
 
 
 def test_a_namenode_that_was_frozen_is_refused_by_the_journal(whole: Hdfs):

@@ -365,7 +365,7 @@ def test_many_moves_at_once_make_their_directory_once(steady_hdfs: Hdfs) -> None
     assert Counter(seen) == {"mkdirs": 2, "rename": 64}
 
 
-def test_no_right_to_write_is_told_at_once(
+def test_no_right_to_write_is_reported_at_once(
     steady_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody")

@@ -56,9 +56,9 @@ def land(job_file: Path) -> list[Failed]:
     launch = JobLaunch("run", job_file, LaunchOptions(available_now=True, uses_spark=False))
     launch.start()
     try:
-        told = list(launch.events())
-        failed = [each for each in told if isinstance(each, Failed)]
-        assert (launch.wait() == 0) is (not failed), told
+        reported = list(launch.events())
+        failed = [each for each in reported if isinstance(each, Failed)]
+        assert (launch.wait() == 0) is (not failed), reported
         return failed
     finally:
         launch.kill()
@@ -105,12 +105,12 @@ def test_what_has_grown_in_place_of_what_was_landed_is_not_read_on(
     assert (failed.code, failed.exit_code) == ("history-truncated", 4)
     assert f"{topic}/0" in failed.message
     assert "offset 20" in failed.message
-    exit_code, told = call("run", str(job_file), "--available-now")
+    exit_code, reported = call("run", str(job_file), "--available-now")
     assert exit_code == 4
-    assert "history-truncated" in told
+    assert "history-truncated" in reported
 
-    exit_code, told = call("verify", str(job_file), "--values", "1", "--json")
-    found = json.loads(told)
+    exit_code, reported = call("verify", str(job_file), "--values", "1", "--json")
+    found = json.loads(reported)
     assert (exit_code, found["values"]["different"]) == (5, 10)
     assert {each["offsets"][0] for each in found["problems"]} == set(range(10, 20))
 

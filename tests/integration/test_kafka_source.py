@@ -477,19 +477,21 @@ def test_a_group_with_members_is_not_touched(kafka: Kafka, source: Source, topic
         member.poll(0.1)
         assert time.monotonic() < deadline_s
     try:
-        with pytest.raises(SourceError, match=rf"{topic}/0 cannot be shown in the group") as told:
+        with pytest.raises(
+            SourceError, match=rf"{topic}/0 cannot be shown in the group"
+        ) as reported:
             source.show_offsets(topic, {first_shard(topic): 7})
     finally:
         member.close()
 
-    assert "commit_group" in told.value.hint
+    assert "commit_group" in reported.value.hint
     assert committed(kafka, topic, topic)[0] != 7
 
 
 # --- what is not there -------------------------------------------------------------------------
 
 
-def test_a_missing_topic_is_told_with_the_nearest_name(source: Source, topic: str) -> None:
+def test_a_missing_topic_is_reported_with_the_nearest_name(source: Source, topic: str) -> None:
     mistyped = StreamShard(topic[:-1] + "_", "0")
 
     for ask in (
@@ -505,12 +507,12 @@ def test_a_missing_topic_is_told_with_the_nearest_name(source: Source, topic: st
         assert time.monotonic() - started_s < TIMEOUT_S / 2
 
 
-def test_a_missing_partition_is_told(source: Source, topic: str) -> None:
+def test_a_missing_partition_is_reported(source: Source, topic: str) -> None:
     with pytest.raises(StreamMissing, match=f"{topic} has no partition 7, it has 2"):
         source.read_offsets([StreamShard(topic, "7")])
 
 
-def test_an_unreachable_broker_is_told_in_time() -> None:
+def test_an_unreachable_broker_is_reported_in_time() -> None:
     (port,) = find_free_ports(1)
     source = KafkaSource(f"{LOOPBACK}:{port}", {}, timeout_s=1.5)
     shard = StreamShard("clicks", "0")
@@ -521,10 +523,10 @@ def test_an_unreachable_broker_is_told_in_time() -> None:
         lambda: source.read_again(shard, OffsetRange(0, 1)),
     ):
         started_s = time.monotonic()
-        with pytest.raises(SourceUnreachable, match=f"{LOOPBACK}:{port}.*refused") as told:
+        with pytest.raises(SourceUnreachable, match=f"{LOOPBACK}:{port}.*refused") as reported:
             ask()
         assert time.monotonic() - started_s < 4
-        assert "bootstrap_servers" in told.value.hint
+        assert "bootstrap_servers" in reported.value.hint
 
 
 def test_nothing_is_written_to_the_terminal() -> None:

@@ -34,7 +34,7 @@ from ashore.errors import (
 from ashore.jobs.java import find_java
 from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.positions import OffsetRange
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import LOOPBACK, find_free_ports
 from ashore.sources.base import Position, Record, StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -106,7 +106,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StrictKafka]:
         "super.users": "User:ANONYMOUS",
         "log.cleaner.backoff.ms": "100",
     }
-    with Kafka(directory, KafkaOptions(settings=settings)) as broker:
+    with Kafka(directory, BrokerOptions(settings=settings)) as broker:
         admin = AdminClient({"bootstrap.servers": tools, "log_level": 0})
         done(admin.create_acls([allow(ResourceType.TOPIC, "open", "*")]))
         scram = UserScramCredentialUpsertion(
@@ -170,7 +170,7 @@ def test_a_login_without_rights_to_groups_reads(
     source.close()
 
 
-def test_a_topic_that_the_user_may_not_see_is_told(strict: StrictKafka) -> None:
+def test_a_topic_that_the_user_may_not_see_is_reported(strict: StrictKafka) -> None:
     create_topic(strict.tools, "closed")
     source = KafkaSource(strict.login, login("alice", "wonderland"), TIMEOUT_S)
 
@@ -179,46 +179,48 @@ def test_a_topic_that_the_user_may_not_see_is_told(strict: StrictKafka) -> None:
         lambda: source.describe_streams(["closed"]),
         lambda: source.read_offsets([StreamShard("closed", "0")]),
     ):
-        with pytest.raises(SourceError, match=r"does not allow it: .*[Tt]opic auth") as told:
+        with pytest.raises(SourceError, match=r"does not allow it: .*[Tt]opic auth") as reported:
             ask()
-        assert "Describe" in told.value.hint
+        assert "Describe" in reported.value.hint
 
 
-def test_a_refused_login_is_told_by_its_name_and_before_the_timeout(strict: StrictKafka) -> None:
+def test_a_refused_login_is_reported_by_its_name_and_before_the_timeout(
+    strict: StrictKafka,
+) -> None:
     source = KafkaSource(strict.login, login("alice", "secret-typo"), TIMEOUT_S)
     started_s = time.monotonic()
 
-    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as told:
+    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as reported:
         source.list_streams()
 
-    assert "sasl.jaas.config" in told.value.hint
-    assert "secret-typo" not in str(told.value.to_dict())
+    assert "sasl.jaas.config" in reported.value.hint
+    assert "secret-typo" not in str(reported.value.to_dict())
     assert time.monotonic() - started_s < TIMEOUT_S / 2
 
 
 @pytest.mark.usefixtures("consumer")
-def test_a_login_that_is_refused_while_a_task_reads_is_told(strict: StrictKafka) -> None:
+def test_a_login_that_is_refused_while_a_task_reads_is_reported(strict: StrictKafka) -> None:
     options = login("alice", "secret-typo")
     ranges = {StreamShard("open", "0"): OffsetRange(0, 1)}
 
-    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as told:
+    with pytest.raises(SourceError, match=r"refuses the login: .*Invalid username") as reported:
         list(KafkaAddress(strict.login, options, 2.0).read(ranges))
 
-    assert "secret-typo" not in str(told.value.to_dict())
+    assert "secret-typo" not in str(reported.value.to_dict())
 
 
-def test_a_wrong_protocol_is_told_in_time(strict: StrictKafka) -> None:
+def test_a_wrong_protocol_is_reported_in_time(strict: StrictKafka) -> None:
     source = KafkaSource(strict.login, {}, timeout_s=1.5)  # it wants a login
     started_s = time.monotonic()
 
-    with pytest.raises(SourceUnreachable) as told:
+    with pytest.raises(SourceUnreachable) as reported:
         source.list_streams()
 
-    assert "security.protocol" in told.value.hint
+    assert "security.protocol" in reported.value.hint
     assert time.monotonic() - started_s < 4
 
 
-def test_a_tls_client_at_a_plain_port_is_told(strict: StrictKafka) -> None:
+def test_a_tls_client_at_a_plain_port_is_reported(strict: StrictKafka) -> None:
     source = KafkaSource(strict.tools, {"security.protocol": "SSL"}, timeout_s=1.5)
 
     with pytest.raises(SourceError, match="does not speak TLS at this port"):
@@ -341,5 +343,5 @@ def test_offsets_asked_while_a_broker_dies_are_right_or_waited_for(strict: Stric
             strict.broker.start()
         is_over.set()
 
-        told = {(there.earliest, there.end) for each in asked for there in each.result(60)}
-        assert told == {(0, count)}
+        reported = {(there.earliest, there.end) for each in asked for there in each.result(60)}
+        assert reported == {(0, count)}

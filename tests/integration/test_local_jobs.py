@@ -238,7 +238,7 @@ def test_a_change_that_readers_cannot_stand_is_refused(
     assert entries(job_file) == before
 
 
-def test_a_change_is_told_or_has_to_be_accepted(kafka: Kafka, job_file: Path) -> None:
+def test_a_change_is_reported_or_has_to_be_accepted(kafka: Kafka, job_file: Path) -> None:
     finish(job_file)
     change_table(job_file, schema="id BIGINT, more STRING")
     answer = run_command(job_file)

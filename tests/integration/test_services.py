@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ashore.errors import JarMismatch, ServiceError
 from ashore.jobs.jars import cache_directory, jar_paths, load_lock
 from ashore.services import registry
-from ashore.services.kafka import Kafka, KafkaOptions
+from ashore.services.kafka import BrokerOptions, Kafka
 from ashore.services.ports import is_listening
 from ashore.services.process import ProcessId, session_members, signal_process
 from ashore.services.spark_cluster import SparkCluster
@@ -104,14 +104,14 @@ def test_topics_are_not_made_by_producing(kafka: Kafka):
 
 
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path):
-    kafka = Kafka(tmp_path, KafkaOptions(settings={"log.retention.ms": "soon"}))
+    kafka = Kafka(tmp_path, BrokerOptions(settings={"log.retention.ms": "soon"}))
     with pytest.raises(ServiceError, match=r"soon.* log.retention.ms"):
         kafka.start()
     assert kafka.process.id() is None
 
 
 def test_a_broker_that_is_slow_is_stopped_at_the_deadline(tmp_path: Path):
-    kafka = Kafka(tmp_path, KafkaOptions(start_deadline_s=0.2))
+    kafka = Kafka(tmp_path, BrokerOptions(start_deadline_s=0.2))
     with pytest.raises(ServiceError, match="kafka was not ready after"):
         kafka.start()
     assert kafka.process.id() is None
@@ -126,7 +126,7 @@ def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
     home = tmp_path / "services"
 
     seen = registry.status(home)["kafka"]
-    assert seen.state is registry.State.UP
+    assert seen.state is registry.ServiceState.UP
     assert is_listening(int(seen.endpoint["bootstrap_servers"].rpartition(":")[2]))
 
     pid = seen.processes[0].pid
@@ -134,7 +134,7 @@ def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
     assert registry.status(home)["kafka"].processes[0].pid == pid, "what is up is left alone"
 
     subprocess.run([*run, code.format("down()")], env=environment, check=True)
-    assert registry.status(home)["kafka"].state is registry.State.DOWN
+    assert registry.status(home)["kafka"].state is registry.ServiceState.DOWN
     assert registry.down((), home) == []
 
 
@@ -145,11 +145,11 @@ def test_a_service_that_died_is_seen_and_comes_up_again_at_its_address(tmp_path:
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         wait_for(lambda: not process.is_alive())
-        assert registry.status(tmp_path)["kafka"].state is registry.State.DIED
+        assert registry.status(tmp_path)["kafka"].state is registry.ServiceState.DIED
         assert registry.status(tmp_path)["kafka"].endpoint == {}
 
         assert registry.up(["kafka"], tmp_path) == {"kafka": endpoint}
-        assert registry.status(tmp_path)["kafka"].state is registry.State.UP
+        assert registry.status(tmp_path)["kafka"].state is registry.ServiceState.UP
     finally:
         registry.down((), tmp_path)
 

@@ -87,9 +87,9 @@ def wait_for(condition, within_s: float = 100.0) -> None:
 
 def test_workers_share_one_and_who_has_it_alone_is_one_group(tmp_path: Path):
     with running(tmp_path) as process:
-        told, _ = process.communicate(timeout=200)
-    assert process.returncode == 0, told
-    assert len(servers(tmp_path, "shared")) == 2, told
+        reported, _ = process.communicate(timeout=200)
+    assert process.returncode == 0, reported
+    assert len(servers(tmp_path, "shared")) == 2, reported
     assert len(servers(tmp_path, "alone")) == 1, "a group is for one worker"
     (server,) = {*servers(tmp_path, "shared").values(), *servers(tmp_path, "alone").values()}
     assert not server.is_alive()
@@ -97,9 +97,9 @@ def test_workers_share_one_and_who_has_it_alone_is_one_group(tmp_path: Path):
 
 def test_a_worker_that_crashes_leaves_none(tmp_path: Path):
     with running(tmp_path, "crash") as process:
-        told, _ = process.communicate(timeout=200)
-    assert process.returncode == 1, told
-    assert "crashed" in told
+        reported, _ = process.communicate(timeout=200)
+    assert process.returncode == 1, reported
+    assert "crashed" in reported
     (server,) = set(servers(tmp_path, "shared").values())
     assert not server.is_alive()
 
@@ -108,8 +108,8 @@ def test_a_run_that_is_interrupted_leaves_none(tmp_path: Path):
     with running(tmp_path, "interrupt") as process:
         wait_for(lambda: len(servers(tmp_path, "shared")) == 2)
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=200)
-    assert process.returncode == pytest.ExitCode.INTERRUPTED, told
+        reported, _ = process.communicate(timeout=200)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, reported
     (server,) = set(servers(tmp_path, "shared").values())
     assert not server.is_alive()
 

@@ -57,8 +57,8 @@ def job_file(kafka: Kafka, tmp_path: Path) -> Path:
     launch = JobLaunch("run", path, LaunchOptions(available_now=True, uses_spark=False))
     launch.start()
     try:
-        told = list(launch.events())
-        assert launch.wait() == 0, told
+        reported = list(launch.events())
+        assert launch.wait() == 0, reported
     finally:
         launch.kill()
         launch.wait()

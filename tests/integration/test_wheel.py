@@ -66,17 +66,17 @@ def test_what_an_extra_is_for_names_it_where_it_is_not_installed(
 ) -> None:
     on_hdfs = job_file(tmp_path, "hdfs://127.0.0.1:1/lake")
     for command in ("status", "run", "verify"):
-        told = bare.run(command, on_hdfs)
-        assert told.returncode == 7, told.stderr
-        assert "hdfs-native" in told.stderr
-        assert "pip install 'ashore[hdfs]'" in told.stderr
+        reported = bare.run(command, on_hdfs)
+        assert reported.returncode == 7, reported.stderr
+        assert "hdfs-native" in reported.stderr
+        assert "pip install 'ashore[hdfs]'" in reported.stderr
     with_hive = job_file(tmp_path, f"file://{tmp_path}/lake", HIVE)
-    told = bare.run("run", with_hive, "--json")
-    (line,) = told.stdout.splitlines()
+    reported = bare.run("run", with_hive, "--json")
+    (line,) = reported.stdout.splitlines()
     assert json.loads(line)["code"] == "not-installed"
     assert "thriftpy2" in json.loads(line)["message"]
     assert "ashore[hive]" in json.loads(line)["hint"]
-    assert told.returncode == 7
+    assert reported.returncode == 7
 
 
 @pytest.mark.parametrize(

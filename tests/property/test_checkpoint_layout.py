@@ -36,14 +36,14 @@ PARSERS: dict[str, Callable[[bytes], object]] = {
     "metadata": lambda data: QueryFile.parse(data, "p"),
     "offsets/1": lambda data: OffsetsFile.parse(data, "p"),
     "commits/1": lambda data: CommitFile.parse(data, "p"),
-    "base": lambda data: read_tables(data, "p"),
+    "snapshot": lambda data: read_tables(data, "p"),
     "end": lambda data: parse_kafka(data.decode(errors="replace"), "p"),
 }
 FILES = [
     *(("metadata", path.read_bytes()) for path in sorted(GOLDEN.glob("*/metadata"))),
     *(("offsets/1", path.read_bytes()) for path in sorted(GOLDEN.glob("*/offsets/1"))),
     *(("commits/1", path.read_bytes()) for path in sorted(GOLDEN.glob("*/commits/1"))),
-    *(("base", archive(path.read_bytes())) for path in sorted(GOLDEN.glob(f"*/{TABLES}"))),
+    *(("snapshot", archive(path.read_bytes())) for path in sorted(GOLDEN.glob(f"*/{TABLES}"))),
     ("end", b'{"clicks":{"0":5,"1":7}}'),
 ]
 

@@ -40,15 +40,15 @@ def test_many_inputs(kind: str, count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "reported"),
     [
         ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
         ("signal.raise_signal(signal.SIGALRM)", "ended by SIGALRM"),  # as where one hangs
         ("raise KeyError('odd')", "exit code 1"),
     ],
 )
-def test_what_ends_the_process_is_told_with_its_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, told: str
+def test_what_ends_the_process_is_reported_with_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, reported: str
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(DYING.format(how=how))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -56,7 +56,7 @@ def test_what_ends_the_process_is_told_with_its_input(
     with pytest.raises(fuzz.Died) as died:
         fuzz.fuzz("json", 100, 50)
 
-    assert (died.value.number, died.value.how) == (100 + DIES_AT, told)
+    assert (died.value.number, died.value.how) == (100 + DIES_AT, reported)
     message = str(died.value)
     assert f"python -m tests.fuzz json {100 + DIES_AT} 1" in message
     assert fuzz.make_input("json", 100 + DIES_AT)[:200] in message

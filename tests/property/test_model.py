@@ -30,7 +30,7 @@ SLOW = {
     "look only at the end, keep the snapshot's entry": "I6",
 }
 SHORTCUTS = but(pytest.mark.slow, {**QUICK, **SLOW}.items(), lambda name, _: name in QUICK)
-QUICK_OF_A_QUERY = {"tell Spark first", "one root for all"}
+QUICK_OF_A_QUERY = {"tell Spark first", "one attempt for all"}
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ def test_both_refuse(ddl: str, text: str) -> None:
         decode_row(value, "json", parse_ddl(ddl))
 
 
-def test_values_are_told_apart() -> None:
+def test_values_are_reported_apart() -> None:
     assert not is_same(True, 1)
     assert not is_same({"a": 1}, {"a": 2})
     assert is_same([float("nan")], [float("nan")])

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from ashore.plans.graph import (
     JoinSide,
     KeptColumn,
+    OperatorState,
     PlanColumn,
     PlanGraph,
     PlanNode,
-    State,
     read_graph,
     write_graph,
 )
@@ -29,7 +29,7 @@ sources = st.builds(PlanSource, texts, texts, texts, st.booleans())
 sides = st.builds(JoinSide, st.booleans(), st.none() | places)
 kept = st.builds(KeptColumn, texts, places, texts, texts)
 states = st.builds(
-    State,
+    OperatorState,
     places,
     places,
     st.booleans(),

@@ -11,7 +11,7 @@ from tests.examples import examples
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.consumer import Chunk, Event, Place
+from ashore.sources.consumer import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.failures import PARTITION_END, Complaints
 from ashore.sources.fetched import FETCHED, to_times
 from ashore.sources.reading import _Reading
@@ -24,17 +24,17 @@ Delivered = tuple[int, int]  # partition, offset
 class Script:
     """A consumer that delivers what it is told, some records a call, then the ends."""
 
-    def __init__(self, chunks: list[list[Delivered]], ends: Mapping[Place, int]) -> None:
+    def __init__(self, chunks: list[list[Delivered]], ends: Mapping[TopicPartition, int]) -> None:
         self.chunks = chunks
         self.ends = ends
 
-    def assign(self, positions: Mapping[Place, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See RangeConsumer."""
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
 
     def consume(self, _limit: int, _wait_s: float) -> Chunk:
@@ -42,7 +42,9 @@ class Script:
         if self.chunks:
             chunk = self.chunks.pop(0)
             return Chunk([to_columns(chunk)] if chunk else [], [])
-        return Chunk([], [Event(at, PARTITION_END, end, "") for at, end in self.ends.items()])
+        return Chunk(
+            [], [ConsumerEvent(at, PARTITION_END, end, "") for at, end in self.ends.items()]
+        )
 
     def close(self) -> None:
         """See RangeConsumer."""

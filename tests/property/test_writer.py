@@ -28,7 +28,7 @@ from ashore.errors import StorageError
 from ashore.landing.batch import KeepSpan, TaskResult, merge_results
 from ashore.landing.specs import LateRule
 from ashore.landing.writer import write_task
-from ashore.landing.writer.pool import Limits
+from ashore.landing.writer.pool import PoolLimits
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.fetched import FETCHED
@@ -193,7 +193,7 @@ def rows_by_place(files):
 @given(st.data(), fates())
 def test_every_record_is_in_exactly_one_place(data, records):
     order = orders(data.draw)
-    limits = Limits(data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2)))
+    limits = PoolLimits(data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2)))
     storage = Counting()
     result = write_task(order, storage, 7, cut(data.draw, records), limits=limits)
     files = read_back(storage, order, result)
@@ -288,7 +288,7 @@ def test_lost_files_are_landed_again_with_the_same_rows(data, records):
     order = orders(data.draw)
     storage = Counting()
     batches = cut(data.draw, records)
-    result = write_task(order, storage, 7, batches, limits=Limits(2, 1))
+    result = write_task(order, storage, 7, batches, limits=PoolLimits(2, 1))
     files = read_back(storage, order, result)
     lost = [each for each in files if data.draw(st.booleans())]
     keep = tuple(
@@ -313,7 +313,7 @@ def test_lost_files_are_landed_again_with_the_same_rows(data, records):
 @given(st.data(), fates())
 def test_a_storage_that_fails_at_any_call_fails_the_task_and_lists_nothing(data, records):
     order = orders(data.draw)
-    limits = Limits(2, 2)
+    limits = PoolLimits(2, 2)
     batches = cut(data.draw, records)
     fine = FaultyStorage(Counting())
     write_task(order, fine, 7, batches, limits=limits)

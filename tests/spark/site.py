@@ -98,15 +98,15 @@ class At(Quiet):
     def __init__(self, step: str, action: Callable[[], object]) -> None:
         self._step = step
         self._action: Callable[[], object] | None = action
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
 
     def step(self, slice_name: str, step: str) -> None:
         if step == self._step and self._action is not None:
             action, self._action = self._action, None
             action()
 
-    def trouble(self, slice_name: str, message: str) -> None:
-        self.troubles.append(message)
+    def warn(self, slice_name: str, message: str) -> None:
+        self.warnings.append(message)
 
 
 class Writer:

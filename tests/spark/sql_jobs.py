@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.spark.site import Site
 
-from ashore.checkpoints.roots import Roots
+from ashore.checkpoints.attempts import Attempts
 from ashore.landing.committer import Progress
-from ashore.protocol.names import SliceName, checkpoint_directory, checkpoint_root
+from ashore.protocol.names import SliceName, checkpoint_attempt, checkpoint_directory
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.kafka import KafkaSource
@@ -88,10 +88,10 @@ def read_per_minute(site: Site) -> dict[tuple[int, str], int]:
 
 
 def checkpoint(site: Site, insert: str, job: str = "landing") -> Path:
-    """The newest root of a query's checkpoint; before the first start that which it will make."""
+    """The newest attempt of a query; before the first start that which it will make."""
     path = checkpoint_directory(SliceName(job, insert))
-    newest = Roots(site.storage, path, "").newest()
-    return site.lake / (newest.path if newest else checkpoint_root(path, 1))
+    newest = Attempts(site.storage, path, "").newest()
+    return site.lake / (newest.path if newest else checkpoint_attempt(path, 1))
 
 
 def forget_commit(path: Path, batch: int) -> None:

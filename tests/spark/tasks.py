@@ -16,19 +16,19 @@ from ashore.landing.batch import BatchOrder, RowsOrder
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 from ashore.spark import task as task_module
-from ashore.spark.task import land, land_probe, land_rows, land_shares
+from ashore.spark.task import land, land_probe, land_rows, land_splits
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
 
-Shares = Sequence[tuple[ShardRange, ...]]
+Splits = Sequence[tuple[ShardRange, ...]]
 
 
 def fail_first_attempt(
-    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Do everything, files closed and synced, and die before the result is out."""
-    results = list(land_shares(order, kafka, shares, numbers))
+    results = list(land_splits(order, kafka, splits, numbers))
     context = TaskContext.get()
     if context is not None and context.attemptNumber() == 0:
         raise RuntimeError("the first attempt of each task fails")
@@ -36,30 +36,30 @@ def fail_first_attempt(
 
 
 def fail_always(
-    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Do everything and die, on each attempt."""
-    yield from list(land_shares(order, kafka, shares, numbers))[:0]
+    yield from list(land_splits(order, kafka, splits, numbers))[:0]
     raise RuntimeError("every attempt fails")
 
 
 def measured(
-    order: BatchOrder, kafka: KafkaAddress, shares: Shares, numbers: Iterator[pa.RecordBatch]
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Land, and note the largest batch and the most memory of this process in the lake."""
-    largest, read_shares = 0, task_module.read_shares
+    largest, read_splits = 0, task_module.read_splits
 
     def watched(*arguments: Any) -> Iterator[pa.RecordBatch]:
         nonlocal largest
-        for batch in read_shares(*arguments):
+        for batch in read_splits(*arguments):
             largest = max(largest, batch.nbytes)
             yield batch
 
-    task_module.read_shares = watched
+    task_module.read_splits = watched
     try:
-        yield from list(land_shares(order, kafka, shares, numbers))
+        yield from list(land_splits(order, kafka, splits, numbers))
     finally:
-        task_module.read_shares = read_shares
+        task_module.read_splits = read_splits
     memory_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     context = TaskContext.get()
     task = context.partitionId() if context else 0

@@ -13,7 +13,7 @@ from tests.kafka_tools import Transaction
 from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Site, events, table_of
 
-from ashore.control.audit import Auditor, Gauge, Pace, Report
+from ashore.control.audit import Auditor, AuditReport, Gauge, Pace
 from ashore.control.jobs import open_job
 from ashore.control.verify import ProblemKind
 from ashore.landing.committer import Quiet
@@ -26,7 +26,7 @@ class Beside(Quiet):
 
     def __init__(self, auditor: Auditor) -> None:
         self.auditor = auditor
-        self.reports: list[Report] = []
+        self.reports: list[AuditReport] = []
 
     def step(self, slice_name: str, step: str) -> None:
         self.reports.append(self.auditor.tick())
@@ -127,17 +127,17 @@ def test_the_command_tells_of_a_lost_file_and_ends_in_order(
     options = [str(job_file), "--continuous", "--interval", "1s", "--json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
-            told = (json.loads(line) for line in process.stdout or ())
-            first = next(told)
+            reported = (json.loads(line) for line in process.stdout or ())
+            first = next(reported)
             assert (first["event"], first["findings"]) == ("looked", 0)
             assert first["gauge"] == {"lag": 0, "unaccounted": 0, "unprovable": 0}
             site.files()[0].unlink()
-            raised = next(each for each in told if each["event"] == "raised")
+            raised = next(each for each in reported if each["event"] == "raised")
             assert raised["kind"] == "file_missing"
-            looked = next(each for each in told if each["event"] == "looked")
+            looked = next(each for each in reported if each["event"] == "looked")
             assert looked["findings"] > 0
             process.send_signal(signal.SIGINT)
-            *_, ended = told
+            *_, ended = reported
             assert ended == {"event": "ended", "exit_code": 5}
             assert process.wait(WAIT_S) == 5
         finally:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.evolution import READABLE, write_files
 
 from ashore.formats import parse_ddl
-from ashore.formats.evolution import Verdict, compare_schemas
+from ashore.formats.evolution import Compatibility, compare_schemas
 
 
 def values(frame: DataFrame) -> list[object]:
@@ -27,10 +27,10 @@ def test_spark_reads_old_and_new_rows_where_a_change_can_be_read(
     spark: SparkSession, tmp_path: Path, known: str, wanted: str, file_format: str
 ) -> None:
     expected = write_files(tmp_path, known, wanted, file_format)
-    told = spark.read.schema(f"id BIGINT, v {wanted}, hour STRING").format(file_format)
-    assert values(told.load(str(tmp_path))) == expected
+    reported = spark.read.schema(f"id BIGINT, v {wanted}, hour STRING").format(file_format)
+    assert values(reported.load(str(tmp_path))) == expected
     [change] = compare_schemas(parse_ddl(f"v {known}"), parse_ddl(f"v {wanted}"), file_format)
-    if change.verdict is Verdict.ALLOWED:
+    if change.verdict is Compatibility.ALLOWED:
         try:
             found = values(spark.read.format(file_format).load(str(tmp_path)))
         except (PySparkException, Py4JJavaError):

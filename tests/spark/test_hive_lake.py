@@ -18,7 +18,7 @@ from ashore.control.audit import audit_once
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
 from ashore.control.verify import ProblemKind, verify_job
-from ashore.jobs.events import Trouble, moment_of
+from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
@@ -86,13 +86,16 @@ def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
         events = list(launch.events())
         assert launch.wait() == 0, events[-3:]
     assert any(
-        isinstance(event, Trouble) and "not in the catalog yet" in event.message for event in events
+        isinstance(event, WarningEvent) and "not in the catalog yet" in event.message
+        for event in events
     )
     with open_job(job_file) as opened:
         status = read_status(opened)
         assert "register" in {each.action for each in status.slices[0].owed_by_action}
-        told = [each.text for each in status.warnings if each.kind == "owed"]
-        assert any("x register owed" in each and "no metastore answers" in each for each in told)
+        reported = [each.text for each in status.warnings if each.kind == "owed"]
+        assert any(
+            "x register deferred" in each and "no metastore answers" in each for each in reported
+        )
     hive.start()
     produce(kafka.bootstrap_servers, topic, values[100:], partition=1)
     with JobLaunch("run", job_file) as launch:

@@ -282,7 +282,9 @@ def test_a_join_tells_the_columns_of_both_sides(views: SparkSession) -> None:
         ("SELECT window(ts, '1 minute'), count(*) FROM plain GROUP BY 1", False),
     ],
 )
-def test_state_that_only_grows_is_told(views: SparkSession, query: str, is_bounded: bool) -> None:
+def test_state_that_only_grows_is_reported(
+    views: SparkSession, query: str, is_bounded: bool
+) -> None:
     assert only(views.sql(query)).is_bounded is is_bounded
 
 
@@ -369,7 +371,7 @@ def test_the_session_says_how_many_partitions_state_has(views: SparkSession) -> 
 # --- sources -------------------------------------------------------------------------------------
 
 
-def test_sources_are_told_without_secrets(views: SparkSession, tmp_path: Path) -> None:
+def test_sources_are_reported_without_secrets(views: SparkSession, tmp_path: Path) -> None:
     views.range(3).write.parquet(str(tmp_path / "numbers"))
     views.read.parquet(str(tmp_path / "numbers")).createOrReplaceTempView("numbers")
     files = views.readStream.schema("id BIGINT").parquet(str(tmp_path / "numbers"))

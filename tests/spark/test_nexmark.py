@@ -134,10 +134,10 @@ def test_all_queries_are_there_once_as_they_are_and_once_rewritten() -> None:
 
 def test_the_job_feeds_a_table_for_each_query_of_its_file(spark: SparkSession) -> None:
     job = load_job_file(FOLDER / "nexmark.yaml")
-    fed = [item.table for item in job.tables if item.topic is None]
-    assert fed == [f"nexmark.{each.name}" for each in QUERIES if each.file == queries.TABLES]
+    sinks = [item.table for item in job.tables if item.topic is None]
+    assert sinks == [f"nexmark.{each.name}" for each in QUERIES if each.file == queries.TABLES]
     script = parse_script(spark, read_script(queries.TABLES))
-    assert fed == [each.table for each in script.inserts]
+    assert sinks == [each.table for each in script.inserts]
     assert job.sql is not None
     assert job.sql.file == queries.TABLES
 
@@ -224,9 +224,9 @@ INTO_TOPICS = {12, 18}
 
 def job_file(site: Site, topics: Mapping[str, str], numbers: set[int]) -> Path:
     """Write the example's job for some of its queries, over topics of this test."""
-    fed = {f"nexmark.q{number}" for number in numbers}
+    sinks = {f"nexmark.q{number}" for number in numbers}
     read = [{**item, "topic": topics[item["topic"]]} for item in JOB["tables"] if "topic" in item]
-    tables = [*read, *(item for item in JOB["tables"] if item["table"] in fed)]
+    tables = [*read, *(item for item in JOB["tables"] if item["table"] in sinks)]
     inserts = [
         f"INSERT INTO nexmark.{each.name} {each.select};"
         for each in QUERIES

@@ -85,7 +85,7 @@ EIGHT = {
 
 
 @pytest.mark.parametrize("case", EIGHT)
-def test_a_change_below_state_is_told_with_old_and_new(views: SparkSession, case: str) -> None:
+def test_a_change_below_state_is_reported_with_old_and_new(views: SparkSession, case: str) -> None:
     before, after, was, now = EIGHT[case]
     changes = find_changes(plan_of(views, before), plan_of(views, after))
     assert len(changes) == 1
@@ -162,7 +162,7 @@ def test_what_a_state_does_not_depend_on_may_change(views: SparkSession, case: s
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "reported"),
     [
         (ViewRule(("clicks",), "json", (), "id > 3"), "`where` of clicks was not there, is `id"),
         (ViewRule(("clicks",), "text", (), ""), "clicks was decoded as json, is as text"),
@@ -170,11 +170,11 @@ def test_what_a_state_does_not_depend_on_may_change(views: SparkSession, case: s
         (ViewRule(("clicks", "more"), "json", (), ""), ""),
     ],
 )
-def test_rules_of_views_are_compared(views: SparkSession, rule: ViewRule, told: str) -> None:
+def test_rules_of_views_are_compared(views: SparkSession, rule: ViewRule, reported: str) -> None:
     before, after = plan_of(views, SUMS), plan_of(views, SUMS, rule)
     found = find_changes(before, after)
-    assert "".join(found).startswith(told)
-    assert bool(found) == bool(told)
+    assert "".join(found).startswith(reported)
+    assert bool(found) == bool(reported)
 
 
 def test_a_join_with_a_table_is_the_same_however_spark_joins(views: SparkSession) -> None:

@@ -20,7 +20,7 @@ from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.landing.worker import ends_worker
 from ashore.spark.assembly import refine
 from ashore.spark.internals import check_streaming, explain_refusal
-from ashore.spark.internals.refusals import RULES, Refusal
+from ashore.spark.internals.refusals import RULES, SparkRefusal
 from ashore.spark.session import LOUD
 
 BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
@@ -249,7 +249,7 @@ def views(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def refusal(spark: SparkSession, query: str, mode: str) -> Refusal:
+def refusal(spark: SparkSession, query: str, mode: str) -> SparkRefusal:
     with pytest.raises(PySparkException) as caught:
         check_streaming(spark.sql(query), mode)
     return explain_refusal(caught.value)
@@ -469,7 +469,7 @@ def test_expressions_that_run(spark: SparkSession) -> None:
 # --- a Spark that does not start
 
 
-def test_a_master_that_spark_does_not_know_is_told_in_a_sentence() -> None:
+def test_a_master_that_spark_does_not_know_is_reported_in_a_sentence() -> None:
     """A process of its own: a session that could not start leaves its JVM behind."""
     program = (
         "from ashore.spark.session import start_session\n"
@@ -477,8 +477,8 @@ def test_a_master_that_spark_does_not_know_is_told_in_a_sentence() -> None:
         "except Exception as error:\n    print(repr(error)); print(error.message, error.exit_code)"
     )
     run = [sys.executable, "-c", program]
-    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120).stdout
-    assert told.startswith("SparkNotStarted")
-    assert "own://nowhere" in told.splitlines()[1]
-    assert told.splitlines()[1].endswith("7")
-    assert "\tat " not in told
+    reported = subprocess.run(run, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert reported.startswith("SparkNotStarted")
+    assert "own://nowhere" in reported.splitlines()[1]
+    assert reported.splitlines()[1].endswith("7")
+    assert "\tat " not in reported

@@ -30,7 +30,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("text", "words"), FOREIGN, ids=range(len(FOREIGN)))
-def test_what_is_no_part_of_a_job_is_told_in_words(
+def test_what_is_no_part_of_a_job_is_reported_in_words(
     spark: SparkSession, text: str, words: str
 ) -> None:
     with pytest.raises(QueryRefused) as refused:
@@ -179,7 +179,7 @@ def test_no_advice_is_given_that_a_job_cannot_follow(
     make_views(spark)
     with pytest.raises(PySparkException) as caught:
         spark.sql(query)
-    told = explain_refusal(caught.value)
-    assert words in told.sentence
+    reported = explain_refusal(caught.value)
+    assert words in reported.sentence
     for alien in ("DROP", "Search path", "search path", "schema and catalog", "Please", "  "):
-        assert alien not in told.sentence + told.hint
+        assert alien not in reported.sentence + reported.hint

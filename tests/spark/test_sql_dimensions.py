@@ -103,9 +103,9 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
         job.land(2)
         drop(site.spark, url)
         job.send(2)
-        job.told.wait_for_trouble("ods.named: what the SQL reads does not answer: ")
+        job.reported.wait_for_warning("ods.named: what the SQL reads does not answer: ")
         execute(site.spark, f"{url};create=true", NAMES)
-        job.told.wait_for(4)
+        job.reported.wait_for(4)
     drop(site.spark, url)
     assert read_named(site) == {0: None, 1: "Germany", 2: "Germany", 3: None}
     site.prove(job_file)
@@ -141,14 +141,14 @@ def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Pa
     with running(site, job_file, topic) as job:
         job.land(2)
         names.rename(away)
-        told = job.told.wait_for_trouble("cannot be listed, the list from before holds: ")
+        reported = job.reported.wait_for_warning("cannot be listed, the list from before holds: ")
         away.rename(names)
         job.land(2)
-    assert str(names) in told
+    assert str(names) in reported
     assert read_named(site) == {0: None, 1: "Germany", 2: "Germany", 3: None}
 
 
-def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> None:
+def test_files_that_cannot_be_listed_are_reported_of(site: Site, tmp_path: Path) -> None:
     topic = site.topic(1)
     with Hdfs(tmp_path / "hdfs", HdfsOptions(namenodes=1, datanodes=1, heap="512m")) as hdfs:
         open_storage(f"{hdfs.uri}/dim", options=hdfs.client_options()).open_write("_any").close()
@@ -157,10 +157,12 @@ def test_files_that_cannot_be_listed_are_told_of(site: Site, tmp_path: Path) -> 
         with running(site, job_file, topic) as job:
             job.land(2)
             hdfs.stop()
-            told = job.told.wait_for_trouble("cannot be listed, the list from before holds: ")
+            reported = job.reported.wait_for_warning(
+                "cannot be listed, the list from before holds: "
+            )
             job.land(2)
-    assert hdfs.uri.rpartition(":")[2] in told  # who did not answer
-    assert "\n" not in told
+    assert hdfs.uri.rpartition(":")[2] in reported  # who did not answer
+    assert "\n" not in reported
 
 
 def naming_job(site: Site, topic: str, names: str) -> Path:
@@ -179,12 +181,12 @@ def read_named(site: Site) -> dict[int, str | None]:
 @contextmanager
 def running(site: Site, job_file: Path, topic: str) -> Iterator["Running"]:
     """Run a job that turns each click of a topic into a row, in another thread."""
-    told = Told()
-    job = site.writer(job_file, told).job.loop(until_drained=False)
+    reported = Reported()
+    job = site.writer(job_file, reported).job.loop(until_drained=False)
     thread = threading.Thread(target=job.run)
     thread.start()
     try:
-        yield Running(site, topic, told)
+        yield Running(site, topic, reported)
     finally:
         job.stop()
         thread.join()
@@ -193,8 +195,8 @@ def running(site: Site, job_file: Path, topic: str) -> Iterator["Running"]:
 class Running:
     """A running job, and the clicks that it was given."""
 
-    def __init__(self, site: Site, topic: str, told: "Told") -> None:
-        self.told = told
+    def __init__(self, site: Site, topic: str, reported: "Reported") -> None:
+        self.reported = reported
         self._site = site
         self._topic = topic
         self._count = 0
@@ -202,7 +204,7 @@ class Running:
     def land(self, count: int) -> range:
         """Produce the next clicks, and wait for their rows. Returns their numbers."""
         numbers = self.send(count)
-        self.told.wait_for(self._count)
+        self.reported.wait_for(self._count)
         return numbers
 
     def send(self, count: int) -> range:
@@ -224,12 +226,12 @@ def land(site: Site, job_file: Path, topic: str, **row: str) -> None:
     run(site, job_file)
 
 
-class Told(Quiet):
+class Reported(Quiet):
     """A progress that counts rows, and keeps what it is told of."""
 
     def __init__(self) -> None:
         self._rows = 0
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
         self._changed = threading.Condition()
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:
@@ -241,15 +243,15 @@ class Told(Quiet):
         with self._changed:
             assert self._changed.wait_for(lambda: self._rows >= rows, WAIT_S), self._rows
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         with self._changed:
-            self.troubles.append(message)
+            self.warnings.append(message)
             self._changed.notify_all()
 
-    def wait_for_trouble(self, words: str) -> str:
+    def wait_for_warning(self, words: str) -> str:
         def find() -> list[str]:
-            return [message for message in self.troubles if words in message]
+            return [message for message in self.warnings if words in message]
 
         with self._changed:
-            assert self._changed.wait_for(find, WAIT_S), self.troubles
+            assert self._changed.wait_for(find, WAIT_S), self.warnings
             return find()[0]

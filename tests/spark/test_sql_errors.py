@@ -32,16 +32,18 @@ def test_a_row_that_cannot_be_computed_stops_its_query_alone(site: Site) -> None
     tables = [read_only(topic), {"table": "ods.numbers"}, {"table": "ods.all"}]
     job_file = sql_job(site, SQL, *tables)
     site.produce(topic, encode([*GOOD, *BAD]))
-    told = At("never", lambda: None)
+    reported = At("never", lambda: None)
     with pytest.raises(QueryStopped) as stopped:
-        run(site, job_file, told)
+        run(site, job_file, reported)
     (one,) = stopped.value.fields["stopped"]
     assert one["code"] == RowNotComputed.code
     assert one["condition"] in {"CAST_INVALID_INPUT", "DIVIDE_BY_ZERO"}
     assert "SQL cannot compute a row in `" in one["message"]
     assert one["message"].startswith(f"{job_file}:")
     assert one["message"].isprintable()
-    assert [each.startswith("stopped:") for each in told.troubles] == [True]  # it is not run again
+    assert [each.startswith("stopped:") for each in reported.warnings] == [
+        True
+    ]  # it is not run again
     assert site.read("ods.all").count() == 3
     log = read_log(site.storage, SliceName("landing", "ods__numbers"))
     assert log.query is None  # nothing of the batch has landed
@@ -59,16 +61,16 @@ def test_state_goes_on_where_errors_become_null(site: Site) -> None:
         INSERT INTO ods.sums SELECT window.start AS minute, sum(CAST(country AS INT)) AS total
         FROM clicks GROUP BY window(event_time, '1 minute');
     """
-    fed: dict[str, object] = {"table": "ods.sums"}
+    sink: dict[str, object] = {"table": "ods.sums"}
     site.produce(topic, encode([(1, "5", START_MS), (2, "6", START_MS + 1)]))
-    run(site, sql_job(site, sql, read_only(topic), fed))
+    run(site, sql_job(site, sql, read_only(topic), sink))
     site.produce(topic, encode([(3, "x", START_MS + 2)]))
     with pytest.raises(RowNotComputed, match="CAST_INVALID_INPUT"):
-        run(site, sql_job(site, sql, read_only(topic), fed))
+        run(site, sql_job(site, sql, read_only(topic), sink))
     # What the state means is the same, with either.
-    run(site, sql_job(site, sql.replace("CAST", "try_cast"), read_only(topic), fed))
+    run(site, sql_job(site, sql.replace("CAST", "try_cast"), read_only(topic), sink))
     site.produce(topic, encode([(4, "y", START_MS + 3), (5, "7", START_MS + 4), *clicks(120, 1)]))
-    nulls = sql_job(site, sql, read_only(topic), {**fed, "on_error": "null"})
+    nulls = sql_job(site, sql, read_only(topic), {**sink, "on_error": "null"})
     run(site, nulls)
     assert [row.total for row in site.read("ods.sums").collect()] == [18]
     site.prove(nulls)

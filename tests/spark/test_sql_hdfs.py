@@ -9,7 +9,7 @@ from tests.kafka_tools import create_topic, produce
 from tests.spark.site import SHORT_LIVED
 from tests.spark.sql_jobs import clicks, encode, read_only
 
-from ashore.checkpoints.roots import Roots
+from ashore.checkpoints.attempts import Attempts
 from ashore.control.jobs import open_job
 from ashore.control.verify import verify_job
 from ashore.jobs.events import moment_of
@@ -60,7 +60,7 @@ def test_a_query_on_hdfs_is_killed_in_its_moves_and_goes_on_after_a_switch(
         verdict = verify_job(opened)
         assert verdict.exit_code == 0, (verdict.problems, verdict.notes)
         path = checkpoint_directory(SliceName("sql_hdfs", "ods__counted"))
-        newest = Roots(opened.storage, path, "").newest()
+        newest = Attempts(opened.storage, path, "").newest()
         assert newest is not None
         assert newest.read_query_id() is not None
     # A row a second, of those that are over ten seconds before the last.

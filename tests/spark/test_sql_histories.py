@@ -13,7 +13,7 @@ from tests.spark.test_processes import LOCAL, ended, launched, wait_for
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
-from ashore.jobs.events import Event, Failed, Landed, Trouble
+from ashore.jobs.events import Event, Failed, Landed, WarningEvent
 from ashore.services.kafka import Kafka
 
 PARTITION = 0
@@ -49,7 +49,7 @@ def is_landed(event: Event) -> bool:
 
 
 def is_started_again(event: Event) -> bool:
-    return isinstance(event, Trouble) and "has got another leader" in event.message
+    return isinstance(event, WarningEvent) and "has got another leader" in event.message
 
 
 def rows(directory: Path) -> Counter[str]:

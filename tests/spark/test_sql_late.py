@@ -28,7 +28,7 @@ SLICE = "ods__per_minute"
 YEAR_2099_MS = 4_070_908_800_000
 
 
-class Told(At):
+class Reported(At):
     """A progress that keeps what it was told of queries."""
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ def test_late_records_are_counted_as_records_over_restarts(site: Site) -> None:
     at_the_watermark = [(1, "DE", watermark_ms)]  # Spark holds it late too
     in_time = clicks(200, 50)
 
-    told = At("never", lambda: None)
+    reported = At("never", lambda: None)
     site.produce(topic, encode([*too_late, *still_open, *at_the_watermark, *in_time]))
-    run(site, job_file, told)
+    run(site, job_file, reported)
 
     assert counted(site)["late"] == 9
-    assert any("9 records of clicks are behind the watermark" in each for each in told.troubles)
-    assert any("operators with state left them out" in each for each in told.troubles)
+    assert any("9 records of clicks are behind the watermark" in each for each in reported.warnings)
+    assert any("operators with state left them out" in each for each in reported.warnings)
     # Three batches in one run: what is late in the last, was not when the run began.
     behind = [(1, "DE", START_MS + 250_000)] * 2
     limit = {"interval": "300ms", "max_records": 40}
@@ -83,9 +83,9 @@ def test_a_record_of_the_year_2099_does_not_kill_a_windowed_query(site: Site) ->
     tables = [read_only(topic), PER_MINUTE_TABLE]
     job_file = sql_job(site, PER_MINUTE, *tables)
     site.produce(topic, encode([*clicks(0, 200), (7, "DE", YEAR_2099_MS)]))
-    told = At("never", lambda: None)
-    run(site, job_file, told)
-    assert any("further ahead than `future_max`" in each for each in told.troubles)
+    reported = At("never", lambda: None)
+    run(site, job_file, reported)
+    assert any("further ahead than `future_max`" in each for each in reported.warnings)
     # `future_max` says what is believed, not what the state means: it may change.
     late = {"after": "10s", "future_max": "2h"}
     job_file = sql_job(site, PER_MINUTE, read_only(topic, late=late), PER_MINUTE_TABLE)
@@ -118,11 +118,11 @@ def test_time_goes_on_without_an_idle_input(site: Site) -> None:
     first, second = site.topic(1), site.topic(1)
     tables = [read_only(first), read_only(second, "orders", seal=IDLE), PER_MINUTE_TABLE]
     job_file = sql_job(site, UNION, *tables)
-    told, again = Told(), Told()
+    reported, again = Reported(), Reported()
     site.produce(first, encode(clicks(0, 200)))
-    run(site, job_file, told)
-    assert told.queries[-1].watermark_ms == START_MS + 189_000
-    assert told.queries[-1].held_by is None
+    run(site, job_file, reported)
+    assert reported.queries[-1].watermark_ms == START_MS + 189_000
+    assert reported.queries[-1].held_by is None
     assert read_per_minute(site) == per_minute(clicks(0, 200), watermark_ms=START_MS + 189_000)
 
     # Spark runs a batch again from its own watermark, also one that went on without an input.
@@ -188,7 +188,7 @@ def test_the_input_whose_silence_holds_a_query_back_is_named(site: Site) -> None
     first, second = site.topic(1), site.topic(1)
     tables = [read_only(first), read_only(second, "orders"), PER_MINUTE_TABLE]
     job_file = sql_job(site, UNION, *tables)
-    empty, both, again = Told(), Told(), Told()
+    empty, both, again = Reported(), Reported(), Reported()
     site.produce(first, encode(clicks(0, 200)))
     run(site, job_file, empty)
     assert empty.queries[-1].held_by == "orders"

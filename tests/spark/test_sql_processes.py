@@ -31,7 +31,7 @@ from ashore.control.fleet import read_job
 from ashore.control.health import DECIDE, Allowed, worst
 from ashore.control.jobs import open_job
 from ashore.drills.sites.ahead import Ahead
-from ashore.jobs.events import Failed, Landed, Trouble
+from ashore.jobs.events import Failed, Landed, WarningEvent
 from ashore.jobs.launch import JobLaunch
 
 COUNT = 90
@@ -79,7 +79,7 @@ def drain(job_file: Path) -> None:
         assert code == 0, (events[-3:], launch.log_path.read_text()[-3000:])
 
 
-def test_a_query_that_stops_is_told_in_sentences_and_hides_behind_no_other(site: Site) -> None:
+def test_a_query_that_stops_is_reported_in_sentences_and_hides_behind_no_other(site: Site) -> None:
     topic = site.topic(1)
     sql = """
         INSERT INTO ods.numbers SELECT id, CAST(country AS INT) AS number FROM clicks;
@@ -92,10 +92,10 @@ def test_a_query_that_stops_is_told_in_sentences_and_hides_behind_no_other(site:
         code, events = ended(launch)
     assert code == 8, events[-3:]
     assert not [each for each in events if "Traceback" in str(each) or "\\n" in str(each)]
-    troubles = [each for each in events if isinstance(each, Trouble)]
-    assert [each.slice for each in troubles] == ["ods__numbers"]  # once: it is not run again
-    assert troubles[0].message.startswith("stopped: ")
-    assert "CAST_INVALID_INPUT" in troubles[0].message
+    warnings = [each for each in events if isinstance(each, WarningEvent)]
+    assert [each.slice for each in warnings] == ["ods__numbers"]  # once: it is not run again
+    assert warnings[0].message.startswith("stopped: ")
+    assert "CAST_INVALID_INPUT" in warnings[0].message
     landed = [each for each in events if isinstance(each, Landed)]
     assert {each.tables for each in landed} == {("ods.all",)}
     assert isinstance(events[-1], Failed)
@@ -214,21 +214,21 @@ UPLOAD_S = 240.0  # until one is met; there is one every few batches
 class Store:
     """A state store as its directory shows it."""
 
-    bases: list[int]  # versions that there is a snapshot of
+    snapshots: list[int]  # versions that there is a snapshot of
     changes: list[int]
     unnamed: set[str]  # tables that no snapshot names: it is not whole yet
 
 
 def read_store(directory: Path) -> Store:
     names = [each.name for each in directory.iterdir()]
-    bases = sorted(int(name[:-4]) for name in names if re.fullmatch(r"[0-9]+\.zip", name))
+    snapshots = sorted(int(name[:-4]) for name in names if re.fullmatch(r"[0-9]+\.zip", name))
     named: set[str] = set()
-    for base in bases:
-        with zipfile.ZipFile(directory / f"{base}.zip") as archive:
+    for snapshot in snapshots:
+        with zipfile.ZipFile(directory / f"{snapshot}.zip") as archive:
             named |= set(re.findall(r"[\w-]+\.sst", archive.read("metadata").decode()))
     changes = sorted(int(name.split(".")[0]) for name in names if name.endswith(".changelog"))
     tables = {each.name for each in directory.glob("SSTs/*.sst")}
-    return Store(bases, changes, tables - named if bases else set())
+    return Store(snapshots, changes, tables - named if snapshots else set())
 
 
 def kill_in_an_upload(launch: JobLaunch, root: Path) -> Store:
@@ -283,7 +283,7 @@ def test_killed_while_a_snapshot_uploads_it_goes_on_from_the_older_one(site: Sit
         finally:
             stop.set()
             sender.join()
-    assert store.changes[-1] > store.bases[-1], "the chain goes on behind the older snapshot"
+    assert store.changes[-1] > store.snapshots[-1], "the chain goes on behind the older snapshot"
 
     drain(job_file)
     # Beyond the watermark, so that all is final; and not so far ahead that it is not believed.

@@ -31,9 +31,9 @@ from ashore.control.jobs import (
     plan_clean_job,
     rejoin_topic,
 )
-from ashore.control.roll_back import apply as roll_back
-from ashore.control.roll_back import find_query
-from ashore.control.roll_back import plan as plan_roll_back
+from ashore.control.rollback import apply as roll_back
+from ashore.control.rollback import find_query
+from ashore.control.rollback import plan as preview_rollback
 from ashore.control.status import read_status
 from ashore.errors import (
     BadRecord,
@@ -72,7 +72,7 @@ def test_windows_are_counted_once_over_restarts_and_replays(site: Site) -> None:
         run(site, job_file)
         assert read_per_minute(site) == expected
     verdict = site.prove(job_file)
-    assert any("fed by SQL" in note for note in verdict.notes)
+    assert any("written by SQL" in note for note in verdict.notes)
     with open_job(job_file) as opened:
         (query,) = [each for each in read_status(opened).slices if each.slice == SLICE]
         assert query.lag == 0
@@ -113,10 +113,10 @@ def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
     shutil.copytree(kept, path)
 
     site.produce(topic, encode(clicks(360, 90)), 0)
-    told = At("never", lambda: None)
-    run(site, job_file, told)
+    reported = At("never", lambda: None)
+    run(site, job_file, reported)
 
-    assert any("run again, for the state alone" in trouble for trouble in told.troubles)
+    assert any("run again, for the state alone" in warning for warning in reported.warnings)
     watermark_ms = START_MS + 449_000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     site.prove(job_file)
@@ -138,7 +138,7 @@ def test_a_query_goes_back_to_an_earlier_batch_and_counts_on_with_other_sql(site
         auditor = Auditor(opened, Pace(1.0))
         assert auditor.tick().findings == ()
         query = find_query(opened, "ods.per_minute")
-        plan = plan_roll_back(opened, query, to_batch)
+        plan = preview_rollback(opened, query, to_batch)
         assert (plan.from_batch, plan.to_batch) == (last, to_batch)
         assert read_per_minute(site) == per_minute(
             clicks(0, 360), watermark_ms=START_MS + 359_000 - 10_000
@@ -158,7 +158,7 @@ def test_a_query_goes_back_to_an_earlier_batch_and_counts_on_with_other_sql(site
     watermark_ms = START_MS + 449_000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     verdict = site.prove(changed)
-    assert any("fed by SQL" in note for note in verdict.notes)
+    assert any("written by SQL" in note for note in verdict.notes)
     aside = list(site.lake.glob("ods.db/per_minute/_aside-*/**/*.parquet"))
     assert len(aside) == plan.files
     strange = aside[0].relative_to(site.lake / "ods.db/per_minute")
@@ -190,9 +190,10 @@ SHAPES = """
 @pytest.mark.long
 def test_joins_unions_and_deduplication(site: Site) -> None:
     clicked, ordered = site.topic(1, "clicks"), site.topic(1, "orders")
-    fed = [{"table": f"ods.{name}"} for name in ("firsts", "pairs", "unmatched", "both", "twice")]
+    sinks = [{"table": f"ods.{name}"} for name in ("firsts", "pairs", "unmatched", "both", "twice")]
     job_file = sql_job(
-        site, SHAPES, read_only(clicked), read_only(ordered, "orders"), *fed, clean={"every": "1s"}
+        *(site, SHAPES, read_only(clicked), read_only(ordered, "orders"), *sinks),
+        clean={"every": "1s"},
     )
     for start in (0, 50):
         part = clicks(start, 50)
@@ -203,8 +204,8 @@ def test_joins_unions_and_deduplication(site: Site) -> None:
     # Beyond the watermark: what came before is final.
     site.produce(clicked, encode(clicks(10_000, 1)))
     site.produce(ordered, encode(clicks(10_001, 1)))
-    told = At("never", lambda: None)
-    run(site, job_file, told)
+    reported = At("never", lambda: None)
+    run(site, job_file, reported)
 
     ids = list(range(100))
     read = site.read
@@ -224,7 +225,7 @@ def test_joins_unions_and_deduplication(site: Site) -> None:
     assert both == sorted([*expected, *((number, "order") for number in ten)])
     twice = [row.id for row in read("ods.twice").collect()]
     assert sorted(twice) == sorted([*ids, 10_000, *[0, 0, 0], *[50, 50, 50]])
-    assert all("cannot be decoded" not in trouble for trouble in told.troubles)
+    assert all("cannot be decoded" not in warning for warning in reported.warnings)
     site.prove(job_file)
 
 
@@ -386,15 +387,15 @@ def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) 
         run(site, sql_job(site, sql.replace("a.id = b.id", "a.country = b.country"), *tables))
 
 
-def test_bad_records_are_told_of(site: Site) -> None:
+def test_bad_records_are_reported_of(site: Site) -> None:
     topic = site.topic(1)
     sql = "INSERT INTO ods.big SELECT id FROM clicks;"
     job_file = sql_job(site, sql, read_only(topic), {"table": "ods.big"})
     site.produce(topic, [b"{broken", *encode(clicks(0, 3)), None])
-    told = At("never", lambda: None)
-    run(site, job_file, told)
+    reported = At("never", lambda: None)
+    run(site, job_file, reported)
     assert [row.id for row in site.read("ods.big").orderBy("id").collect()] == [0, 1, 2]
-    assert "batch 0: 2 records of clicks cannot be decoded" in told.troubles
+    assert "batch 0: 2 records of clicks cannot be decoded" in reported.warnings
 
 
 def test_a_bad_record_stops_a_query_that_is_to_fail(site: Site) -> None:
@@ -416,7 +417,7 @@ REFUSED = [
 ]
 
 
-def test_what_spark_refuses_is_told_in_words(site: Site) -> None:
+def test_what_spark_refuses_is_reported_in_words(site: Site) -> None:
     topic = site.topic(1)
     for number, (select, words) in enumerate(REFUSED):
         sql = f"INSERT INTO ods.big {select};"
@@ -457,8 +458,8 @@ def test_a_stream_is_joined_with_a_file_and_its_sessions_are_counted(site: Site)
         INSERT INTO ods.sessions SELECT session_window.start AS began, country, count(*) AS clicks
             FROM clicks GROUP BY session_window(event_time, '5 seconds'), country;
     """
-    fed = [{"table": "ods.named"}, {"table": "ods.sessions"}]
-    job_file = sql_job(site, sql, read_only(topic), *fed)
+    sinks = [{"table": "ods.named"}, {"table": "ods.sessions"}]
+    job_file = sql_job(site, sql, read_only(topic), *sinks)
     site.produce(topic, encode([*clicks(0, 3), *clicks(20, 2), *clicks(100, 1)]))
 
     run(site, job_file)

@@ -145,10 +145,10 @@ def test_rows_of_a_batch_that_was_cut_short_come_again(site: Site) -> None:
     def cut_short() -> None:
         raise StorageError("the lake is away")
 
-    told = At("prepare", cut_short)
-    run(site, job_file, told)
+    reported = At("prepare", cut_short)
+    run(site, job_file, reported)
 
-    assert any("the lake is away" in trouble for trouble in told.troubles)
+    assert any("the lake is away" in warning for warning in reported.warnings)
     sent = [(key, json.loads(value or b"")) for _, key, value in read_topic(site, target)]
     whole = per_country(clicks(0, 30))
     assert sorted(key or b"" for key, _ in sent) == [b"CN", b"CN", b"DE", b"DE"]

@@ -49,7 +49,7 @@ def test_files_of_failed_attempts_are_never_seen(
         site.produce(topic, events(partition * 20_000, 15_000), partition)
         site.produce(topic, [b"{broken"], partition)
     job_file = site.job_file(table_of(topic), clean={"every": "1h", "ttl": "1ms"})
-    monkeypatch.setattr(runner, "land_shares", tasks.fail_first_attempt)
+    monkeypatch.setattr(runner, "land_splits", tasks.fail_first_attempt)
 
     site.writer(job_file).drain()
 
@@ -72,7 +72,7 @@ def test_a_batch_that_failed_is_planned_again(site: Site, monkeypatch: pytest.Mo
     writer = site.writer(job_file)
     writer.loop.open()
     with monkeypatch.context() as broken:
-        broken.setattr(runner, "land_shares", tasks.fail_always)
+        broken.setattr(runner, "land_splits", tasks.fail_always)
         with pytest.raises(BatchFailed) as caught:
             writer.loop.tick()
     assert "every attempt fails" in caught.value.message
@@ -124,11 +124,11 @@ def test_a_worker_in_which_too_many_calls_hang_is_replaced(
     site.prove(job_file)
 
 
-# --- shares --------------------------------------------------------------------------------------
+# --- splits --------------------------------------------------------------------------------------
 
 
 def test_a_partition_with_most_of_the_backlog_becomes_many_tasks(site: Site) -> None:
-    """Nine tenths in one partition of four: no task has more than its share of the whole."""
+    """Nine tenths in one partition of four: no task has more than its part of the whole."""
     topic = site.topic(4)
     for partition, count in enumerate((90_000, 4_000, 3_000, 3_000)):
         site.produce(topic, events(partition * 100_000, count), partition)
@@ -171,7 +171,7 @@ def test_large_values_come_in_bounded_batches(site: Site, monkeypatch: pytest.Mo
     with Sender(site.servers, topic, **{"compression.type": "lz4"}) as sender:
         sender.send(values, partition=0)
     job_file = site.job_file(table_of(topic))
-    monkeypatch.setattr(runner, "land_shares", tasks.measured)
+    monkeypatch.setattr(runner, "land_splits", tasks.measured)
 
     site.writer(job_file).drain()
 

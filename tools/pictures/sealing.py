@@ -6,7 +6,7 @@ A test has `plan_seal` decide at each minute of it.
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ashore.config.tables import Seal
+from ashore.config.tables import SealSection
 from ashore.protocol.names import success_name
 
 from .shapes import Box, Kind, Line, Picture, Shape, Text
@@ -16,7 +16,7 @@ _TOP, _BOTTOM = 52, 322
 FROM, UNTIL = 8 * 60 + 50, 9 * 60 + 50  # minutes of the day
 _LOWEST, _HIGHEST = 8 * 60 + 45, 9 * 60 + 50
 
-DELAY = Seal().delay_ms // 60_000
+DELAY = SealSection().delay_ms // 60_000
 _END, DUE = 9 * 60, 9 * 60 + DELAY  # of hour=08, and seal.delay later
 SEALED, LATE = 9 * 60 + 24, 9 * 60 + 29
 AGAIN = SEALED + DELAY

@@ -4,9 +4,9 @@ from ashore.catalogs.base import (
     Catalog,
     CatalogPartition,
     CatalogTable,
+    CatalogTableSeen,
     PartitionSeal,
     TableChange,
-    TableSeen,
 )
 from ashore.catalogs.memory import MemoryCatalog
 from ashore.catalogs.none import NoCatalog
@@ -16,10 +16,10 @@ __all__ = [
     "Catalog",
     "CatalogPartition",
     "CatalogTable",
+    "CatalogTableSeen",
     "MemoryCatalog",
     "NoCatalog",
     "PartitionSeal",
     "TableChange",
-    "TableSeen",
     "open_catalog",
 ]

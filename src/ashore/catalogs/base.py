@@ -80,7 +80,7 @@ class TableChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSeen:
+class CatalogTableSeen:
     """What a catalog has of a table, and how that differs from the table that is asked about."""
 
     differences: tuple[str, ...]  # of schema, format, place; one sentence each
@@ -139,7 +139,7 @@ class Catalog(Protocol):
 
     def observe(
         self, table: CatalogTable, partitions: Sequence[CatalogPartition]
-    ) -> TableSeen | None:
+    ) -> CatalogTableSeen | None:
         """Return what readers are told of `table`; None where there is no such table.
 
         Writes nothing. Where a partition lies is asked for `partitions` only.

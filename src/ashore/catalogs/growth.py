@@ -14,7 +14,7 @@ from ashore.catalogs.base import CatalogTable
 from ashore.errors import SchemaConflict
 
 
-class Column(NamedTuple):
+class GrownColumn(NamedTuple):
     """A column, its type as the text that the catalog compares."""
 
     name: str
@@ -41,7 +41,7 @@ def find_repeated(table: CatalogTable) -> list[str]:
     return [f"column {name} is there twice" for name in repeated]
 
 
-def compare_columns(known: Sequence[Column], wanted: Sequence[Column]) -> Growth:
+def compare_columns(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn]) -> Growth:
     """Compare the columns of the files."""
     known_types = {column.name.lower(): column.type for column in known}
     wanted_types = {column.name.lower(): column.type for column in wanted}
@@ -56,7 +56,7 @@ def compare_columns(known: Sequence[Column], wanted: Sequence[Column]) -> Growth
     return Growth(tuple(added), tuple(conflicts))
 
 
-def compare_partitioning(known: Sequence[Column], wanted: Sequence[Column]) -> list[str]:
+def compare_partitioning(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn]) -> list[str]:
     """Compare the partition columns, whose order counts. Returns conflicts."""
     there, here = (
         [f"{each.name.lower()} {each.type}" for each in side] for side in (known, wanted)

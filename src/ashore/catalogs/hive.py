@@ -4,7 +4,7 @@ What it is: `Catalog` in calls of the metastore's thrift interface.
 What it promises: partitions go a hundred a call. What others keep with a table or a partition
 (owner, comments, properties) stays. A partition has no statistics until it is sealed: they would be
 wrong soon, and the metastore would list its directory to find them.
-What it must not know: which partitions are owed.
+What it must not know: which partitions are deferred.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,12 +16,12 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.catalogs.base import (
     CatalogPartition,
     CatalogTable,
+    CatalogTableSeen,
     PartitionSeal,
     TableChange,
-    TableSeen,
 )
 from ashore.catalogs.growth import (
-    Column,
+    GrownColumn,
     Growth,
     compare_columns,
     compare_partitioning,
@@ -40,7 +40,7 @@ from ashore.catalogs.hive_schema import (
     same_type,
     spark_properties,
 )
-from ashore.catalogs.hive_wire import Refusal, thrift
+from ashore.catalogs.hive_wire import HiveRefusal, thrift
 from ashore.errors import CatalogError
 from ashore.formats.ddl import Schema
 
@@ -134,12 +134,12 @@ class HiveCatalog:
             answer = self._client.call(
                 "drop_partition_by_name", *arguments, accept=["NoSuchObjectException"]
             )
-            dropped += not isinstance(answer, Refusal)
+            dropped += not isinstance(answer, HiveRefusal)
         return dropped
 
     def observe(
         self, table: CatalogTable, partitions: Sequence[CatalogPartition]
-    ) -> TableSeen | None:
+    ) -> CatalogTableSeen | None:
         """See Catalog."""
         known = self._load_table(table)
         if known is None:
@@ -149,8 +149,8 @@ class HiveCatalog:
         if known.partitionKeys:
             accept = ["NoSuchObjectException"]  # it was dropped since
             answer = self._client.call("get_partition_names", *_names(table), EVERY, accept=accept)
-            names = [] if isinstance(answer, Refusal) else answer
-        return TableSeen(
+            names = [] if isinstance(answer, HiveRefusal) else answer
+        return CatalogTableSeen(
             (*growth.differences, *_compare_rest(known, table)),
             frozenset(CatalogPartition(name).values for name in names),
             {
@@ -186,7 +186,7 @@ class HiveCatalog:
         """Return the metastore's table, or None."""
         request = thrift.GetTableRequest(*_names(table))
         answer = self._client.call("get_table_req", request, accept=["NoSuchObjectException"])
-        return None if isinstance(answer, Refusal) else answer.table
+        return None if isinstance(answer, HiveRefusal) else answer.table
 
     def _require_table(self, table: CatalogTable) -> Any:
         known = self._load_table(table)
@@ -203,7 +203,7 @@ class HiveCatalog:
         """Create the table, and its database; False where somebody was faster."""
         database, _ = _names(table)
         known = self._client.call("get_database", database, accept=["NoSuchObjectException"])
-        if isinstance(known, Refusal):
+        if isinstance(known, HiveRefusal):
             location = table.location.rstrip("/").rpartition("/")[0]
             new = thrift.Database(database, "", location, {})
             self._client.call("create_database", new, accept=["AlreadyExistsException"])
@@ -213,7 +213,7 @@ class HiveCatalog:
             _KEEP_STATISTICS,
             accept=["AlreadyExistsException"],
         )
-        return not isinstance(answer, Refusal)
+        return not isinstance(answer, HiveRefusal)
 
     def _add(
         self,
@@ -350,12 +350,12 @@ def _partition_name(partition: CatalogPartition) -> str:
 # --- comparing and changing ------------------------------------------------------------------
 
 
-def _columns(fields: Iterable[Any]) -> list[Column]:
-    return [Column(field.name, same_type(field.type)) for field in fields]
+def _columns(fields: Iterable[Any]) -> list[GrownColumn]:
+    return [GrownColumn(field.name, same_type(field.type)) for field in fields]
 
 
-def _comparable(schema: Schema) -> list[Column]:
-    return [Column(column.name, same_type(column.type)) for column in hive_columns(schema)]
+def _comparable(schema: Schema) -> list[GrownColumn]:
+    return [GrownColumn(column.name, same_type(column.type)) for column in hive_columns(schema)]
 
 
 def _compare_rest(known: Any, table: CatalogTable) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ashore.base.clock import Clock
-from ashore.catalogs.hive_wire import Address, Connection, Refusal
+from ashore.catalogs.hive_wire import Address, Connection, HiveRefusal
 from ashore.errors import CatalogError, CatalogUnreachable
 
 
@@ -48,7 +48,7 @@ class HiveClient:
             answer = self._ask_any(method, arguments, deadline_s)
         finally:
             self._lock.release()
-        if isinstance(answer, Refusal) and answer.kind not in accept:
+        if isinstance(answer, HiveRefusal) and answer.kind not in accept:
             raise _refused(method, answer)
         return answer
 
@@ -119,7 +119,7 @@ class HiveClient:
         )
 
 
-def _refused(method: str, refusal: Refusal) -> CatalogError:
+def _refused(method: str, refusal: HiveRefusal) -> CatalogError:
     if refusal.kind == "TApplicationException":
         hint = "a Hive metastore of release 2.3 or newer is needed"
     else:

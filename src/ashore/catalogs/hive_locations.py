@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_schema import same_location
-from ashore.catalogs.hive_wire import Address, Refusal
+from ashore.catalogs.hive_wire import Address, HiveRefusal
 
 EVERY = -1  # partition, however many there are
 
@@ -26,7 +26,7 @@ def load_locations(uri: str, table: str, timeout_s: float = 30.0) -> dict[str, s
         names = table.lower().split(".")
         accepted = ["NoSuchObjectException"]
         answer = client.call("get_partitions", *names, EVERY, accept=accepted)
-    if isinstance(answer, Refusal):
+    if isinstance(answer, HiveRefusal):
         return {}
     return {"/".join(each.values): _written_out(each.sd.location) for each in answer}
 

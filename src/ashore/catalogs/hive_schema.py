@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from ashore.catalogs.base import CatalogTable
-from ashore.catalogs.growth import Column
+from ashore.catalogs.growth import GrownColumn
 from ashore.formats.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
 
 SPARK_PREFIX = "spark.sql.sources."
@@ -28,7 +28,7 @@ _NOT_IN_COLUMN = frozenset(",:;")
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class StorageFormat:
     """How Hive reads and writes a format, and what Spark calls it."""
 
     serde: str
@@ -38,20 +38,20 @@ class Storage:
 
 
 # Spark has no class for JSON's SerDe and needs none: it reads these tables by its own reader.
-STORAGES: Mapping[str, Storage] = {
-    "parquet": Storage(
+STORAGES: Mapping[str, StorageFormat] = {
+    "parquet": StorageFormat(
         "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
         "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
         "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
         "parquet",
     ),
-    "orc": Storage(
+    "orc": StorageFormat(
         "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
         "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
         "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
         "orc",
     ),
-    "jsonl": Storage(
+    "jsonl": StorageFormat(
         "org.apache.hive.hcatalog.data.JsonSerDe",
         "org.apache.hadoop.mapred.TextInputFormat",
         "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
@@ -60,9 +60,9 @@ STORAGES: Mapping[str, Storage] = {
 }
 
 
-def hive_columns(schema: Schema) -> list[Column]:
+def hive_columns(schema: Schema) -> list[GrownColumn]:
     """Return the columns with Hive's types."""
-    return [Column(field.name, hive_type(field.type)) for field in schema.fields]
+    return [GrownColumn(field.name, hive_type(field.type)) for field in schema.fields]
 
 
 def hive_type(data_type: DataType) -> str:

@@ -40,7 +40,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HiveRefusal:
     """The metastore's answer that it does not do what was asked."""
 
     kind: str  # the exception's name in the interface
@@ -63,9 +63,9 @@ class Connection:
         try:
             return getattr(self._client, method)(*arguments)
         except _DECLARED as error:
-            return Refusal(type(error).__name__, error.message or "")
+            return HiveRefusal(type(error).__name__, error.message or "")
         except TApplicationException as error:
-            return Refusal("TApplicationException", error.message or "")
+            return HiveRefusal("TApplicationException", error.message or "")
 
     def close(self) -> None:
         """Close the connection. Never fails."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from ashore.catalogs.base import (
     CatalogPartition,
     CatalogTable,
+    CatalogTableSeen,
     PartitionSeal,
     TableChange,
-    TableSeen,
 )
 from ashore.catalogs.growth import (
-    Column,
+    GrownColumn,
     Growth,
     compare_columns,
     compare_partitioning,
@@ -102,7 +102,7 @@ class MemoryCatalog:
 
     def observe(
         self, table: CatalogTable, partitions: Sequence[CatalogPartition]
-    ) -> TableSeen | None:
+    ) -> CatalogTableSeen | None:
         """See Catalog."""
         with self._lock:
             self._answer()
@@ -110,7 +110,7 @@ class MemoryCatalog:
             if known is None:
                 return None
             growth = compare_columns(_columns(known.table.columns), _columns(table.columns))
-            return TableSeen(
+            return CatalogTableSeen(
                 (*growth.differences, *_compare_rest(known.table, table)),
                 frozenset(CatalogPartition(path).values for path in known.partitions),
                 {
@@ -153,8 +153,8 @@ class MemoryCatalog:
         return known
 
 
-def _columns(schema: Schema) -> list[Column]:
-    return [Column(field.name, type_ddl(field.type)) for field in schema.fields]
+def _columns(schema: Schema) -> list[GrownColumn]:
+    return [GrownColumn(field.name, type_ddl(field.type)) for field in schema.fields]
 
 
 def _compare_rest(known: CatalogTable, wanted: CatalogTable) -> list[str]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from ashore.catalogs.base import (
     CatalogPartition,
     CatalogTable,
+    CatalogTableSeen,
     PartitionSeal,
     TableChange,
-    TableSeen,
 )
 
 
@@ -48,7 +48,7 @@ class NoCatalog:
         self,
         table: CatalogTable,  # noqa: ARG002 - see Catalog
         partitions: Sequence[CatalogPartition],  # noqa: ARG002 - see Catalog
-    ) -> TableSeen | None:
+    ) -> CatalogTableSeen | None:
         """Return None: no table is known."""
         return None
 

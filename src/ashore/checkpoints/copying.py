@@ -1,4 +1,4 @@
-"""A checkpoint copied to a new root, as far as it tells of finished batches.
+"""A checkpoint copied to a new attempt, as far as it tells of finished batches.
 
 What it is: `copy_checkpoint`: which files a copy takes, and how each gets there.
 What it promises: what is planned and done is read before the state is, so that a checkpoint that
@@ -10,7 +10,7 @@ What it must not know: when a copy is made.
 
     offsets, commits        up to the last batch done; offsets of one more
     versions of stores      up to the last batch done, whose number is one less
-    tables of stores        taken as they are; a true copy takes those that its bases name
+    tables of stores        taken as they are; a true copy takes those that its snapshots name
     hidden files            left: checksums and temporary files
     all others              taken as they are
 """
@@ -41,7 +41,9 @@ T = TypeVar("T")
 
 PIECE_BYTES = 8 << 20
 KEPT_BATCHES = 3  # in offsets and commits of a true copy: a start reads two
-KEPT_BASES = 2  # bases of a store in a true copy: where the newest is bad Spark takes another
+KEPT_SNAPSHOTS = (
+    2  # snapshots of a store in a true copy: where the newest is bad Spark takes another
+)
 
 
 def copy_checkpoint(
@@ -69,7 +71,7 @@ def copy_checkpoint(
     if _link(storage, source, target, first):
         _for_each(others, lambda each: _require_link(storage, source, target, each))
     else:
-        wanted = plan_true_copy(found, lambda base: _read_tables(source, base))
+        wanted = plan_true_copy(found, lambda snapshot: _read_tables(source, snapshot))
         _for_each(wanted, lambda each: _write(storage, source, target, each))
     directories = {names.parent(names.join(target.path, each.path)) for each in found}
     storage.sync(sorted(each for each in directories if storage.stat(each) is not None))
@@ -99,13 +101,13 @@ def _is_left_out(file: CheckpointFile, position: CheckpointPosition) -> bool:
 
 
 def plan_true_copy(
-    files: Sequence[CheckpointFile], read_base: Callable[[StatePath], frozenset[str] | None]
+    files: Sequence[CheckpointFile], read_snapshot: Callable[[StatePath], frozenset[str] | None]
 ) -> list[CheckpointFile]:
     """Return those of `files` that a start needs.
 
     Arguments:
         files: all of the checkpoint.
-        read_base: returns the names of the tables that a base is made of; None: any.
+        read_snapshot: returns the names of the tables that a snapshot is made of; None: any.
 
     """
     versions: dict[Store, list[StatePath]] = {}
@@ -121,21 +123,21 @@ def plan_true_copy(
         dropped |= set(sorted(batches, key=lambda path: path.batch)[:-KEPT_BATCHES])
     kept: dict[Store, frozenset[str]] = {}
     for store, some in versions.items():
-        tables = [read_base(path) for path in some if path.is_whole and path not in dropped]
+        tables = [read_snapshot(path) for path in some if path.is_whole and path not in dropped]
         if all(each is not None for each in tables):
             kept[store] = frozenset(name for each in tables if each is not None for name in each)
     return [each for each in files if each.of not in dropped and not _is_unused(each.of, kept)]
 
 
 def _older(store: Sequence[StatePath]) -> Iterator[StatePath]:
-    """Yield what is older than the bases that are kept."""
-    bases = sorted({each.version for each in store if each.is_whole})
-    first = bases[-KEPT_BASES] if len(bases) >= KEPT_BASES else 0
+    """Yield what is older than the snapshots that are kept."""
+    snapshots = sorted({each.version for each in store if each.is_whole})
+    first = snapshots[-KEPT_SNAPSHOTS] if len(snapshots) >= KEPT_SNAPSHOTS else 0
     return (each for each in store if each.version < first)
 
 
 def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bool:
-    """Tell whether no base that is kept names a table. `kept`: of stores whose bases all tell."""
+    """Return whether no kept snapshot names a table. `kept`: of stores whose snapshots all tell."""
     match path:
         case TablePath(store, name) if store in kept:
             return name not in kept[store]
@@ -143,11 +145,11 @@ def _is_unused(path: CheckpointPath, kept: Mapping[Store, frozenset[str]]) -> bo
             return False
 
 
-def _read_tables(source: Checkpoint, base: StatePath) -> frozenset[str] | None:
-    """Return the tables that a base names; None where it does not tell, or has none."""
-    if base.kind is not StateKind.BASE:
+def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | None:
+    """Return the tables that a snapshot names; None where it does not tell, or has none."""
+    if snapshot.kind is not StateKind.ROCKSDB_SNAPSHOT:
         return None
-    place = names.join(source.path, base.path)
+    place = names.join(source.path, snapshot.path)
     try:
         return read_tables(source.storage.read(place), place)
     except CheckpointUnfit:

@@ -57,8 +57,8 @@ COMMANDS = (
     Listed("recover", "recover_command", "Finish a dead job's moves, from its log alone."),
     Listed(
         "roll-back",
-        "roll_back_command",
-        "Take a query back to an earlier batch: its checkpoint and its table.",
+        "rollback_command",
+        "Roll a query back to an earlier batch: its checkpoint and its table.",
     ),
     Listed("retire", "retire_command", "Drop old partitions: entry, catalog, files."),
     Listed(

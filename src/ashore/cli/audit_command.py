@@ -16,7 +16,7 @@ import typer
 from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
 from ashore.cli.options import Debug, JobFile
-from ashore.cli.output import shown_progress, told
+from ashore.cli.output import reported_errors, shown_progress
 from ashore.control import jobs
 from ashore.control.audit import Pace, audit_once, follow
 
@@ -57,8 +57,8 @@ def audit(
     """Look whether every offset is accounted for and every file is as the log says."""
     rate = _size(read_rate)
     interval_s = None if interval is None else _duration(interval)
-    telling = told(as_json=as_json, debug=debug, in_lines=continuous)
-    with telling, jobs.open_job(job_file) as opened:
+    reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)
+    with reporting, jobs.open_job(job_file) as opened:
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
                 report = audit_once(opened, progress)

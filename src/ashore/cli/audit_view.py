@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ashore.base.units import format_duration, format_size
 from ashore.cli.output import escape, out, print_json, say, talk
-from ashore.control.audit import Away, Finding, Report, Round
+from ashore.control.audit import AuditFinding, AuditReport, Away, Round
 
 NOTHING_SEEN = 6  # the exit code then
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
@@ -31,7 +31,7 @@ BACK = {
 }
 
 
-def show_once(report: Report, *, as_json: bool) -> int:
+def show_once(report: AuditReport, *, as_json: bool) -> int:
     """Print one report to stdout and return the exit code."""
     if as_json:
         print_json(report.to_dict())
@@ -43,7 +43,7 @@ def show_once(report: Report, *, as_json: bool) -> int:
     return report.exit_code
 
 
-def show_all(reports: Iterable[Report], *, as_json: bool) -> int:
+def show_all(reports: Iterable[AuditReport], *, as_json: bool) -> int:
     """Show reports as they come and return the exit code of the last; 6 if there was none."""
     if as_json:
         return _show_json(reports)
@@ -57,7 +57,7 @@ def show_all(reports: Iterable[Report], *, as_json: bool) -> int:
     return _show_lines(reports)
 
 
-def render(report: Report) -> RenderableType:
+def render(report: AuditReport) -> RenderableType:
     """Return what a terminal shows of a report."""
     shown = [Text(_line(each)) for each in report.findings[:FINDINGS_SHOWN]]
     more = len(report.findings) - len(shown)
@@ -71,29 +71,29 @@ def say_at(at_ms: int, text: str) -> None:
     say(escape(f"{_time(at_ms)} {text}"))
 
 
-def _show_lines(reports: Iterable[Report]) -> int:
+def _show_lines(reports: Iterable[AuditReport]) -> int:
     code = NOTHING_SEEN
-    before: Report | None = None
-    told_ms = 0
+    before: AuditReport | None = None
+    reported_ms = 0
     for report in reports:
         code = report.exit_code
         for text in _changes(before, report):
             say_at(report.now_ms, text)
-        is_due = report.now_ms - told_ms >= LINE_EVERY_MS
+        is_due = report.now_ms - reported_ms >= LINE_EVERY_MS
         if before is None or is_due or _counts(before) != _counts(report):
-            told_ms = report.now_ms
+            reported_ms = report.now_ms
             say_at(report.now_ms, f"{_gauge(report)}; {_last_entry(report)}")
         before = report
     return code
 
 
-def _counts(report: Report) -> tuple[object, ...]:
+def _counts(report: AuditReport) -> tuple[object, ...]:
     """Return what is told as soon as it changes. A lag changes all the time."""
     gauge = report.gauge
     return gauge.unaccounted, gauge.unprovable, len(report.findings), report.unproven > 0
 
 
-def _changes(before: Report | None, report: Report) -> Iterator[str]:
+def _changes(before: AuditReport | None, report: AuditReport) -> Iterator[str]:
     """Yield what is new since the report before: what was found, what is away, whether a job is."""
     yield from (_line(finding) for finding in (*report.raised, *report.cleared))
     was = {} if before is None else dict(_states(before))
@@ -102,7 +102,7 @@ def _changes(before: Report | None, report: Report) -> Iterator[str]:
             yield state or BACK[name]
 
 
-def _states(report: Report) -> Iterator[tuple[str, str]]:
+def _states(report: AuditReport) -> Iterator[tuple[str, str]]:
     """Yield what may be amiss around the job, by name; an empty text: it is not."""
     for name, subject, away in (
         ("Kafka", "Kafka", report.kafka),
@@ -114,7 +114,7 @@ def _states(report: Report) -> Iterator[tuple[str, str]]:
         yield "job", _absence(report)
 
 
-def _absence(report: Report) -> str:
+def _absence(report: AuditReport) -> str:
     """Return in words that there is no job, if the log tells so."""
     activity = report.activity
     if activity.last_entry_ms is None:
@@ -125,14 +125,14 @@ def _absence(report: Report) -> str:
     return f"no job seems to run: there is work, and its log has not grown since {since}"
 
 
-def _last_entry(report: Report) -> str:
+def _last_entry(report: AuditReport) -> str:
     last_ms = report.activity.last_entry_ms
     if last_ms is None:
         return "no entry yet"
     return f"last entry {format_duration(max(0, report.now_ms - last_ms))} ago"
 
 
-def _show_json(reports: Iterable[Report]) -> int:
+def _show_json(reports: Iterable[AuditReport]) -> int:
     code = NOTHING_SEEN
     for report in reports:
         code = report.exit_code
@@ -143,7 +143,7 @@ def _show_json(reports: Iterable[Report]) -> int:
     return code
 
 
-def events(report: Report) -> Iterator[Mapping[str, object]]:
+def events(report: AuditReport) -> Iterator[Mapping[str, object]]:
     """Yield the JSON lines of a report: `raised` and `cleared`, then `looked`."""
     for kind, findings in (("raised", report.raised), ("cleared", report.cleared)):
         for finding in findings:
@@ -154,7 +154,7 @@ def events(report: Report) -> Iterator[Mapping[str, object]]:
     yield {"event": "looked", **document, "findings": len(report.findings)}
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: AuditFinding) -> str:
     problem = finding.problem
     where = f"{problem.place}: " if problem.place else ""
     state, at_ms = "since", finding.first_seen_ms
@@ -167,7 +167,7 @@ def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat("T", "seconds")
 
 
-def _gauge(report: Report) -> str:
+def _gauge(report: AuditReport) -> str:
     gauge = report.gauge
     lag = "not known" if gauge.lag is None else f"{gauge.lag:,}"
     text = f"unaccounted {gauge.unaccounted:,}, not landed yet {lag}"
@@ -178,7 +178,7 @@ def _gauge(report: Report) -> str:
     return f"{text}, findings {len(report.findings):,}"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: AuditReport) -> Iterator[str]:
     entries = ", ".join(f"{name} {count:,}" for name, count in sorted(report.entries.items()))
     last = f", the {_last_entry(report)}" if entries else ""
     yield f"job {report.job}, interval {report.tick:,}, entries {entries or 'none'}{last}"

@@ -11,7 +11,7 @@ import typer
 
 from ashore.cli.cases_view import show_cases
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import told
+from ashore.cli.output import reported_errors
 from ashore.config.cases import load_cases
 from ashore.errors import JobFileInvalid
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -34,7 +34,7 @@ def run_tests(
     debug: Debug = False,
 ) -> None:
     """Run test cases of a job's SQL: records in, rows out. All in one Spark, without Kafka."""
-    with told(as_json=as_json, debug=debug, in_lines=True):
+    with reported_errors(as_json=as_json, debug=debug, in_lines=True):
         job = load_job_file(job_file)
         if job.sql is None:
             raise JobFileInvalid(f"{job_file} has no SQL to test", hint="add sql: to the job file")

@@ -11,7 +11,7 @@ import typer
 
 from ashore.cli import demo_view
 from ashore.cli.options import AsJsonLines, Debug
-from ashore.cli.output import told
+from ashore.cli.output import reported_errors
 from ashore.cli.signals import sigterm_does
 from ashore.control.demo import Demo
 
@@ -25,6 +25,6 @@ def demo(
     debug: Debug = False,
 ) -> None:
     """Land two topics, kill the job half-way, go on, and prove that nothing is lost or doubled."""
-    telling = told(as_json=as_json, debug=debug, in_lines=True)
-    with telling, sigterm_does(signal.default_int_handler):
+    reporting = reported_errors(as_json=as_json, debug=debug, in_lines=True)
+    with reporting, sigterm_does(signal.default_int_handler):
         raise typer.Exit(demo_view.show_demo(Demo(directory, records), as_json=as_json))

@@ -55,9 +55,9 @@ class DemoView:
 
     def render(self, produced: int, now_s: float) -> RenderableType:
         """Return what a terminal shows, when so many records have been produced."""
-        told = f"produced {produced:,} of {self._records:,} records"
+        reported = f"produced {produced:,} of {self._records:,} records"
         steps = [Text(f"{'>' if step is self._steps[-1] else '.'} {step}") for step in self._steps]
-        return Group(*steps, Text(told, style="dim"), self._state.render(now_s))
+        return Group(*steps, Text(reported, style="dim"), self._state.render(now_s))
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _shown(demo: Demo, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
     def take_live(event: Event) -> None:
         view.take(event, time.monotonic())
 
-    def take_and_tell(event: Event) -> None:
+    def take_and_report(event: Event) -> None:
         line = view.take(event, time.monotonic())
         if line:
             talk.print(escape(line))
@@ -82,7 +82,7 @@ def _shown(demo: Demo, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
         with Live(get_renderable=render, console=talk, refresh_per_second=4):
             yield take_live
     else:
-        yield take_and_tell
+        yield take_and_report
 
 
 def _say_next(result: DemoResult, seconds: float) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ashore.cli import doctor_view
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import told
+from ashore.cli.output import reported_errors
 from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
 from ashore.control.jobs import open_job
 from ashore.errors import AshoreError
@@ -63,7 +63,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     if land_missing and not from_files:
         raise typer.BadParameter("--land-missing goes with --from-files")
     at = FormerAt(from_spark, from_connect, from_files, land_missing)
-    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         found, done = Diagnosis((), (), ()), list[Done]()
         try:
             if apply:

@@ -14,10 +14,10 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.cli import drill_view
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import print_json, told
+from ashore.cli.output import print_json, reported_errors
 from ashore.cli.signals import sigterm_does
-from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
-from ashore.drills.report import Report, logged, make_run_directory, write_report
+from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
+from ashore.drills.report import DrillReport, logged, make_run_directory, write_report
 from ashore.drills.sites.servers import Servers
 
 ALL = "all"
@@ -56,9 +56,12 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     verdicts: list[Verdict] = []
     try:
         # SIGTERM ends a drill as Ctrl-C does, so that no server is left.
-        with told(as_json=as_json, debug=debug), sigterm_does(signal.default_int_handler):
+        with (
+            reported_errors(as_json=as_json, debug=debug),
+            sigterm_does(signal.default_int_handler),
+        ):
             for each in drills:
-                order = Order(each, seed, _length(each, minutes, is_long=long))
+                order = DrillOrder(each, seed, _length(each, minutes, is_long=long))
                 verdict, report = _run(order, directory, quiet=as_json)
                 verdicts.append(verdict)
                 if not as_json:
@@ -74,7 +77,7 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     raise typer.Exit(next((code for code in (5, 6) if code in codes), 0))
 
 
-def _run(order: Order, directory: Path | None, *, quiet: bool) -> tuple[Verdict, Report]:
+def _run(order: DrillOrder, directory: Path | None, *, quiet: bool) -> tuple[Verdict, DrillReport]:
     """Play one drill in a directory of its own, and write down what came of it."""
     home = make_run_directory(order.drill.name, SystemClock().now_ms(), directory)
     title = f"{order.drill.name}, seed {order.seed}: {order.length.text}"

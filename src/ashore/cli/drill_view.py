@@ -18,7 +18,7 @@ from ashore.base.units import format_duration
 from ashore.cli.output import escape, out, print_json, print_table, say, talk
 from ashore.drills import Drill, Verdict
 from ashore.drills.recorder import Snapshot
-from ashore.drills.report import Report
+from ashore.drills.report import DrillReport
 
 LINE_EVERY_S = 5.0  # where there is no terminal
 
@@ -47,15 +47,19 @@ class LiveDrill:
 
     title: str
     snapshot: Snapshot | None = None
-    told_s: float = 0.0
-    told: str = ""
+    reported_s: float = 0.0
+    reported: str = ""
 
     def take(self, snapshot: Snapshot) -> None:
         """Take in how far the drill is."""
         self.snapshot = snapshot
         now_s, line = time.monotonic(), self._line(snapshot)
-        if not talk.is_terminal and now_s - self.told_s >= LINE_EVERY_S and line != self.told:
-            self.told_s, self.told = now_s, line
+        if (
+            not talk.is_terminal
+            and now_s - self.reported_s >= LINE_EVERY_S
+            and line != self.reported
+        ):
+            self.reported_s, self.reported = now_s, line
             say(escape(line))
 
     def render(self) -> RenderableType:
@@ -88,7 +92,7 @@ def shown(title: str, *, quiet: bool) -> Iterator[LiveDrill]:
     """Show a drill while inside: live on a terminal, a line now and then elsewhere."""
     view = LiveDrill(title)
     if quiet:
-        view.told_s = float("inf")
+        view.reported_s = float("inf")
         yield view
     elif talk.is_terminal:
         with Live(get_renderable=view.render, console=talk, refresh_per_second=4):
@@ -98,7 +102,7 @@ def shown(title: str, *, quiet: bool) -> Iterator[LiveDrill]:
         yield view
 
 
-def show_verdict(verdict: Verdict, report: Report) -> None:
+def show_verdict(verdict: Verdict, report: DrillReport) -> None:
     """Print one verdict to stdout. The last line is the verdict in words."""
     figures = verdict.figures
     out.print(f"[bold]{escape(verdict.drill)}[/]  {escape(verdict.title)}")

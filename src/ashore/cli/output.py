@@ -64,8 +64,8 @@ def print_failure(failed: Failed) -> None:
 
 def failure_document(failed: Failed) -> dict[str, object]:
     """Return what `--json` prints of a command that failed."""
-    told = {"code": failed.code, "message": failed.message, "hint": failed.hint}
-    return {"error": {**told, **failed.more}, "exit_code": failed.exit_code}
+    document = {"code": failed.code, "message": failed.message, "hint": failed.hint}
+    return {"error": {**document, **failed.more}, "exit_code": failed.exit_code}
 
 
 def print_event(event: Event) -> None:
@@ -98,7 +98,7 @@ def escape(text: str) -> str:
 
 
 @contextmanager
-def told(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None]:
+def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None]:
     """Turn an AshoreError into a message and its exit code; with `debug`, a traceback first.
 
     `in_lines`: as JSON it is an event on one line, the last of those that went before.

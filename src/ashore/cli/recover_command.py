@@ -11,7 +11,7 @@ import typer
 from ashore.base.units import format_size
 from ashore.cli import run_view
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import print_answer, told
+from ashore.cli.output import print_answer, reported_errors
 from ashore.control import jobs
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
@@ -33,7 +33,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
     debug: Debug = False,
 ) -> None:
     """Finish a dead job's moves, from its log alone."""
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         if reland and accept_loss:
             raise typer.BadParameter("--reland and --accept-loss exclude each other")
         steps = jobs.plan_recover(opened)
@@ -67,7 +67,7 @@ def rejoin(
     debug: Debug = False,
 ) -> None:
     """Go on with a topic that was deleted and created again, from its beginning."""
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         joined = jobs.rejoin_topic(opened, topic, takes_over=take_over)
         line = f"{topic}: {joined} partitions joined" if joined else f"{topic}: nothing to rejoin"
         print_answer([line], {"topic": topic, "partitions": joined}, as_json=as_json)
@@ -77,7 +77,7 @@ def clean(
     job_file: JobFile, explain: Explain = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
     """Delete in-progress files that nothing can want any more."""
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         steps = jobs.plan_clean_job(opened)
         if explain:
             lines = [f"delete {step.file.path}: {step.why}" for step in steps]

@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli import output
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import escape, print_json, told
+from ashore.cli.output import escape, print_json, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.reset_clock import apply, plan
 
@@ -24,7 +24,7 @@ def reset_clock(
     debug: Debug = False,
 ) -> None:
     """Set back logs that have times of a clock that was ahead. Rows stay where they are."""
-    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         found = plan(opened) if explain else apply(opened, why, takes_over=take_over)
         if as_json:
             print_json({"slices": [each.to_dict() for each in found], "done": not explain})

@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli import output
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import escape, print_json, told
+from ashore.cli.output import escape, print_json, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.retire import apply_retire, parse_age, plan_retire
 
@@ -31,7 +31,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     debug: Debug = False,
 ) -> None:
     """Drop old partitions: entry, catalog, files. The log says for ever who did it, and why."""
-    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         if not partitions and older_than is None:
             raise typer.BadParameter("name partitions, or say --older-than 90d")
         age_ms = None if older_than is None else parse_age(older_than)

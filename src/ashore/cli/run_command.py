@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import escape, say, talk, told
+from ashore.cli.output import escape, reported_errors, say, talk
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
 from ashore.control.preflight import check_job
@@ -36,7 +36,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
-    with told(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
+    with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job

@@ -50,7 +50,7 @@ from ashore.jobs.events import (
     Step,
     StepBegun,
     Talk,
-    Trouble,
+    WarningEvent,
 )
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
@@ -108,8 +108,8 @@ class RunState:
                 return self._say(_retired(event))
             case Failed():
                 self.error = event
-            case Trouble() | Note() | Talk():
-                if isinstance(event, Trouble) and event.message.startswith(STOPPED):
+            case WarningEvent() | Note() | Talk():
+                if isinstance(event, WarningEvent) and event.message.startswith(STOPPED):
                     self._slice(event.slice).step = "stopped"
                 return self._say(event.message)
             case Starting():
@@ -148,12 +148,12 @@ class RunState:
         state.files += event.files
         state.batches += 1
         state.lag = event.lag
-        told = f"landed {event.rows:,} records in {event.files} files"
+        reported = f"landed {event.rows:,} records in {event.files} files"
         if event.tables:
-            told += f" into {_some(event.tables)}"
+            reported += f" into {_some(event.tables)}"
         if event.batch is not None:
-            told = f"batch {event.batch:,}, entry {event.entry:,}: {told}"
-        return f"{told}, {state.rate(now_s):,.0f}/s, lag {state.lag:,}"
+            reported = f"batch {event.batch:,}, entry {event.entry:,}: {reported}"
+        return f"{reported}, {state.rate(now_s):,.0f}/s, lag {state.lag:,}"
 
     def render(self, now_s: float | None = None) -> RenderableType:
         """Return what a terminal shows now."""
@@ -178,8 +178,8 @@ class RunState:
 
 
 def _retired(event: Retired) -> str:
-    told = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
-    return f"{told}{_some(event.tables)}, {event.files:,} files deleted"
+    reported = f"entry {event.entry:,}: retired {event.partitions:,} partitions of "
+    return f"{reported}{_some(event.tables)}, {event.files:,} files deleted"
 
 
 def _some(tables: tuple[str, ...]) -> str:
@@ -195,13 +195,13 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
     """
     state, as_json = RunState(job.job), style is Style.EVENTS
 
-    def tell(message: str) -> None:
-        _show(Trouble("", message), state, style)
+    def report(message: str) -> None:
+        _show(WarningEvent("", message), state, style)
 
     with (
         launch,
         _signals_stop(launch) as asked,
-        Watch(launch, job.patience_ms / 1000, tell),
+        Watch(launch, job.patience_ms / 1000, report),
         _live(state, style),
     ):
         for event in launch.events():
@@ -240,17 +240,17 @@ def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
     return 0 if failed is None else failed.exit_code
 
 
-def end_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
-    """Return how a job process failed: as it has told, else by its exit code; None: it did not.
+def end_of(code: int, reported: Failed | None, launch: JobLaunch) -> Failed | None:
+    """Return how a job process failed: as it has reported, else by its exit code; None: it did not.
 
     Arguments:
         code: as `JobLaunch.wait` returns it.
-        told: the error that it has told.
+        reported: the error that it has reported.
         launch: of the process that has ended.
 
     """
-    if told is not None or code == 0:
-        return told
+    if reported is not None or code == 0:
+        return reported
     code = code if code >= 0 else 128 - code
     message = f"the job process exited with {code} without an error message"
     hint = "start it again: it goes on from its landing log"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import escape, print_answer, print_json, print_table, talk, told
+from ashore.cli.output import escape, print_answer, print_json, print_table, reported_errors, talk
 from ashore.services import registry
 
 services = new_group("Development servers from jars.")
@@ -25,7 +25,7 @@ def services_up(
     debug: Debug = False,
 ) -> None:
     """Start servers and print their addresses. They stay up until `down`."""
-    with told(as_json=as_json, debug=debug):
+    with reported_errors(as_json=as_json, debug=debug):
         endpoints = registry.up(names or ["kafka"], progress=None if as_json else talk.print)
         print_json(endpoints)
 
@@ -37,7 +37,7 @@ def services_down(
     debug: Debug = False,
 ) -> None:
     """Stop servers."""
-    with told(as_json=as_json, debug=debug):
+    with reported_errors(as_json=as_json, debug=debug):
         stopped = registry.down(names or (), progress=None if as_json else talk.print)
         print_answer(
             [f"stopped {', '.join(stopped) or 'nothing'}"], {"stopped": stopped}, as_json=as_json
@@ -55,7 +55,7 @@ def services_control(
     debug: Debug = False,
 ) -> None:
     """Do something to a running service: switch, kill, freeze or cut off a NameNode."""
-    with told(as_json=as_json, debug=debug):
+    with reported_errors(as_json=as_json, debug=debug):
         answer = registry.command(name, action, arguments or [])
         print_answer([f"{key}: {value}" for key, value in answer.items()], answer, as_json=as_json)
 
@@ -63,7 +63,7 @@ def services_control(
 @services.command("status")
 def services_status(as_json: AsJson = False, debug: Debug = False) -> None:
     """Show which servers are up."""
-    with told(as_json=as_json, debug=debug):
+    with reported_errors(as_json=as_json, debug=debug):
         found = registry.status()
         if as_json:
             print_json({name: each.to_dict() for name, each in found.items()})

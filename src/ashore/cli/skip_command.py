@@ -10,7 +10,7 @@ import typer
 
 from ashore.cli import output
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import print_json, told
+from ashore.cli.output import print_json, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.skip import apply, plan, wish_of
 from ashore.protocol.positions import ShardRange
@@ -35,7 +35,7 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     debug: Debug = False,
 ) -> None:
     """Get over one gap: give up offsets that Kafka no longer has, with who and why in the log."""
-    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         asked = wish_of(opened, place, to, why, table)
         found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)
         _show(place, found, is_done=not explain, as_json=as_json)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import told
+from ashore.cli.output import reported_errors
 from ashore.cli.sql_view import show_answer
 from ashore.control.adhoc import parse_offsets
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -41,7 +41,7 @@ def sql(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     debug: Debug = False,
 ) -> None:
     """Try a query: run a SELECT once, on the newest records of the topics, and print its rows."""
-    with told(as_json=as_json, debug=debug, in_lines=True):
+    with reported_errors(as_json=as_json, debug=debug, in_lines=True):
         load_job_file(job_file)  # what the file alone can tell is told at once
         ranges = tuple(parse_offsets(each) for each in offsets or ())
         request = write_request(SqlRequest(query, last, ranges, limit))

@@ -14,7 +14,7 @@ import typer
 from ashore.base.units import parse_duration_ms
 from ashore.cli import status_view
 from ashore.cli.options import AsJson, Debug
-from ashore.cli.output import print_json, told
+from ashore.cli.output import print_json, reported_errors
 from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
 from ashore.control.health import DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
@@ -50,7 +50,7 @@ def status(
     allowed = Allowed(max_lag, age_ms) if check else None
     if len(job_files) > 1:
         raise typer.Exit(_show_fleet(read_fleet(job_files, allowed), as_json=as_json))
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
+    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
         found, ailments = read_job(opened, allowed)
         if as_json:
             health = {"ailments": _plain(ailments), "exit_code": worst(ailments)} if check else {}
@@ -78,10 +78,10 @@ def _code(row: FleetRow) -> int:
 
 
 def _row(row: FleetRow) -> dict[str, object]:
-    told = {"file": row.name, "ailments": _plain(row.ailments), "exit_code": _code(row)}
+    document = {"file": row.name, "ailments": _plain(row.ailments), "exit_code": _code(row)}
     if row.error is not None:
-        return {**told, "error": row.error.to_dict()}
-    return {**told, **(row.status.to_dict() if row.status else {})}
+        return {**document, "error": row.error.to_dict()}
+    return {**document, **(row.status.to_dict() if row.status else {})}
 
 
 def _plain(ailments: tuple[Ailment, ...]) -> list[dict[str, object]]:

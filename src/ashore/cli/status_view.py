@@ -96,8 +96,8 @@ def _show_slice(each: SliceStatus) -> None:
         counters = ", ".join(f"{name} {count:,}" for name, count in each.counters.items() if count)
         out.print(f"counted {counters or 'nothing odd'}")
     if each.owed_by_action:
-        owed = ", ".join(f"{one.effects:,} x {one.action}" for one in each.owed_by_action)
-        out.print(f"owed {escape(owed)}")
+        deferred = ", ".join(f"{one.effects:,} x {one.action}" for one in each.owed_by_action)
+        out.print(f"deferred {escape(deferred)}")
     out.print()
     rows = [
         [f"{shard.stream}/{shard.shard}", *map(_count, (shard.next, shard.end, shard.lag))]
@@ -118,17 +118,19 @@ def _show_query(head: str, query: QueryStatus, lag: str) -> None:
     if query.held_by is not None and query.held_since_ms is not None:
         since = format_time(query.held_since_ms)
         out.print(f"held back by {escape(query.held_by)}: no record of it since {since}")
-    told = [f"late {query.late:,} records"]
+    reported = [f"late {query.late:,} records"]
     if query.far_future:
-        told.append(f"{query.far_future:,} too far ahead")
+        reported.append(f"{query.far_future:,} too far ahead")
     if query.watermark_ms is not None:
-        told.insert(0, f"watermark {format_time(query.watermark_ms)}")
+        reported.insert(0, f"watermark {format_time(query.watermark_ms)}")
     if query.state_rows is not None and query.state_bytes is not None:
         size = format_size(query.state_bytes)
-        told.append(f"state {query.state_rows:,} rows, {size}, committed in {query.commit_ms:,} ms")
+        reported.append(
+            f"state {query.state_rows:,} rows, {size}, committed in {query.commit_ms:,} ms"
+        )
     if query.dropped:
-        told.append(f"{query.dropped:,} rows left out as too late since the start")
-    out.print(", ".join(told))
+        reported.append(f"{query.dropped:,} rows left out as too late since the start")
+    out.print(", ".join(reported))
 
 
 def _entry(entry: EntryStatus | None) -> str:

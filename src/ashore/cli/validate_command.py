@@ -8,7 +8,7 @@ import typer
 
 from ashore.cli import validate_view
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import print_answer, told
+from ashore.cli.output import print_answer, reported_errors
 from ashore.control import jobs
 from ashore.control.preflight import check_tables
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -16,7 +16,7 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
     """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
-    with told(as_json=as_json, debug=debug):
+    with reported_errors(as_json=as_json, debug=debug):
         with jobs.open_job(job_file) as opened:  # what the file alone can tell is told at once
             has_sql = opened.job.sql is not None
             check_tables(opened.job, opened.known_topics(), opened.known_tables())

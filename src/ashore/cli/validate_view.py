@@ -46,8 +46,8 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
         code = launch.wait()
     failed = end_of(code, failed, launch)
     if as_json:
-        told = {"queries": write_queries(queries)}
-        print_json(failure_document(failed) if failed else told)
+        reported = {"queries": write_queries(queries)}
+        print_json(failure_document(failed) if failed else reported)
     elif failed:
         print_failure(failed)
     else:
@@ -62,7 +62,7 @@ def _show(query: DescribedQuery) -> None:
         out.print(f"\ntopic {escape(query.topic)} is written by slice {query.slice}")
         out.print(f"mode        {query.mode}{escape(key)}")
     else:
-        out.print(f"\n{escape(query.table)} is fed by slice {query.slice}")
+        out.print(f"\n{escape(query.table)} is written by slice {query.slice}")
     out.print(f"guarantee   {query.guarantee}")
     for warning in query.warnings:
         out.print(f"[bold]warning[/]     {escape(warning)}")

@@ -11,7 +11,7 @@ import typer
 from ashore.base.unique import unique
 from ashore.cli import verify_view
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import print_json, shown_progress, told
+from ashore.cli.output import print_json, reported_errors, shown_progress
 from ashore.control import jobs
 from ashore.control.verify import SampleRate, parse_rate, verify_job
 
@@ -33,7 +33,7 @@ def verify(
     debug: Debug = False,
 ) -> None:
     """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
-    with told(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
+    with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         sample = None
         if values is not None:
             chosen = int(unique()[:8], 16) if seed is None else seed

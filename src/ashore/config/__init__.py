@@ -7,10 +7,20 @@ Must not know: decoding, Kafka clients, storage, Spark.
 
 from ashore.config.columns import Column
 from ashore.config.load import SchemaCheck, load_job, parse_job
-from ashore.config.model import Batch, Catalog, Clean, Hive, Job, Kafka, Source, Spark, Sql
-from ashore.config.naming import Start, TableName
+from ashore.config.model import (
+    Batch,
+    CatalogSection,
+    Clean,
+    HiveSection,
+    Job,
+    KafkaSection,
+    SourceSection,
+    Spark,
+    Sql,
+)
+from ashore.config.naming import StartAt, TableName
 from ashore.config.options import KafkaOptions
-from ashore.config.problems import Problem
+from ashore.config.problems import JobFileProblem
 from ashore.config.reference import render_reference
 from ashore.config.resolve import (
     ResolvedTable,
@@ -20,31 +30,31 @@ from ashore.config.resolve import (
     select_sources,
     select_topics,
 )
-from ashore.config.tables import EventTime, Late, Roll, Seal, Table
+from ashore.config.tables import EventTime, Late, Roll, SealSection, Table
 from ashore.config.values import EnvText
 
 __all__ = [
     "Batch",
-    "Catalog",
+    "CatalogSection",
     "Clean",
     "Column",
     "EnvText",
     "EventTime",
-    "Hive",
+    "HiveSection",
     "Job",
-    "Kafka",
+    "JobFileProblem",
     "KafkaOptions",
+    "KafkaSection",
     "Late",
-    "Problem",
     "ResolvedTable",
     "Roll",
     "SchemaCheck",
-    "Seal",
+    "SealSection",
     "SideTable",
-    "Source",
+    "SourceSection",
     "Spark",
     "Sql",
-    "Start",
+    "StartAt",
     "Table",
     "TableName",
     "check_views",

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationE
 
 from ashore.config.document import read_document
 from ashore.config.naming import NonEmpty, instant_ms
-from ashore.config.problems import Finding, Problem, finding_of, invalid, locate
+from ashore.config.problems import Finding, JobFileProblem, finding_of, invalid, locate
 from ashore.config.section import Section, line_of
 from ashore.config.values import SOME
 
@@ -98,7 +98,7 @@ def load_cases(path: Path) -> tuple[Case, ...]:
     except (OSError, UnicodeDecodeError) as error:
         why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
         instead = "name a file of cases, such as clicks.cases.yaml"
-        raise invalid(str(path), [Problem(str(path), 0, "", why, instead)]) from None
+        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
     return parse_cases(text, str(path))
 
 

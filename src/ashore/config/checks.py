@@ -54,7 +54,7 @@ def check_item(index: int, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with one item, its columns not looked at."""
     key: Key = ("tables", index)
     if item.topic is None:
-        yield from sql_checks.check_fed_table(key, item)
+        yield from sql_checks.check_sink_table(key, item)
         return
     yield from sql_checks.check_read_topic(key, item)
     if TOPIC_PLACE in item.table and not item.is_pattern:

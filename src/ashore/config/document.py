@@ -50,7 +50,7 @@ def read_document(
     Scalars directly in a mapping at one of `text_at` stay text as written: `0123`, `true`. How
     those at one of `scalars_at` are written is in the answer.
     """
-    reader = _Reader(text, frozenset(text_at), frozenset(scalars_at))
+    reader = _NodeReader(text, frozenset(text_at), frozenset(scalars_at))
     try:
         node = _compose(text)
         if node is not None:
@@ -125,7 +125,7 @@ class _TooLargeError(Exception):
 
 
 @dataclass(slots=True)
-class _Reader:
+class _NodeReader:
     """Turns nodes into plain data, noting lines and findings on its way."""
 
     written: str  # the document

@@ -18,7 +18,7 @@ from ashore.config.columns import Column
 from ashore.config.document import Document, read_document
 from ashore.config.merged import add_declared
 from ashore.config.model import Job
-from ashore.config.problems import Finding, Problem, finding_of, invalid
+from ashore.config.problems import Finding, JobFileProblem, finding_of, invalid
 from ashore.config.section import Key, key_text, line_of
 from ashore.config.tables import Table
 from ashore.config.unsupported import find_unsupported
@@ -59,13 +59,13 @@ def load_job(
         content = Path(path).read_bytes()
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
-        problem = Problem(file, 0, "", str(reason), "name the job file, as clicks.yaml")
+        problem = JobFileProblem(file, 0, "", str(reason), "name the job file, as clicks.yaml")
         raise invalid(file, [problem]) from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        problem = Problem(file, line, "", "the file is not UTF-8", "save it as UTF-8")
+        problem = JobFileProblem(file, line, "", "the file is not UTF-8", "save it as UTF-8")
         raise invalid(file, [problem]) from None
     sides = Sides(check_schema, lambda name: (Path(path).parent / name).read_text("utf-8-sig"))
     return _parse(text, file, sides, environment)
@@ -102,8 +102,10 @@ def _parse(text: str, path: str, sides: Sides, environment: Mapping[str, str] | 
     if isinstance(document.data, dict) and document.data:
         job, broken = _validated(document.data, variables)
         unsupported = find_unsupported(_replaced(document.data, variables))
-        told = {each.key for each in unsupported}  # which tell more than that a key is not known
-        findings += [each for each in broken if each.key not in told] + unsupported
+        reported = {
+            each.key for each in unsupported
+        }  # which tell more than that a key is not known
+        findings += [each for each in broken if each.key not in reported] + unsupported
         findings += _stray_variables(document.data, ())
         findings += _together(document, sides.check_schema)
     elif not findings:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ashore.config.declared import DeclaredTable, NotDeclared, find_tables
 from ashore.config.document import Document
-from ashore.config.problems import Finding, Problem, locate
+from ashore.config.problems import Finding, JobFileProblem, locate
 from ashore.config.section import Key, key_text
 from ashore.config.written import WrittenText, written_file
 
@@ -28,7 +28,7 @@ class Declared:
 
     def locate(
         self, findings: Sequence[Finding], file: str, lines: Mapping[Key, int]
-    ) -> list[Problem]:
+    ) -> list[JobFileProblem]:
         """Return findings as problems, each in the file and line where its key is written."""
         here = [each for each in findings if self._item(each.key) is None]
         there = [each for each in findings if self._item(each.key) is not None]
@@ -38,16 +38,16 @@ class Declared:
         is_item = len(key) > 1 and key[0] == "tables"
         return self.items.get(key[1]) if is_item and isinstance(key[1], int) else None
 
-    def _problem(self, finding: Finding) -> Problem:
+    def _problem(self, finding: Finding) -> JobFileProblem:
         item, sql = self._item(finding.key), self.sql
         if item is None or sql is None:
-            return Problem("", 0, key_text(finding.key), finding.message, finding.instead)
+            return JobFileProblem("", 0, key_text(finding.key), finding.message, finding.instead)
         own = finding.key[2:]
         said = ".".join(each for each in own if isinstance(each, str))
         place = sql.place(item.start_of(said))
         name = f"CREATE TABLE {item.item['table']}"
         key = f"{name}: {key_text(own)}" if own else name
-        return Problem(place.file, place.line, key, finding.message, finding.instead)
+        return JobFileProblem(place.file, place.line, key, finding.message, finding.instead)
 
 
 def add_declared(

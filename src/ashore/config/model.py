@@ -24,7 +24,7 @@ from ashore.config.naming import (
     JobName,
     NonEmpty,
     Servers,
-    Start,
+    StartAt,
     StartMap,
     TopicText,
     refuse_port,
@@ -41,9 +41,9 @@ from ashore.config.values import (
     FrozenMap,
     PositiveBytes,
     PositiveMs,
-    Refused,
     Shown,
     TextMap,
+    ValueRefused,
 )
 from ashore.config.written import Scalar, WrittenText
 from ashore.errors import fail
@@ -56,7 +56,7 @@ Count = Annotated[StrictInt, Field(gt=0, le=2**53)]
 # --- source ----------------------------------------------------------------------------------
 
 
-class Kafka(Section):
+class KafkaSection(Section):
     """How Kafka is reached."""
 
     bootstrap_servers: Servers = Field(
@@ -69,12 +69,12 @@ class Kafka(Section):
     )
 
 
-class Source(Section):
+class SourceSection(Section):
     """Where records come from, and where reading begins."""
 
-    kafka: Kafka = Field(description="The Kafka cluster.")
+    kafka: KafkaSection = Field(description="The Kafka cluster.")
     first_start: StartMap = Field(
-        default=FrozenMap({"default": Start("latest")}),
+        default=FrozenMap({"default": StartAt("latest")}),
         description="Where the first read of a topic begins: `earliest`, `latest` or "
         "`{timestamp: ...}` (ISO 8601 with a zone, or milliseconds). Names go before "
         "expressions, expressions in the order given, then `default`, which is `latest` when "
@@ -88,14 +88,14 @@ class Source(Section):
         "range as skipped and go on.",
     )
 
-    def start_of(self, topic: str) -> Start:
+    def start_of(self, topic: str) -> StartAt:
         """Return where the first read of `topic` begins, if it is there when the job starts."""
         if topic in self.first_start:
             return self.first_start[topic]
         for key, start in self.first_start.items():
             if topic_pattern(key) is not None and topic_matches(key, topic):
                 return start
-        return self.first_start.get("default", Start("latest"))
+        return self.first_start.get("default", StartAt("latest"))
 
 
 # --- catalog ---------------------------------------------------------------------------------
@@ -103,12 +103,12 @@ class Source(Section):
 
 def _hive_uri(uri: EnvText) -> EnvText:
     if not uri.reveal().startswith("thrift://"):
-        raise Refused("this is not the address of a metastore", "write thrift://host:9083")
+        raise ValueRefused("this is not the address of a metastore", "write thrift://host:9083")
     refuse_port(uri.reveal())
     return uri
 
 
-class Hive(Section):
+class HiveSection(Section):
     """A Hive metastore."""
 
     uri: Annotated[EnvText, AfterValidator(_hive_uri), Shown("thrift://host:port")] = Field(
@@ -122,10 +122,10 @@ class Hive(Section):
     )
 
 
-class Catalog(Section):
+class CatalogSection(Section):
     """Where partitions are registered. `none` in the job file is a catalog without `hive`."""
 
-    hive: Hive | None = Field(
+    hive: HiveSection | None = Field(
         default=None,
         description="Register partitions in a Hive metastore.",
         examples=['{uri: "thrift://127.0.0.1:9083"}'],
@@ -138,14 +138,14 @@ def _catalog(value: object) -> object:
             return {}
         near = nearest(value, ("none", "hive"))
         instead = "write {hive: {uri: ...}}" if near == "hive" else "write none"
-        raise Refused("a catalog is none or a mapping", instead)
+        raise ValueRefused("a catalog is none or a mapping", instead)
     return value
 
 
 # --- the job ---------------------------------------------------------------------------------
 
 
-class Hdfs(Section):
+class HdfsSection(Section):
     """How an HDFS is reached and written."""
 
     conf_dir: NonEmpty | None = Field(
@@ -198,7 +198,7 @@ _MASTER = re.compile(
 
 def _master(master: str) -> str:
     if not _MASTER.fullmatch(master):
-        raise Refused(
+        raise ValueRefused(
             f"{master} is not a Spark master",
             "write local[*], local[4], spark://host:7077, yarn or k8s://https://host:443",
         )
@@ -220,7 +220,9 @@ def _spark(value: object) -> object:
     if value == "none":
         return None
     if value is None or isinstance(value, str):
-        raise Refused("the Spark application is none or a mapping", "write none, or {master: ...}")
+        raise ValueRefused(
+            "the Spark application is none or a mapping", "write none, or {master: ...}"
+        )
     return value
 
 
@@ -230,14 +232,18 @@ def _lake_uri(uri: EnvText) -> EnvText:
     if not separator:
         shown = str(uri)
         instead = f"write file://{shown}" if shown.startswith("/") else "write file:///path"
-        raise Refused("a lake is a URI", instead)
+        raise ValueRefused("a lake is a URI", instead)
     if scheme not in LAKE_SCHEMES:
-        raise Refused("this kind of lake is not known", SUPPORTED_LAKES)
+        raise ValueRefused("this kind of lake is not known", SUPPORTED_LAKES)
     refuse_port(rest.partition("/")[0])
     if scheme == "file" and not rest.startswith("/"):
-        raise Refused("a local lake needs an absolute path", "write file:///path, three slashes")
+        raise ValueRefused(
+            "a local lake needs an absolute path", "write file:///path, three slashes"
+        )
     if not rest.strip("/") or ".." in rest.split("/") or not text.isprintable():
-        raise Refused("this path cannot be a lake", "write the path of a directory, without '..'")
+        raise ValueRefused(
+            "this path cannot be a lake", "write the path of a directory, without '..'"
+        )
     return uri
 
 
@@ -247,7 +253,7 @@ def _sql(value: object) -> object:
 
 def _one_text(sql: "Sql") -> "Sql":
     if (sql.text is None) == (sql.file is None):
-        raise Refused(
+        raise ValueRefused(
             "the statements are written here or in a file", "write text: or file:, one of them"
         )
     return sql
@@ -255,11 +261,11 @@ def _one_text(sql: "Sql") -> "Sql":
 
 def _topic_name(text: str) -> str:
     if topic_pattern(text) is not None:
-        raise Refused("rows go into one topic", "write its name, without the slashes")
+        raise ValueRefused("rows go into one topic", "write its name, without the slashes")
     return text
 
 
-class FedTopic(Section):
+class SinkTopic(Section):
     """One item of `sql.topics`: a topic that an INSERT writes, each row a record."""
 
     topic: Annotated[TopicText, AfterValidator(_topic_name), Shown("topic name")] = Field(
@@ -312,7 +318,7 @@ class Sql(Section):
         "Without: `.ashore/<job>/_checkpoints` in the lake.",
         examples=["file:///data/checkpoints"],
     )
-    topics: tuple[FedTopic, ...] = Field(
+    topics: tuple[SinkTopic, ...] = Field(
         default=(), description="Topics that SQL writes, each by one INSERT, at least once."
     )
     producer: Annotated[ProducerOptions, Shown("mapping of Java client names to text")] = Field(
@@ -330,7 +336,7 @@ class Sql(Section):
     keep_ms: PositiveMs = Field(
         default=1_800_000,
         alias="keep",
-        description="How far the state of each INSERT can be taken back: so much of its past is "
+        description="How far the state of each INSERT can be rolled back: so much of its past is "
         "in its checkpoint. Less where that were more than 20,000 files.",
     )
     refresh_ms: PositiveMs = Field(
@@ -354,14 +360,16 @@ class Job(Section):
         "`${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
     )
-    hdfs: Hdfs = Field(default=Hdfs(), description="HDFS only: how it is reached and written.")
+    hdfs: HdfsSection = Field(
+        default=HdfsSection(), description="HDFS only: how it is reached and written."
+    )
     deadline_ms: PositiveMs = Field(
         default=60_000,
         alias="deadline",
         description="How long one call to the lake may take; on HDFS its NameNodes share it. "
         "After it the answer is unknown and is settled by looking.",
     )
-    source: Source = Field(
+    source: SourceSection = Field(
         description="Where records come from.",
         examples=['{kafka: {bootstrap_servers: "127.0.0.1:9092"}}'],
     )
@@ -375,9 +383,9 @@ class Job(Section):
     sql: (
         Annotated[Sql, BeforeValidator(_sql), AfterValidator(_one_text), Shown("text or a mapping")]
         | None
-    ) = Field(default=None, description="Streaming SQL that feeds the tables without a `topic`.")
-    catalog: Annotated[Catalog, BeforeValidator(_catalog), Shown("`none` or a mapping")] = Field(
-        default=Catalog(), description="Where table partitions are registered."
+    ) = Field(default=None, description="Streaming SQL that writes the tables without a `topic`.")
+    catalog: Annotated[CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping")] = (
+        Field(default=CatalogSection(), description="Where table partitions are registered.")
     )
     batch: Batch = Field(default=Batch(), description="How much one batch takes.")
     clean: Clean = Field(default=Clean(), description="When files that nothing names are deleted.")

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from ashore.base.suggest import suggest
-from ashore.config.values import FrozenMap, Refused, Shown, short
+from ashore.config.values import FrozenMap, Shown, ValueRefused, short
 from ashore.config.zones import zone_name
 from ashore.protocol import names
 from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
@@ -25,7 +25,7 @@ from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
 def _matching(pattern: str, kind: str, instead: str) -> AfterValidator:
     def validate(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise Refused(f"{short(text)!r} is not {kind}", instead)
+            raise ValueRefused(f"{short(text)!r} is not {kind}", instead)
         return text
 
     return AfterValidator(validate)
@@ -33,7 +33,7 @@ def _matching(pattern: str, kind: str, instead: str) -> AfterValidator:
 
 def _not_empty(text: str) -> str:
     if not text.strip():
-        raise Refused("must not be empty")
+        raise ValueRefused("must not be empty")
     return text
 
 
@@ -63,7 +63,7 @@ def _servers(text: str) -> str:
     if not re.fullmatch(rf"{_HOST_PORT}(\s*,\s*{_HOST_PORT})*", text):
         is_host = re.fullmatch(r"[A-Za-z0-9._-]+", text)
         instead = f"write {text}:9092" if is_host else "write host:port,host:port"
-        raise Refused(f"{short(text)!r} is not a list of host:port", instead)
+        raise ValueRefused(f"{short(text)!r} is not a list of host:port", instead)
     for each in text.split(","):
         refuse_port(each)
     return text
@@ -73,7 +73,7 @@ def refuse_port(address: str) -> None:
     """Raise Refused where `address` ends in a port that there cannot be."""
     port = re.search(r":(\d+)\s*$", address)
     if port and not 1 <= int(port[1]) <= PORT_MAX:
-        raise Refused(
+        raise ValueRefused(
             f"there is no port {port[1]}: ports are 1 to {PORT_MAX}",
             "write the port that the server listens at",
         )
@@ -91,20 +91,24 @@ def topic_pattern(text: str) -> re.Pattern[str] | None:
     """Return the expression of `/expression/`, None for a topic name. Raises Refused."""
     if not text.startswith("/"):
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:
-            raise Refused(
+            raise ValueRefused(
                 f"{short(text)!r} is not a topic name",
                 "use letters, digits, . _ and -, or write a regular expression as /clicks_.*/",
             )
         return None
     if len(text) < 3 or not text.endswith("/"):
-        raise Refused(f"{short(text)!r} is not a whole /expression/", "write it as /clicks_.*/")
+        raise ValueRefused(
+            f"{short(text)!r} is not a whole /expression/", "write it as /clicks_.*/"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return re.compile(text[1:-1])
         except (re.error, OverflowError, RecursionError) as error:
             message = f"{short(text)!r} is not a regular expression: {error}"
-            raise Refused(message, "write an expression that Python's re understands") from None
+            raise ValueRefused(
+                message, "write an expression that Python's re understands"
+            ) from None
 
 
 def topic_matches(text: str, topic: str) -> bool:
@@ -130,7 +134,7 @@ TopicText = Annotated[str, AfterValidator(_topic), Shown("topic name or /express
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartAt:
     """Where the first read of a topic begins. `timestamp_ms` is set for `timestamp` only."""
 
     policy: Literal["earliest", "latest", "timestamp"]
@@ -140,19 +144,19 @@ class Start:
 _START_HINT = "write earliest, latest or {timestamp: 2026-11-21T08:00:00+08:00}"
 
 
-def _start(value: object) -> Start:
+def _start(value: object) -> StartAt:
     match value:
-        case Start():
+        case StartAt():
             return value
         case "earliest" | "latest":
-            return Start(value)
+            return StartAt(value)
         case {"timestamp": when, **others} if not others:
-            return Start("timestamp", instant_ms(when))
+            return StartAt("timestamp", instant_ms(when))
         case str():
             instead = suggest(value, ("earliest", "latest"), _START_HINT)
-            raise Refused(f"{short(value)!r} is not a start", instead)
+            raise ValueRefused(f"{short(value)!r} is not a start", instead)
         case _:
-            raise Refused("expected a start", _START_HINT)
+            raise ValueRefused("expected a start", _START_HINT)
 
 
 def instant_ms(when: object) -> int:
@@ -160,7 +164,7 @@ def instant_ms(when: object) -> int:
     if not isinstance(when, int) or isinstance(when, bool):
         when = _iso_ms(when)
     if not 100_000_000_000 <= when < 100_000_000_000_000:
-        raise Refused(
+        raise ValueRefused(
             f"{short(str(when))} ms since 1970 is not a time that Kafka has records of",
             "write milliseconds (13 digits) or ISO 8601: 2026-11-21T08:00:00Z",
         )
@@ -171,18 +175,18 @@ def _iso_ms(when: object) -> int:
     try:
         moment = datetime.fromisoformat(when if isinstance(when, str) else "")
     except ValueError:
-        raise Refused("the timestamp is not ISO 8601", "write 2026-11-21T08:00:00Z") from None
+        raise ValueRefused("the timestamp is not ISO 8601", "write 2026-11-21T08:00:00Z") from None
     if moment.tzinfo is None:
-        raise Refused(f"{when} has no zone", f"write {moment.isoformat()}Z, or +08:00 for Z")
+        raise ValueRefused(f"{when} has no zone", f"write {moment.isoformat()}Z, or +08:00 for Z")
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
 
-def _start_text(start: Start) -> str | dict[str, int]:
+def _start_text(start: StartAt) -> str | dict[str, int]:
     return start.policy if start.timestamp_ms is None else {"timestamp": start.timestamp_ms}
 
 
-StartValue = Annotated[Start, BeforeValidator(_start), PlainSerializer(_start_text)]
+StartValue = Annotated[StartAt, BeforeValidator(_start), PlainSerializer(_start_text)]
 StartMap = Annotated[
     Mapping[TopicText, StartValue],
     AfterValidator(FrozenMap),
@@ -232,10 +236,10 @@ def table_name(text: str, topic: str | None = None) -> TableName:
         text = text.replace(TOPIC_PLACE, re.sub(r"[^A-Za-z0-9_]", "_", topic))
     database, dot, name = text.partition(".")
     if not dot:
-        raise Refused(f"{short(text)!r} names no database", f"write database.{short(text)}")
+        raise ValueRefused(f"{short(text)!r} names no database", f"write database.{short(text)}")
     for part in (database, name):
         if not _TABLE_NAME.fullmatch(part):
-            raise Refused(
+            raise ValueRefused(
                 f"{short(part)!r} in {short(text)!r} is not a database or table name",
                 "write database.table: letters, digits and _, at most 100 each, no leading _",
             )

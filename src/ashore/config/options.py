@@ -14,7 +14,7 @@ from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ashore.base.suggest import suggest
-from ashore.config.values import MASK, EnvText, Refused
+from ashore.config.values import MASK, EnvText, ValueRefused
 
 _RANGES = "what is read is decided by the landing log"
 _POSITION = "the position is kept in the landing log, never in a consumer group"
@@ -90,11 +90,11 @@ def _option_name(name: str, owned: Mapping[str, str]) -> str:
     folded = {each.casefold(): reason for each, reason in owned.items()}
     reason = folded.get(bare.casefold())
     if reason is not None:
-        raise Refused(f"{bare} is not yours to set: {reason}", "remove it")
+        raise ValueRefused(f"{bare} is not yours to set: {reason}", "remove it")
     if name != bare:
-        raise Refused("names here have no kafka. in front", f"write {bare}")
+        raise ValueRefused("names here have no kafka. in front", f"write {bare}")
     if not re.fullmatch(r"\S+", name):
-        raise Refused("an option's name has no spaces", "write it as the Java client does")
+        raise ValueRefused("an option's name has no spaces", "write it as the Java client does")
     return name
 
 
@@ -170,13 +170,13 @@ class ProducerOptions(KafkaOptions):
         """Return the name of an option. Raises Refused where it is not one to set."""
         _option_name(name, OWNED_PRODUCER_OPTIONS)
         if name.startswith(SECURITY):
-            raise Refused(
+            raise ValueRefused(
                 f"{name} is the same for reading and writing", "write it in source.kafka.options"
             )
         if name not in PRODUCER_OPTIONS:
             others = f"the options are {', '.join(PRODUCER_OPTIONS)}"
             instead = suggest(name, PRODUCER_OPTIONS, others)
-            raise Refused(f"{name} is not an option of the producer", instead)
+            raise ValueRefused(f"{name} is not an option of the producer", instead)
         return name
 
 

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ashore.base.suggest import suggest
 from ashore.config.section import Key, Section, example_text, key_text, known_keys, line_of
-from ashore.config.values import Refused
+from ashore.config.values import ValueRefused
 from ashore.errors import JobFileInvalid
 
 _WANTED = {
@@ -32,7 +32,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class JobFileProblem:
     """Something wrong at a line. Line 0 means the file as a whole."""
 
     file: str
@@ -48,16 +48,20 @@ class Problem:
         return f"{place}{key}{self.message}{instead}"
 
 
-def locate(findings: Sequence[Finding], file: str, lines: Mapping[Key, int]) -> list[Problem]:
+def locate(
+    findings: Sequence[Finding], file: str, lines: Mapping[Key, int]
+) -> list[JobFileProblem]:
     """Return the findings as problems, in the order of the file, each once."""
     problems = {
-        Problem(file, line_of(lines, each.key), key_text(each.key), each.message, each.instead)
+        JobFileProblem(
+            file, line_of(lines, each.key), key_text(each.key), each.message, each.instead
+        )
         for each in findings
     }
     return sorted(problems)
 
 
-def invalid(file: str, problems: Sequence[Problem]) -> JobFileInvalid:
+def invalid(file: str, problems: Sequence[JobFileProblem]) -> JobFileInvalid:
     """Return the error that tells all problems, one paragraph each."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     message = "\n".join([f"{file} cannot be run: {count}", *map(str, problems)])
@@ -80,7 +84,7 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
     found = _kind(error["input"])
     context = error.get("ctx", {})
     refused = context.get("error")
-    if isinstance(refused, Refused):
+    if isinstance(refused, ValueRefused):
         return Finding(key, refused.message, refused.instead or write)
     match error["type"]:
         case "missing":

@@ -10,7 +10,7 @@ from typing import Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from ashore.config.model import Catalog, Job
+from ashore.config.model import CatalogSection, Job
 from ashore.config.options import OWNED_OPTIONS, OWNED_PRODUCER_OPTIONS
 from ashore.config.section import Section, default_text, fields_of, section_of
 from ashore.config.unsupported import UNSUPPORTED
@@ -66,7 +66,7 @@ def _default(field: FieldInfo, default: str) -> str:
     inner = section_of(field)
     if inner is None:
         return f"`{default}`"
-    if inner is Catalog:
+    if inner is CatalogSection:
         return "`none`"
     return f"`{default}`" if default in {"null", "[]"} else "see below"
 

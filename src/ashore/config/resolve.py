@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ashore.config.model import Job
 from ashore.config.naming import TOPIC_PLACE, TableName
-from ashore.config.problems import Problem, invalid
+from ashore.config.problems import JobFileProblem, invalid
 from ashore.config.section import Key, key_text
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Table
-from ashore.config.values import Refused
+from ashore.config.values import ValueRefused
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY
 
 
@@ -61,14 +61,14 @@ def match_topics(job: Job, topics: Iterable[str]) -> dict[str, ResolvedTable]:
     Raises JobFileInvalid, with all problems, where a topic is matched by no item or by two, where
     a topic makes no table name, and where two topics collide in one table.
     """
-    problems: list[Problem] = []
+    problems: list[JobFileProblem] = []
     resolved: dict[str, ResolvedTable] = {}
     for topic in sorted(set(topics)):
         items = [index for index, item in enumerate(job.tables) if item.matches(topic)]
         if len(items) == 1:
             try:
                 resolved[topic] = _resolve(job.tables[items[0]], items[0], topic)
-            except Refused as refused:
+            except ValueRefused as refused:
                 key: Key = ("tables", items[0], "table")
                 message = f"the topic {topic} makes no table name: {refused.message}"
                 problems.append(_problem(job, key, message, "give the topic an item of its own"))
@@ -96,16 +96,16 @@ def _resolve(spec: Table, item: int, topic: str) -> ResolvedTable:
     return ResolvedTable(topic, item, table, spec, dead, late)
 
 
-def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
+def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[JobFileProblem]:
     """Yield tables that are one by accident, or another's side table.
 
     Items whose tables are named outright were compared when the job was loaded.
     """
-    fed = {
+    sinks = {
         table.casefold(): table
         for item in job.tables
         if item.topic is None
-        for table in item.fed_tables
+        for table in item.sink_tables
     }
     first: dict[str, ResolvedTable] = {}
     for each in resolved:
@@ -114,12 +114,14 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
             message = f"the topics {before.topic} and {each.topic} both become {each.table}"
             yield _collision(job, each, message)
     for each in resolved:
-        if str(each.table).casefold() in fed:
-            message = f"the topic {each.topic} becomes {each.table}, which SQL feeds"
+        if str(each.table).casefold() in sinks:
+            message = f"the topic {each.topic} becomes {each.table}, which SQL writes"
             yield _collision(job, each, message)
         for side in (each.table.dead, each.table.late):
-            if str(side).casefold() in fed:
-                message = f"{fed[str(side).casefold()]}, which SQL feeds, is kept for {each.table}"
+            if str(side).casefold() in sinks:
+                message = (
+                    f"{sinks[str(side).casefold()]}, which SQL writes, is kept for {each.table}"
+                )
                 yield _collision(job, each, message)
             taken = first.get(str(side).casefold())
             if taken is not None:
@@ -130,7 +132,7 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[Problem]:
 def check_views(job: Job, resolved: Iterable[ResolvedTable]) -> None:
     """Raise JobFileInvalid where SQL would know two tables by one name; case does not count."""
     first: dict[str, ResolvedTable] = {}
-    problems: list[Problem] = []
+    problems: list[JobFileProblem] = []
     for each in resolved:
         before = first.setdefault(view_name(str(each.table)).casefold(), each)
         if before.table != each.table:
@@ -140,10 +142,10 @@ def check_views(job: Job, resolved: Iterable[ResolvedTable]) -> None:
         raise invalid(job.path, sorted(problems))
 
 
-def _collision(job: Job, resolved: ResolvedTable, message: str) -> Problem:
+def _collision(job: Job, resolved: ResolvedTable, message: str) -> JobFileProblem:
     instead = "give one of them an item and a table of its own"
     return _problem(job, ("tables", resolved.item, "table"), message, instead)
 
 
-def _problem(job: Job, key: Key, message: str, instead: str) -> Problem:
-    return Problem(job.path, job.line_of(*key), key_text(key), message, instead)
+def _problem(job: Job, key: Key, message: str, instead: str) -> JobFileProblem:
+    return JobFileProblem(job.path, job.line_of(*key), key_text(key), message, instead)

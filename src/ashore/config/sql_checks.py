@@ -1,6 +1,6 @@
 """What `sql` and the items of `tables` say together.
 
-What it is: checks for tables that SQL feeds, and for topics that only SQL reads.
+What it is: checks for tables that SQL writes, and for topics that only SQL reads.
 What it promises: pure; a key that would have no effect is refused, not ignored.
 What it must not know: SQL: statements are looked at by Spark, when the job starts.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
-from ashore.config.model import FedTopic
+from ashore.config.model import SinkTopic
 from ashore.config.naming import TOPIC_PLACE
 from ashore.config.problems import Finding
 from ashore.config.section import Key
@@ -26,10 +26,10 @@ def view_name(table: str) -> str:
     return table.partition(".")[2]
 
 
-def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
+def check_sink_table(key: Key, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with an item that has no topic."""
     for name in sorted(_OF_TOPICS & item.model_fields_set):
-        message = f"{name} is about records of a topic, and this table is fed by SQL"
+        message = f"{name} is about records of a topic, and this table is written by SQL"
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
     if item.retention_ms is not None:
         message = "rows of SQL may come to any partition, however old: none is dropped by itself"
@@ -38,7 +38,7 @@ def check_fed_table(key: Key, item: Table) -> Iterator[Finding]:
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
     elif len(names.insert_into_table(item.table)) > 50:
-        message = "the name of a table that SQL feeds has at most 49 characters"
+        message = "the name of a table that SQL writes has at most 49 characters"
         yield Finding((*key, "table"), message, "choose a shorter one")
     times = [name for name in item.partition_by if name in TIME_PARTITIONS]
     if times and item.event_time is None and "partition_by" in item.model_fields_set:
@@ -68,9 +68,9 @@ def _check_unlanded(key: Key, item: Table) -> Iterator[Finding]:
 def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
     """Yield what is wrong with `sql` beside `tables`. `data` is plain."""
     has_sql = isinstance(data, dict) and data.get("sql") is not None
-    fed = [index for index, item in items.items() if item.topic is None]
+    sinks = [index for index, item in items.items() if item.topic is None]
     if not has_sql:
-        for index in fed:
+        for index in sinks:
             message = "this key is required where there is no sql"
             yield Finding(("tables", index, "topic"), message, "add topic: clicks")
         for index, item in items.items():
@@ -81,16 +81,16 @@ def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
     sql = data.get("sql") if isinstance(data, dict) else None
     topics = sql.get("topics") if isinstance(sql, dict) else None
     written = topics if isinstance(topics, list) else []
-    if items and not fed and not written:
-        message = "no table is fed by SQL, and no topic"
+    if items and not sinks and not written:
+        message = "no table is written by SQL, and no topic"
         instead = "add an item without a topic to tables, or topics: to sql"
         yield Finding(("sql",), message, instead)
     yield from _check_views(items)
-    yield from _check_fed_tables(items)
-    yield from _check_fed_topics(written, items)
+    yield from _check_sink_tables(items)
+    yield from _check_sink_topics(written, items)
 
 
-def _check_fed_tables(items: Mapping[int, Table]) -> Iterator[Finding]:
+def _check_sink_tables(items: Mapping[int, Table]) -> Iterator[Finding]:
     """Yield tables whose INSERTs would have one name, and so one log and one checkpoint."""
     first: dict[str, str] = {}
     for index, item in items.items():
@@ -104,13 +104,13 @@ def _check_fed_tables(items: Mapping[int, Table]) -> Iterator[Finding]:
             yield Finding(("tables", index, "table"), message, instead)
 
 
-def _check_fed_topics(written: list[object], items: Mapping[int, Table]) -> Iterator[Finding]:
+def _check_sink_topics(written: list[object], items: Mapping[int, Table]) -> Iterator[Finding]:
     tables = {item.table.casefold(): item.table for item in items.values()}
-    fed = (item.table for item in items.values() if item.topic is None)
-    inserts = {names.insert_into_table(table): -1 for table in fed}
+    sinks = (item.table for item in items.values() if item.topic is None)
+    inserts = {names.insert_into_table(table): -1 for table in sinks}
     for index, each in enumerate(written):
         try:
-            item = FedTopic.model_validate(each)
+            item = SinkTopic.model_validate(each)
         except ValidationError:
             continue  # the models have told
         key: Key = ("sql", "topics", index)
@@ -139,7 +139,7 @@ def _check_views(items: Mapping[int, Table]) -> Iterator[Finding]:
             yield Finding(("tables", index, "table"), message, "choose another name")
 
 
-def fed_partitions(item: Table) -> tuple[str, ...]:
-    """Return what a table that SQL feeds is partitioned by: not by time, where it has none."""
+def sink_partitions(item: Table) -> tuple[str, ...]:
+    """Return what a table that SQL writes is partitioned by: not by time, where it has none."""
     is_default = "partition_by" not in item.model_fields_set
     return () if is_default and item.event_time is None else item.partition_by

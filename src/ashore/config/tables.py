@@ -21,7 +21,7 @@ from ashore.config.naming import (
     topic_pattern,
 )
 from ashore.config.section import Section
-from ashore.config.values import SOME, DurationMs, PositiveBytes, PositiveMs, Refused, Shown
+from ashore.config.values import SOME, DurationMs, PositiveBytes, PositiveMs, Shown, ValueRefused
 from ashore.protocol.side_tables import DEAD_SUFFIX
 
 TIME_PARTITIONS = ("date", "hour", "minute")
@@ -47,7 +47,7 @@ FAIL_OR_NULL = 'write on_error: fail, or on_error: "null"'
 def refuse_dead_letters(choice: str) -> str:
     """Return the choice. Raises Refused where it cannot be made."""
     if choice == "dead_letter":
-        raise Refused(NO_DEAD_LETTERS, FAIL_OR_NULL)
+        raise ValueRefused(NO_DEAD_LETTERS, FAIL_OR_NULL)
     return choice
 
 
@@ -103,7 +103,7 @@ def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names. Raises Refused where one stands there twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise Refused(f"{', '.join(repeated)} stands here twice", "name each once")
+        raise ValueRefused(f"{', '.join(repeated)} stands here twice", "name each once")
     return names
 
 
@@ -112,7 +112,7 @@ def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
     finest = max((TIME_PARTITIONS.index(each) for each in times), default=-1)
     wanted = TIME_PARTITIONS[: finest + 1]
     if times != wanted:
-        raise Refused(
+        raise ValueRefused(
             f"{', '.join(times)} alone or in this order does not name a time",
             f"write [{', '.join(wanted)}]",
         )
@@ -121,11 +121,11 @@ def _time_in_order(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 def _http_address(text: str) -> str:
     if not text.startswith(("http://", "https://")):
-        raise Refused("this is not an address for a POST", "write http://host:port/path")
+        raise ValueRefused("this is not an address for a POST", "write http://host:port/path")
     return text
 
 
-class Seal(Section):
+class SealSection(Section):
     """When a table partition counts as complete, and what is done then."""
 
     delay_ms: DurationMs = Field(
@@ -169,7 +169,7 @@ class Table(Section):
         default=None,
         description="A topic, or a `/regular expression/` that matches whole names (never "
         "Kafka's internal topics). Each topic matches exactly one item. Without it the table is "
-        "fed by `sql`.",
+        "written by `sql`.",
         examples=["clicks"],
     )
     land: StrictBool = Field(
@@ -227,7 +227,7 @@ class Table(Section):
         "`<table>__dead`; counted and dropped; or the job stops.",
     )
     on_error: OnError = Field(
-        default="fail", description="Of a table that SQL feeds. " + ON_ERROR + DEAD_LETTER
+        default="fail", description="Of a table that SQL writes. " + ON_ERROR + DEAD_LETTER
     )
     provenance: StrictBool = Field(
         default=True,
@@ -248,7 +248,9 @@ class Table(Section):
         examples=["\"country <> 'ZZ'\""],
     )
     roll: Roll = Field(default=Roll(), description="When a file is full.")
-    seal: Seal = Field(default=Seal(), description="When a table partition is complete.")
+    seal: SealSection = Field(
+        default=SealSection(), description="When a table partition is complete."
+    )
     retention_ms: PositiveMs | None = Field(
         default=None,
         alias="retention",
@@ -269,7 +271,7 @@ class Table(Section):
         return self.topic is not None and self.land
 
     @property
-    def fed_tables(self) -> tuple[str, ...]:
+    def sink_tables(self) -> tuple[str, ...]:
         """The tables that an INSERT fills: the item's own, and that of its dead letters."""
         has_letters = self.on_error == "dead_letter"
         return (self.table, self.table + DEAD_SUFFIX) if has_letters else (self.table,)

@@ -18,7 +18,7 @@ from ashore.base.units import DURATION_MS, SIZE_BYTES, parse_duration_ms, parse_
 V = TypeVar("V")
 
 
-class Refused(ValueError):
+class ValueRefused(ValueError):
     """A value is not what its key takes. `instead` says what to write."""
 
     def __init__(self, message: str, instead: str = "") -> None:
@@ -74,18 +74,18 @@ class _Unit:
     def read(self, value: object) -> int:
         """Return the number of milliseconds or bytes that `value` says."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise Refused(f"expected a {self.kind}", f"write {self.example}")
+            raise ValueRefused(f"expected a {self.kind}", f"write {self.example}")
         text = str(value).strip()
         if re.fullmatch(r"[\d._]+", text):
-            raise Refused(f"{short(text)} has no unit", f"write {short(text)}{self.unit}")
+            raise ValueRefused(f"{short(text)} has no unit", f"write {short(text)}{self.unit}")
         if len(text) > 24:
-            raise Refused(f"{short(text)!r} is too long for a {self.kind}", self._hint(""))
+            raise ValueRefused(f"{short(text)!r} is too long for a {self.kind}", self._hint(""))
         try:
             number = self.parse(text)
         except ValueError as error:
-            raise Refused(str(error), self._hint(text)) from None
+            raise ValueRefused(str(error), self._hint(text)) from None
         if number > self.limit:
-            raise Refused(f"{text} is more than any {self.kind} can be", self._hint(""))
+            raise ValueRefused(f"{text} is more than any {self.kind} can be", self._hint(""))
         return number
 
     def _hint(self, text: str) -> str:
@@ -156,10 +156,12 @@ class EnvText:
         """Replace the variables. Raises Refused, naming the first that is not set."""
         rest = VARIABLE.sub("", template)
         if "${" in rest:
-            raise Refused("'${' does not begin a variable", "write ${NAME}: letters, digits and _")
+            raise ValueRefused(
+                "'${' does not begin a variable", "write ${NAME}: letters, digits and _"
+            )
         for name in VARIABLE.findall(template):
             if name not in environment:
-                raise Refused(
+                raise ValueRefused(
                     f"the environment variable {name} is not set",
                     f"set {name} where ashore is started",
                 )
@@ -200,7 +202,7 @@ def _expand(value: object, info: ValidationInfo) -> EnvText:
     if isinstance(value, EnvText):
         return value
     if not isinstance(value, str):
-        raise Refused("expected a string", "write the value in quotes")
+        raise ValueRefused("expected a string", "write the value in quotes")
     return EnvText(value, environment_of(info))
 
 
@@ -250,7 +252,7 @@ TextMap = Annotated[
 
 def _some(items: tuple[V, ...]) -> tuple[V, ...]:
     if not items:
-        raise Refused("the list is empty", "write at least one item")
+        raise ValueRefused("the list is empty", "write at least one item")
     return items
 
 

@@ -10,7 +10,7 @@ import re
 from zoneinfo import ZoneInfo, available_timezones
 
 from ashore.base.suggest import suggest
-from ashore.config.values import Refused, short
+from ashore.config.values import ValueRefused, short
 
 _OTHERWISE = "write a name such as UTC or Asia/Shanghai"
 # Abbreviations are in no database of zones: several places use most of them.
@@ -51,7 +51,7 @@ def zone_name(text: str) -> str:
     try:
         ZoneInfo(text)
     except (KeyError, ValueError, OSError):
-        raise Refused(f"{short(text)!r} is not a time zone", _instead(text)) from None
+        raise ValueRefused(f"{short(text)!r} is not a time zone", _instead(text)) from None
     return text
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from ashore.base.units import format_duration
 from ashore.control.jobs import OpenJob, plan_recover
-from ashore.control.state import State
+from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.landing.log_reader import find_missing
 from ashore.landing.recovery import find_gone
 
 HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
 WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
-BAD_STATES = (State.STUCK, State.FAILED, State.NEVER_STARTED)
+BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")
 
 

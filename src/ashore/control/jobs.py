@@ -20,7 +20,6 @@ from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.control.slices import find_slices
 from ashore.errors import JobFileInvalid, QueryRefused, SourceError
 from ashore.landing.committer import Committer
-from ashore.landing.fed import fed_slice
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.job import (
     MAIN,
@@ -44,6 +43,7 @@ from ashore.landing.recovery import (
     rejoin,
     require_quiet,
 )
+from ashore.landing.sinks import sink_slice
 from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol.files import FilePlace
 from ashore.protocol.names import SliceName
@@ -95,12 +95,12 @@ class OpenJob:
         """Return the tables that a slice fills, as far as the job file tells."""
         if name == self.name:
             return tables_of(self.known_topics().values())
-        fed = [item for item in self.job.tables if item.topic is None]
+        sinks = [item for item in self.job.tables if item.topic is None]
         return [
             table
-            for item in fed
-            if fed_slice(self.job.job, item) == name
-            for table in item.fed_tables
+            for item in sinks
+            if sink_slice(self.job.job, item) == name
+            for table in item.sink_tables
         ]
 
     def find_traces(self, name: SliceName) -> list[Trace]:
@@ -176,10 +176,10 @@ class Explained:
 def explain_recover(opened: OpenJob, steps: Sequence[MoveStep]) -> Explained:
     """Look at both places of each file that `plan_recover` would move. Moves nothing."""
     seen = look_at_moves(opened.storage, steps)
-    told = [_explain_move(place, outcome) for place, outcome in seen]
+    reported = [_explain_move(place, outcome) for place, outcome in seen]
     is_left = any(outcome is MoveOutcome.AGAIN for _, outcome in seen)
     syncs = [step for step in steps if isinstance(step, SyncDirectories)]
-    lines = [*told, *(line for step in syncs for line in explain(step))] if seen else []
+    lines = [*reported, *(line for step in syncs for line in explain(step))] if seen else []
     if seen and not is_left:
         lines.append("nothing is left to move: the next start closes the entry")
     wrong = {MoveOutcome.LOST, MoveOutcome.CONFLICT}
@@ -308,12 +308,12 @@ def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -
         hint: what would do for such a topic.
 
     """
-    fed = [item for item in job.tables if item.matches(topic)]
-    if not fed:
+    found = [item for item in job.tables if item.matches(topic)]
+    if not found:
         raise JobFileInvalid(
             f"no table of {job.path} is fed from topic {topic}", hint="name a topic of the job file"
         )
-    if not any(item.is_landed for item in fed):
+    if not any(item.is_landed for item in found):
         raise QueryRefused(f"topic {topic} is read by SQL only, and {why_not_sql}", hint=hint)
 
 
@@ -324,11 +324,11 @@ def require_whole_log(opened: OpenJob) -> None:
 
 
 def plan_clean_job(opened: OpenJob) -> tuple[DeleteFile, ...]:
-    """Return the files that may be deleted now, of topics' tables and of those that SQL feeds."""
+    """Return the files that may be deleted now, of topics' tables and of those that SQL writes."""
     job, storage = opened.job, opened.storage
-    fed = [item for item in job.tables if item.topic is None]
+    sinks = [item for item in job.tables if item.topic is None]
     slices = {opened.name: tables_of(opened.known_topics().values())}
-    slices |= {fed_slice(job.job, item): list(item.fed_tables) for item in fed}
+    slices |= {sink_slice(job.job, item): list(item.sink_tables) for item in sinks}
     now_and_ttl = (opened.clock.now_ms(), job.clean.ttl_ms)
     return tuple(
         step

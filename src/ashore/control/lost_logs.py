@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from ashore.config import match_topics, select_topics
 from ashore.control.jobs import OpenJob
 from ashore.errors import LogLost, SourceError
-from ashore.landing.fed import fed_by_sql, fed_slice
 from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import sink_slice, sinks_of
 from ashore.landing.traces import require_whole
 from ashore.protocol.names import SliceName
 from ashore.protocol.traces import LogEnd, Trace
@@ -30,8 +30,8 @@ def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:
 
 def slices_of(opened: OpenJob) -> list[SliceName]:
     """Return the slices that the job file tells of, whether they have a log or not."""
-    fed = [fed_slice(opened.job.job, item) for item in fed_by_sql(opened.job).values()]
-    return [opened.name, *fed]
+    sinks = [sink_slice(opened.job.job, item) for item in sinks_of(opened.job).values()]
+    return [opened.name, *sinks]
 
 
 def judge_log(name: SliceName, end: LogEnd, traces: Sequence[Trace]) -> LogLost | None:

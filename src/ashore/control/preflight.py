@@ -82,8 +82,8 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
     existing = source.list_streams()
     check_topics(job, existing)
     resolved = match_topics(job, select_topics(job, existing))
-    fed = [table for item in job.tables if item.topic is None for table in item.fed_tables]
-    require_free(storage, [*tables_of(resolved.values()), *fed], job.job)
+    sinks = [table for item in job.tables if item.topic is None for table in item.sink_tables]
+    require_free(storage, [*tables_of(resolved.values()), *sinks], job.job)
     if opened.name in folds:
         check_positions(opened, folds[opened.name], sorted(resolved))
     known = folds[opened.name].tables if opened.name in folds else {}
@@ -137,10 +137,10 @@ def check_times(opened: OpenJob, folds: Iterable[Fold], made_ms: int | None) -> 
     `made_ms`: when the storage has made a file just now.
     """
     clock_ms = opened.clock.now_ms()
-    told_ms = clock_ms if made_ms is None else made_ms
+    storage_ms = clock_ms if made_ms is None else made_ms
     for fold in folds:
-        if is_ahead(fold.latest_ms, max(clock_ms, told_ms)):
-            raise log_ahead(fold.latest_ms, clock_ms, told_ms)
+        if is_ahead(fold.latest_ms, max(clock_ms, storage_ms)):
+            raise log_ahead(fold.latest_ms, clock_ms, storage_ms)
 
 
 def check_lake(job: Job, storage: Storage) -> int | None:
@@ -187,7 +187,7 @@ def check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None:
     def look() -> None:
         _check_positions(opened, fold, topics)
 
-    look_again(opened.clock, look, tell=lambda _message: None)  # the error says what it was
+    look_again(opened.clock, look, report=lambda _message: None)  # the error says what it was
 
 
 def _check_positions(opened: OpenJob, fold: Fold, topics: Sequence[str]) -> None:

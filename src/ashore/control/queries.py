@@ -8,9 +8,9 @@ What it must not know: terminals.
 
 from dataclasses import dataclass
 
-from ashore.control.state import Judged, State
+from ashore.control.state import JobState, Judged
 from ashore.jobs.heartbeat import WorkerBeat
-from ashore.landing.fed import FAR_FUTURE, LATE
+from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_query import NO_BATCH
 
@@ -21,7 +21,7 @@ class QueryStatus:
 
     query_id: str  # Spark's; empty before its first batch
     batch_id: int  # the last batch that is in the table; -1: none
-    state: State
+    state: JobState
     why: str | None  # it stopped
     since_ms: int | None  # when it stopped, or ended its last batch
     late: int  # records that it has read behind its watermark
@@ -47,20 +47,20 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
     if fold.query is None and fold.plan is None:
         return None
     counters = dict(fold.counters)
-    stopped, told = (worker.stopped, worker.query) if worker else (None, None)
+    stopped, reported = (worker.stopped, worker.query) if worker else (None, None)
     return QueryStatus(
         query_id=fold.query.query_id if fold.query else "",
         batch_id=fold.query.batch_id if fold.query else NO_BATCH,
-        state=job.state if stopped is None else State.STOPPED,
+        state=job.state if stopped is None else JobState.STOPPED,
         why=stopped,
         since_ms=worker.since_ms if worker else None,
         late=counters.get(LATE, 0),
         far_future=counters.get(FAR_FUTURE, 0),
-        dropped=told.dropped if told else None,
-        watermark_ms=told.watermark_ms if told else None,
-        state_rows=told.state_rows if told else None,
-        state_bytes=told.state_bytes if told else None,
-        commit_ms=told.commit_ms if told else None,
-        held_by=told.held_by if told else None,
-        held_since_ms=told.held_since_ms if told else None,
+        dropped=reported.dropped if reported else None,
+        watermark_ms=reported.watermark_ms if reported else None,
+        state_rows=reported.state_rows if reported else None,
+        state_bytes=reported.state_bytes if reported else None,
+        commit_ms=reported.commit_ms if reported else None,
+        held_by=reported.held_by if reported else None,
+        held_since_ms=reported.held_since_ms if reported else None,
     )

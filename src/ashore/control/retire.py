@@ -33,7 +33,7 @@ from ashore.protocol import names
 from ashore.protocol.entries import Commit
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import SliceName
-from ashore.protocol.plan_publish import settle_gone
+from ashore.protocol.plan_publish import drop_deferred
 from ashore.protocol.plan_seal import partition_end_ms
 
 
@@ -115,7 +115,7 @@ def _by_slice(plan: Sequence[RetirePartition]) -> dict[SliceName, list[RetirePar
 
 
 @dataclass(slots=True)
-class _Listed:
+class _ListedFiles:
     """What logs list of one partition."""
 
     finals: set[str] = field(default_factory=set)
@@ -123,14 +123,14 @@ class _Listed:
     rows: dict[SliceName, int] = field(default_factory=lambda: defaultdict(int))  # not retired
 
 
-def _read_listed(opened: OpenJob, table: str) -> dict[str, _Listed]:
+def _read_listed(opened: OpenJob, table: str) -> dict[str, _ListedFiles]:
     """Return what the job's logs list of the partitions of a table. Raises LogDamaged."""
     builder = LedgerBuilder()
     for name in opened.slices:
         for entry in read_history(opened.storage, name):
             builder.take(name, entry)
     ledger = builder.finish()
-    listed: dict[str, _Listed] = defaultdict(_Listed)
+    listed: dict[str, _ListedFiles] = defaultdict(_ListedFiles)
     for file in (*ledger.files, *ledger.excused_files):
         if file.target.table == table and file.target.partition:
             listed[file.target.partition].finals.add(file.final)
@@ -143,7 +143,7 @@ def _read_listed(opened: OpenJob, table: str) -> dict[str, _Listed]:
     return listed
 
 
-def _plan(opened: OpenJob, key: PartitionKey, listed: _Listed) -> RetirePartition:
+def _plan(opened: OpenJob, key: PartitionKey, listed: _ListedFiles) -> RetirePartition:
     directory = names.join(names.table_path(key[0]), key[1])
     own, others = files_of(opened.storage.list(directory), listed.finals.__contains__)
     return RetirePartition(
@@ -167,7 +167,7 @@ def _zone_of(opened: OpenJob, table: str) -> str:
         if table in {str(each.table), *map(str, sides)}:
             return str(each.spec.timezone)
     fed = (item for item in opened.job.tables if item.topic is None)
-    return next((str(item.timezone) for item in fed if table in item.fed_tables), "UTC")
+    return next((str(item.timezone) for item in fed if table in item.sink_tables), "UTC")
 
 
 # ---- doing it
@@ -181,6 +181,6 @@ def _append(opened: OpenJob, name: SliceName, mine: Sequence[RetirePartition], w
     closing = committer.finish()
     if closing is not None:
         committer.log.append(Commit("retire"), closing)
-    # What was owed to a partition that is gone is owed no more.
-    settled = settle_gone(committer.log.fold.owed, None, {each.key for each in mine})
-    committer.log.append(retire_entry(mine, operator(), why), settled)
+    # Deferred actions of a partition that is gone are dropped.
+    closing = drop_deferred(committer.log.fold.deferred, None, {each.key for each in mine})
+    committer.log.append(retire_entry(mine, operator(), why), closing)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ashore.base.operator import operator
 from ashore.control.jobs import OpenJob, require_landed_topic, require_stopped
-from ashore.control.roll_back import find_query
+from ashore.control.rollback import find_query
 from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip
 from ashore.protocol.names import SliceName

@@ -20,7 +20,7 @@ RUNNING_MS_MIN = 10_000
 STOPS = ("stop", "drained")
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """What a job is at."""
 
     RUNNING = "running"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LogSeen:
+class JobLogSeen:
     """What the logs of a job show. Times are in milliseconds."""
 
     last_ms: int  # when the newest entry of all slices was written
@@ -46,19 +46,19 @@ class LogSeen:
 class Judged:
     """A state, since when in milliseconds, and why it is thought so."""
 
-    state: State
+    state: JobState
     since_ms: int | None
     why: str
 
 
-def believe(log: LogSeen | None, beat: Heartbeat | None) -> Heartbeat | None:
+def believe(log: JobLogSeen | None, beat: Heartbeat | None) -> Heartbeat | None:
     """Return a heartbeat, unless its job has run elsewhere since."""
     is_newer = beat is not None and (log is None or log.last_ms <= beat.beat_ms + SILENT_MS)
     return beat if is_newer else None
 
 
 def judge_state(
-    log: LogSeen | None, beat: Heartbeat | None, now_ms: int, interval_ms: int
+    log: JobLogSeen | None, beat: Heartbeat | None, now_ms: int, interval_ms: int
 ) -> Judged:
     """Return what a job is at.
 
@@ -73,44 +73,44 @@ def judge_state(
     if believed is not None:
         return _judge_process(believed, now_ms)
     if log is None:
-        return Judged(State.NEVER_STARTED, None, "it has no log")
+        return Judged(JobState.NEVER_STARTED, None, "it has no log")
     if log.is_of_command and log.gone is None:
         if beat is not None:
             return _judge_process(beat, now_ms)
         why = "a command was the last to write to its log: the job was not started since"
-        return Judged(State.STOPPED, log.last_ms, why)
+        return Judged(JobState.STOPPED, log.last_ms, why)
     return _judge_log(log, now_ms, interval_ms)
 
 
 def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
     if beat.ended is not None:
         is_stopped = beat.ended == "stopped"
-        state = State.STOPPED if is_stopped else State.FAILED
+        state = JobState.STOPPED if is_stopped else JobState.FAILED
         return Judged(state, beat.beat_ms, beat.why or "its process ended in order")
     process = f"process {beat.pid}"
     if beat.is_alive is False:
-        return Judged(State.FAILED, beat.beat_ms, f"{process} is gone and did not say why")
+        return Judged(JobState.FAILED, beat.beat_ms, f"{process} is gone and did not say why")
     if now_ms - beat.beat_ms > SILENT_MS:
-        return Judged(State.STUCK, beat.beat_ms, f"{process} is there and does not answer")
+        return Judged(JobState.STUCK, beat.beat_ms, f"{process} is there and does not answer")
     step_max_ms = WRITE_MAX_MS if beat.step == "write" else STEP_MAX_MS
     if beat.step == "idle":
-        return Judged(State.IDLE, beat.step_since_ms, f"{process} waits for records")
+        return Judged(JobState.IDLE, beat.step_since_ms, f"{process} waits for records")
     if now_ms - beat.step_since_ms > step_max_ms:
-        return Judged(State.STUCK, beat.step_since_ms, f"{process} does not end the step")
-    return Judged(State.RUNNING, beat.started_ms, f"{process}, at the step {beat.step}")
+        return Judged(JobState.STUCK, beat.step_since_ms, f"{process} does not end the step")
+    return Judged(JobState.RUNNING, beat.started_ms, f"{process}, at the step {beat.step}")
 
 
-def _judge_log(log: LogSeen, now_ms: int, interval_ms: int) -> Judged:
+def _judge_log(log: JobLogSeen, now_ms: int, interval_ms: int) -> Judged:
     if log.is_closed_for_stop:
-        return Judged(State.STOPPED, log.last_ms, "its log says so")
+        return Judged(JobState.STOPPED, log.last_ms, "its log says so")
     if log.gone is not None:
         why = f"its log does not say that it stopped, and {log.gone} is gone"
-        return Judged(State.FAILED, log.last_ms, why)
+        return Judged(JobState.FAILED, log.last_ms, why)
     if now_ms - log.last_ms <= max(RUNNING_INTERVALS * interval_ms, RUNNING_MS_MIN):
-        return Judged(State.RUNNING, log.last_ms, "its log has just grown")
+        return Judged(JobState.RUNNING, log.last_ms, "its log has just grown")
     if log.lag is None:
-        return Judged(State.IDLE, log.last_ms, "its log does not grow; the lag is not known")
+        return Judged(JobState.IDLE, log.last_ms, "its log does not grow; the lag is not known")
     if log.lag == 0:
-        return Judged(State.IDLE, log.last_ms, "its log does not grow; nothing waits")
+        return Judged(JobState.IDLE, log.last_ms, "its log does not grow; nothing waits")
     why = "records wait, its log does not grow, and there is no heartbeat here"
-    return Judged(State.STUCK, log.last_ms, why)
+    return Judged(JobState.STUCK, log.last_ms, why)

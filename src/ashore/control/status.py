@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from ashore.base.units import format_duration
 from ashore.config import Job, ResolvedTable, match_topics
 from ashore.config.sql_checks import view_name
-from ashore.config.tables import Seal
+from ashore.config.tables import SealSection
 from ashore.control.jobs import OpenJob
 from ashore.control.last_writer import read_writers
 from ashore.control.lost_logs import find_lost_logs
 from ashore.control.queries import QueryStatus, read_query
 from ashore.control.slices import find_slices
-from ashore.control.state import STOPS, LogSeen, State, believe, judge_state
+from ashore.control.state import STOPS, JobLogSeen, JobState, believe, judge_state
 from ashore.errors import HistoryTruncated, SourceError
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
@@ -99,11 +99,11 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class OwedStatus:
-    """Effects of one kind that are still to be done."""
+class DeferredStatus:
+    """Deferred actions of one kind."""
 
     action: str  # register | success_file | catalog | http
-    effects: int  # how many are owed
+    effects: int  # how many there are
     tries: int  # that failed, since the last that did not
     failing_ms: int | None  # since the first of them; None, as the next two: there was none
     last_age_ms: int | None  # since the last of them
@@ -126,8 +126,8 @@ class SliceStatus:
     records_per_s: float | None  # over the last batches; None: there are too few
     counters: dict[str, int]
     tables: tuple[TableStatus, ...]
-    owed: tuple[str, ...]  # effects that are still to be done
-    owed_by_action: tuple[OwedStatus, ...]
+    owed: tuple[str, ...]  # ids of deferred actions; the key is that of the log
+    owed_by_action: tuple[DeferredStatus, ...]
     query: QueryStatus | None  # None: the slice lands topics
 
 
@@ -138,7 +138,7 @@ class JobStatus:
     job: str
     lake: str
     now_ms: int
-    state: State
+    state: JobState
     since_ms: int | None  # when it began, as far as is known
     why: str  # the state is thought to be this one
     is_source_reachable: bool
@@ -179,7 +179,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
             continue  # a directory, and nothing written yet
         folds[name.slice] = fold
         there = _ask(opened.source, fold) if is_reachable else _UNREACHABLE
-        is_reachable = there.trouble is None
+        is_reachable = there.error is None
         unclosed = _unclosed(fold, now_ms)
         slices.append(
             _slice_status(name, fold, there, _last_entries(opened.storage, name, fold, now_ms))
@@ -187,7 +187,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         interval_ms = max(opened.job.batch.interval_ms, INTERVAL_MS_MIN)
         if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
             warnings.append(_warn_unclosed(name, unclosed))
-        warnings += _warn_owed(name, slices[-1])
+        warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
         warnings += warn_source(opened.source.name, fold, there)
         blocked += _blocked_seals(opened.job, fold, there, now_ms)
@@ -220,12 +220,12 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
     )
 
 
-def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> LogSeen | None:
+def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> JobLogSeen | None:
     lasts = [each.last for each in slices if each.last is not None]
     if not lasts:
         return None
     lags = [each.lag for each in slices]
-    return LogSeen(
+    return JobLogSeen(
         last_ms=now_ms - min(each.age_ms for each in lasts),
         is_closed_for_stop=all(each.reason in STOPS for each in lasts),
         lag=None if any(lag is None for lag in lags) else sum(lag or 0 for lag in lags),
@@ -268,7 +268,7 @@ class SourceState:
     streams: dict[str, StreamInfo]
     offsets: dict[StreamShard, ShardOffsets]
     held_up: Sequence[HeldUp]
-    trouble: str | None  # why it says nothing
+    error: str | None  # why it says nothing
     cut: Mapping[ShardKey, HistoryTruncated]  # below what was landed, and grown on since
 
 
@@ -379,8 +379,8 @@ def _slice_status(
         records_per_s=entries.records_per_s,
         counters=dict(fold.counters),
         tables=_tables(fold),
-        owed=tuple(sorted(fold.owed)),
-        owed_by_action=_owed(fold, entries.now_ms),
+        owed=tuple(sorted(fold.deferred)),
+        owed_by_action=_deferred(fold, entries.now_ms),
         query=None,
     )
 
@@ -406,15 +406,17 @@ def _shard_status(state: ShardState, there: SourceState) -> ShardStatus:
     )
 
 
-def _owed(fold: Fold, now_ms: int) -> tuple[OwedStatus, ...]:
+def _deferred(fold: Fold, now_ms: int) -> tuple[DeferredStatus, ...]:
     found = []
-    for action, effects in sorted(Counter(each.action for each in fold.owed.values()).items()):
+    for action, effects in sorted(Counter(each.action for each in fold.deferred.values()).items()):
         failing = fold.failing.get(action)
         if failing is None:
-            found.append(OwedStatus(action, effects, 0, None, None, None))
+            found.append(DeferredStatus(action, effects, 0, None, None, None))
             continue
         since_ms, last_ms = max(0, now_ms - failing.since_ms), max(0, now_ms - failing.last_ms)
-        found.append(OwedStatus(action, effects, failing.times, since_ms, last_ms, failing.error))
+        found.append(
+            DeferredStatus(action, effects, failing.times, since_ms, last_ms, failing.error)
+        )
     return tuple(found)
 
 
@@ -466,7 +468,7 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
         if query is None or query.held_by is None or query.held_since_ms is None:
             continue
         silent_ms = now_ms - query.held_since_ms
-        if silent_ms > patience_ms.get(query.held_by, Seal().idle_after_ms):
+        if silent_ms > patience_ms.get(query.held_by, SealSection().idle_after_ms):
             yield Warned(
                 "held_back",
                 each.slice,
@@ -477,14 +479,14 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
             )
 
 
-def _warn_owed(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
+def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
     for each in status.owed_by_action:
         if each.failing_ms is None or each.last_age_ms is None:
             continue
         yield Warned(
             "owed",
             name.slice,
-            f"{each.effects:,} x {each.action} owed: failing for "
+            f"{each.effects:,} x {each.action} deferred: failing for "
             f"{format_duration(each.failing_ms)}, tried {each.tries:,} times, the last "
             f"{format_duration(each.last_age_ms)} ago: {each.error}",
             "landing goes on; a job that runs tries again every half minute",
@@ -502,9 +504,9 @@ def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
 
 def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
     """Return what is wrong between the log and the source."""
-    if there.trouble is not None:
+    if there.error is not None:
         hint = "look at `bootstrap_servers`, the network and the brokers"
-        return [Warned("kafka", source, f"lag is not known: {there.trouble}", hint)]
+        return [Warned("kafka", source, f"lag is not known: {there.error}", hint)]
     warnings = [
         Warned("truncated", str(key), error.message, error.hint)
         for key, error in sorted(there.cut.items())

@@ -7,17 +7,17 @@ schedule of faults is a pure function of seed and length.
 What it must not know: terminals; Spark, whose jobs are processes here.
 """
 
-from ashore.drills.drill import Drill, Figures, Length, Planned, Server, Timeline, Verdict
-from ashore.drills.run import Order, run_drill
+from ashore.drills.drill import Drill, Figures, Length, PlannedFault, Server, Timeline, Verdict
+from ashore.drills.run import DrillOrder, run_drill
 from ashore.drills.scenarios import SCENARIOS
 
 __all__ = [
     "SCENARIOS",
     "Drill",
+    "DrillOrder",
     "Figures",
     "Length",
-    "Order",
-    "Planned",
+    "PlannedFault",
     "Server",
     "Timeline",
     "Verdict",

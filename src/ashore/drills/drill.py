@@ -64,7 +64,7 @@ class Server(StrEnum):
     SMALL_CLUSTERS = "two Spark clusters with one worker each"
 
 
-class Planned(NamedTuple):
+class PlannedFault(NamedTuple):
     """One fault of a schedule."""
 
     round: int  # from 0
@@ -73,7 +73,7 @@ class Planned(NamedTuple):
     number: int = 1  # at the n-th of them
 
 
-Schedule = tuple[Planned, ...]
+Schedule = tuple[PlannedFault, ...]
 
 
 class Flight(NamedTuple):

@@ -13,7 +13,7 @@ from ashore.base.clock import Clock
 from ashore.drills.drill import Flight, Mark, Sample, Timeline
 from ashore.testing import ProcessStopped
 
-TOLD_MAX = 12  # strikes of one kind that are told one by one
+NAMED_MAX = 12  # strikes of one kind that are told one by one
 FAULT = "fault"  # the kind of a mark that is shown as a fault has this in front
 SAMPLES_MAX = 4_000
 
@@ -54,26 +54,28 @@ class Recorder:
 
     def fault(self, kind: str, text: str, flight: Flight) -> None:
         """Take down that a fault has struck, and what was in flight then."""
-        told = f"{text}; in flight: {flight.text}"
+        reported = f"{text}; in flight: {flight.text}"
         with self._lock:
             self.faults += 1
-            self._marks.append(Mark(self.at_s(), f"{FAULT}: {kind}", told))
+            self._marks.append(Mark(self.at_s(), f"{FAULT}: {kind}", reported))
             self._strikes.setdefault(kind, []).append((text, flight))
-        self._tell()
+        self._report()
 
     def flights(self) -> list[str]:
         """Return what was in flight at each fault, for people; of very many only how often."""
-        told = []
+        reported = []
         for kind, strikes in self._strikes.items():
-            if len(strikes) <= TOLD_MAX:
-                told += [f"{kind}: {text}; in flight: {flight.text}" for text, flight in strikes]
+            if len(strikes) <= NAMED_MAX:
+                reported += [
+                    f"{kind}: {text}; in flight: {flight.text}" for text, flight in strikes
+                ]
                 continue
             proofs = [flight.text for _text, flight in strikes if flight.is_proof]
             example = f", such as: {proofs[0]}" if proofs else ""
-            told.append(
+            reported.append(
                 f"{kind}: something was in flight {len(proofs)} of {len(strikes)} times{example}"
             )
-        return told
+        return reported
 
     def empty_strikes(self) -> list[str]:
         """Return the kinds of faults that have struck, and each time when nothing was in flight."""
@@ -96,7 +98,7 @@ class Recorder:
         """Take down something that is no fault."""
         with self._lock:
             self._marks.append(Mark(self.at_s(), kind, text))
-        self._tell()
+        self._report()
 
     def start(self, life: int) -> None:
         """Take down that a process of the job starts: the n-th on its lake, from 0.
@@ -107,7 +109,7 @@ class Recorder:
         with self._lock:
             self.restarts += int(life > 0)
             self._marks.append(Mark(self.at_s(), "start", f"process {life + 1} of the job starts"))
-        self._tell()
+        self._report()
 
     def sample(self, produced: int, landed: int) -> None:
         """Take down what was produced to the present lake, and what has landed there."""
@@ -120,7 +122,7 @@ class Recorder:
                 if before[1:] == whole[1:]:  # of a level stretch only its ends are kept
                     self._samples.pop()
             self._samples.append(whole)
-        self._tell()
+        self._report()
 
     def settled(self) -> None:
         """Take down that the present lake is done with: what comes next is on another."""
@@ -135,7 +137,7 @@ class Recorder:
             kept = self._samples[::-step][::-1]
             return Timeline(tuple(self._marks), tuple(kept), is_simulated)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         with self._lock:
             snapshot = Snapshot(
                 at_s=self.at_s(),

@@ -18,7 +18,7 @@ from ashore.drills.page import render_page
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DrillReport:
     """Where a verdict was written."""
 
     json_path: Path
@@ -61,9 +61,9 @@ def logged(directory: Path) -> Iterator[None]:
         handler.close()
 
 
-def write_report(verdict: Verdict, directory: Path) -> Report:
+def write_report(verdict: Verdict, directory: Path) -> DrillReport:
     """Write the verdict as JSON and as a page."""
-    report = Report(directory / "verdict.json", directory / "page.html")
+    report = DrillReport(directory / "verdict.json", directory / "page.html")
     document = json.dumps(verdict.to_dict(), indent=1)
     report.json_path.write_text(document + "\n", "utf-8")
     report.page_path.write_text(render_page(verdict), "utf-8")

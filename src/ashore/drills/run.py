@@ -25,7 +25,7 @@ STACK = 6  # frames of a thread that are shown
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DrillOrder:
     """What is to be played."""
 
     drill: Drill
@@ -34,7 +34,7 @@ class Order:
 
 
 def run_drill(
-    order: Order,
+    order: DrillOrder,
     watch: Callable[[Snapshot], None] = lambda _snapshot: None,
     real_sites: RealSites | None = None,
 ) -> Verdict:
@@ -90,7 +90,7 @@ def run_drill(
     )
 
 
-def _play_in_time(order: Order, stage: Stage) -> None:
+def _play_in_time(order: DrillOrder, stage: Stage) -> None:
     """Play in a thread that is given up once the limit is over: what hangs must be told too."""
     limit_s, playing = order.length.limit_s, Future[None]()
 

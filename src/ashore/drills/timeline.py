@@ -20,7 +20,7 @@ TIMES = 5  # labels of the time axis after the first
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class LaneEvent:
     """One event of a lane."""
 
     x: float
@@ -34,7 +34,7 @@ class Lane:
     kind: str
     css: str
     middle: int
-    ticks: tuple[Tick, ...]
+    ticks: tuple[LaneEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def draw_timeline(timeline: Timeline) -> Drawing:
 
 def _lanes(marks: Sequence[Mark], end_s: float) -> Iterator[Lane]:
     for index, (kind, own) in enumerate(_by_kind(marks).items()):
-        ticks = (Tick(_x(each.at_s, end_s), f"{each.at_s:.1f} s: {each.text}") for each in own)
+        ticks = (LaneEvent(_x(each.at_s, end_s), f"{each.at_s:.1f} s: {each.text}") for each in own)
         css = "fault" if kind.startswith(FAULT) else "other"
         yield Lane(kind, css, LANES_TOP + index * LANE_HEIGHT, tuple(ticks))
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from ashore.formats.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct, type_ddl
 
 
-class Verdict(StrEnum):
+class Compatibility(StrEnum):
     """What a change means for readers."""
 
     ALLOWED = "allowed"  # who is given the new columns reads all rows right
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 class Change:
     """One difference, in words that go on after the table's name."""
 
-    verdict: Verdict
+    verdict: Compatibility
     text: str
 
 
@@ -56,7 +56,7 @@ def _compare_fields(
     for name, field in before.items():
         if name not in after:
             text = f"{place}{name} is dropped: new rows lack it"
-            yield Change(Verdict.RISKY, text)
+            yield Change(Compatibility.RISKY, text)
         else:
             yield from _compare_field(field, after[name], file_format, place)
     for name, field in after.items():
@@ -64,17 +64,19 @@ def _compare_fields(
             continue
         text = f"{place}{name} {type_ddl(field.type)} is added"
         if field.nullable:
-            yield Change(Verdict.ALLOWED, f"{text}: older rows have null")
+            yield Change(Compatibility.ALLOWED, f"{text}: older rows have null")
         else:
-            yield Change(Verdict.RISKY, f"{text} as NOT NULL: older rows have null")
+            yield Change(Compatibility.RISKY, f"{text} as NOT NULL: older rows have null")
 
 
 def _compare_field(known: Field, wanted: Field, file_format: str, place: str) -> Iterator[Change]:
     yield from _compare_types(known.type, wanted.type, file_format, f"{place}{known.name}")
     if known.nullable and not wanted.nullable:
-        yield Change(Verdict.RISKY, f"{place}{known.name} is NOT NULL: older rows may have null")
+        yield Change(
+            Compatibility.RISKY, f"{place}{known.name} is NOT NULL: older rows may have null"
+        )
     if wanted.nullable and not known.nullable:
-        yield Change(Verdict.ALLOWED, f"{place}{known.name} is NOT NULL no more")
+        yield Change(Compatibility.ALLOWED, f"{place}{known.name} is NOT NULL no more")
 
 
 def _compare_types(
@@ -90,28 +92,28 @@ def _compare_types(
         case _ if known != wanted:
             verdict = _judge(known, wanted, file_format)
             how = {
-                Verdict.ALLOWED: "widened",
-                Verdict.RISKY: "widened, which readers that look at one file get wrong",
-                Verdict.REFUSED: "which cannot be read as one column",
+                Compatibility.ALLOWED: "widened",
+                Compatibility.RISKY: "widened, which readers that look at one file get wrong",
+                Compatibility.REFUSED: "which cannot be read as one column",
             }[verdict]
             text = f"{place} changes from {type_ddl(known)} to {type_ddl(wanted)}: {how}"
             yield Change(verdict, text)
 
 
-def _judge(known: DataType, wanted: DataType, file_format: str) -> Verdict:
+def _judge(known: DataType, wanted: DataType, file_format: str) -> Compatibility:
     """Judge another type. Measured: see the tests beside Spark's."""
     if not _holds(known, wanted):
-        return Verdict.REFUSED
+        return Compatibility.REFUSED
     # ORC's readers answer null where a value does not fit the type that one file has; Parquet's
     # fail, but for small integers, which Spark cuts, and fractions, which Arrow rounds.
     if file_format == "orc":
-        return Verdict.REFUSED if wanted == Atom.TIMESTAMP_NTZ else Verdict.RISKY
+        return Compatibility.REFUSED if wanted == Atom.TIMESTAMP_NTZ else Compatibility.RISKY
     if wanted == Atom.BIGINT:
-        return Verdict.ALLOWED
+        return Compatibility.ALLOWED
     is_same_scale = (
         isinstance(known, Decimal) and isinstance(wanted, Decimal) and known.scale == wanted.scale
     )
-    return Verdict.ALLOWED if is_same_scale else Verdict.RISKY
+    return Compatibility.ALLOWED if is_same_scale else Compatibility.RISKY
 
 
 def _holds(known: DataType, wanted: DataType) -> bool:

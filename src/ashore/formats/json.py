@@ -26,7 +26,7 @@ from ashore.formats.ddl import Schema, to_arrow
 from ashore.formats.decode import BadRow, Decoded, Values, rows_without
 from ashore.formats.json_decimals import ExponentJudge
 from ashore.formats.json_maps import has_map, has_text_keys, rewrite_maps
-from ashore.formats.wire import Refused, convert, find_missing, wire_schema
+from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
 
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
 BLOCK_ROWS = 8_192
@@ -151,7 +151,7 @@ class JsonDecoder:
             part = left.pop()
             try:
                 self._decode_part(batch, *part)
-            except (Refused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+            except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
                 if part[1] == 1:
                     batch.bad.append(BadRow(part[0], _reason(error)))
                 else:
@@ -191,7 +191,7 @@ class JsonDecoder:
                 ),
             )
             if table.num_rows != count:
-                raise Refused("more than one JSON document in a value")
+                raise RowRefused("more than one JSON document in a value")
             columns.update(zip(table.column_names, table.columns, strict=True))
         return pa.table({name: columns[name] for name in self._ddl.names})
 
@@ -304,7 +304,7 @@ def _join(texts: Values) -> pa.Buffer:
     try:
         joined.view(text_type).validate(full=True)
     except pa.ArrowInvalid:
-        raise Refused("not UTF-8") from None
+        raise RowRefused("not UTF-8") from None
     return joined.buffers()[2]
 
 

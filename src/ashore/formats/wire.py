@@ -29,7 +29,7 @@ from ashore.formats.ddl import (
 )
 
 
-class Refused(ValueError):
+class RowRefused(ValueError):
     """Some row of a block cannot be read; which one is known only when the block is one row."""
 
 
@@ -124,7 +124,7 @@ def _to_float(column: pa.Array) -> pa.Array:
     narrow = column.cast(pa.float32())
     overflow = pc.and_(pc.is_inf(narrow), pc.invert(pc.is_inf(column)))
     if pc.any(overflow).as_py():
-        raise Refused("a number does not fit into FLOAT")
+        raise RowRefused("a number does not fit into FLOAT")
     return narrow
 
 
@@ -155,7 +155,7 @@ def _check_years(times: pa.Array) -> None:
     limits = pc.min_max(times.cast(pa.int64()))
     low, high = limits["min"].as_py(), limits["max"].as_py()
     if low is not None and (low < FIRST_US or high > LAST_US):
-        raise Refused("a time is not within the years 1 to 9999, in UTC")
+        raise RowRefused("a time is not within the years 1 to 9999, in UTC")
 
 
 def _from_base64(column: pa.Array) -> pa.Array:
@@ -166,7 +166,7 @@ def _from_base64(column: pa.Array) -> pa.Array:
             for text in column.to_pylist()
         ]
     except (binascii.Error, ValueError) as error:
-        raise Refused(f"not base64: {error}") from None
+        raise RowRefused(f"not base64: {error}") from None
     return pa.array(rows, pa.binary())
 
 

@@ -86,7 +86,7 @@ class Starting:
 
 
 @dataclass(frozen=True, slots=True)
-class SteeredClock:
+class ClockSteered:
     """The job's wall time is what the file `path` says: ASHORE_CLOCK is set, for a drill."""
 
     kind: ClassVar[str] = "steered_clock"
@@ -172,7 +172,7 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class WarningEvent:
     """Something failed and the job goes on; or a slice stopped, and `error` follows."""
 
     kind: ClassVar[str] = "trouble"
@@ -275,8 +275,8 @@ class Talk:
 
 
 SENT = (
-    *(Starting, SteeredClock, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
-    *(Trouble, Note, Validated, Reading, Answered, CaseEnded, Relanded, Failed, Ended),
+    *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
+    *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

@@ -79,7 +79,7 @@ class JobLaunch:
         self.log_path = (
             log_directory() / f"{Path(job_file).stem}-{time.strftime('%Y%m%dT%H%M%S')}.log"
         )
-        self.lines_heard = 0  # since the process was started
+        self.lines_read = 0  # since the process was started
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -107,7 +107,7 @@ class JobLaunch:
         if stdout is None or stdout.closed:
             return
         for line in stdout:
-            self.lines_heard += 1
+            self.lines_read += 1
             yield _read(line)
 
     def start_held(self) -> None:

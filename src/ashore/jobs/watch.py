@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 LOOK_S = 1.0
-TOLD_AFTER_S = 5.0  # the process beats each second
+REPORTED_AFTER_S = 5.0  # the process beats each second
 
 
-class Watched(Protocol):
+class WatchedProcess(Protocol):
     """A process that is listened to."""
 
-    lines_heard: int
+    lines_read: int
 
     def kill(self) -> None:
         """Kill the process."""
@@ -30,14 +30,16 @@ class Watch:
     Arguments:
         process: what is listened to, by somebody else.
         patience_s: how long it may be silent.
-        tell: called with a sentence for people, by the thread of the watch.
+        report: called with a sentence for people, by the thread of the watch.
 
     """
 
-    def __init__(self, process: Watched, patience_s: float, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: WatchedProcess, patience_s: float, report: Callable[[str], None]
+    ) -> None:
         self._process = process
         self._patience_s = patience_s
-        self._tell = tell
+        self._report = report
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
 
@@ -49,22 +51,22 @@ class Watch:
         self._thread.join()
 
     def _look(self) -> None:
-        heard, silent_s, is_told = 0, 0.0, False
+        seen, silent_s, is_reported = 0, 0.0, False
         # Each look adds what it has waited for, and no more, however late it comes.
         while not self._is_over.wait(LOOK_S):
-            now = self._process.lines_heard
-            if now != heard:
-                if is_told:
-                    self._tell("the job process answers again")
-                heard, silent_s, is_told = now, 0.0, False
+            now = self._process.lines_read
+            if now != seen:
+                if is_reported:
+                    self._report("the job process answers again")
+                seen, silent_s, is_reported = now, 0.0, False
                 continue
             silent_s += LOOK_S
             # Before its first word it imports and starts, which may take a while.
-            if heard and silent_s >= TOLD_AFTER_S and not is_told:
-                self._tell(f"the job process has been silent for {silent_s:.0f} s: {self._end()}")
-                is_told = True
+            if seen and silent_s >= REPORTED_AFTER_S and not is_reported:
+                self._report(f"the job process has been silent for {silent_s:.0f} s: {self._end()}")
+                is_reported = True
             if silent_s >= self._patience_s:
-                self._tell(f"the job process was silent for {silent_s:.0f} s: it is killed")
+                self._report(f"the job process was silent for {silent_s:.0f} s: it is killed")
                 self._process.kill()
                 return
 

@@ -26,7 +26,7 @@ from ashore.jobs.events import (
     Retired,
     Step,
     StepBegun,
-    Trouble,
+    WarningEvent,
     encode_event,
 )
 from ashore.jobs.heartbeat import WorkerBeat
@@ -95,9 +95,9 @@ class EventWriter:
         counts = (retired.entry, retired.partitions, retired.files)
         self.send(Retired(slice_name, *counts, retired.tables))
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         """See Progress."""
-        self.send(Trouble(slice_name, message))
+        self.send(WarningEvent(slice_name, message))
 
     def note(self, slice_name: str, message: str) -> None:
         """See Progress."""
@@ -114,19 +114,19 @@ class EventWriter:
         known = self._workers.get(slice_name)
         query, since_ms = known.query if known else None, self._clock.now_ms()
         self._workers[slice_name] = WorkerBeat(slice_name, since_ms, message, query)
-        self.send(Trouble(slice_name, f"{STOPPED}{message}"))
+        self.send(WarningEvent(slice_name, f"{STOPPED}{message}"))
 
 
-def watch_parent(on_gone: Callable[[], None], on_told: Callable[[], None]) -> None:
+def watch_parent(on_gone: Callable[[], None], on_message: Callable[[], None]) -> None:
     """Call `on_gone` once stdin ends: the parent holds its other end open as long as it lives.
 
-    `on_told`: called when the parent writes anything there.
+    `on_message`: called when the parent writes anything there.
     """
 
     def wait() -> None:
         # The descriptor, not sys.stdin: its lock would be held when the interpreter ends.
         while os.read(0, 4096):
-            on_told()
+            on_message()
         on_gone()
 
     threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -15,13 +15,13 @@ from ashore.landing.batch import CRASHES, BatchOrder, BatchRunner, TaskResult
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardRange
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def run_apart(
-    runner: BatchRunner, order: BatchOrder, plan: BatchPlan, tell: Tell
+    runner: BatchRunner, order: BatchOrder, plan: BatchPlan, report: Report
 ) -> list[TaskResult]:
-    """Run step 2; a batch that kills its workers, in halves. `tell`: of each record found.
+    """Run step 2; a batch that kills its workers, in halves. `report`: of each bad record.
 
     A record that kills them alone is bad, and nobody decodes it: `on_invalid` decides. Raises
     WorkerCrashed where workers die without decoding too, and what `BatchRunner.run` raises.
@@ -41,7 +41,7 @@ def run_apart(
                 raise
             else:
                 (alone,) = part.ranges
-                tell(f"{alone.key}: the record at {alone.offsets.start} {CRASHES}")
+                report(f"{alone.key}: the record at {alone.offsets.start} {CRASHES}")
                 left.append((replace(part, is_decoded=False), its_plan))
     return results
 

@@ -105,7 +105,7 @@ class JobAssembly:
             environment.catalog,
             environment.lake.uri,
             job.job,
-            lambda message: environment.progress.trouble(MAIN, message),
+            lambda message: environment.progress.warn(MAIN, message),
         )
         self.streams = JobStreams(
             job,
@@ -208,7 +208,7 @@ class JobAssembly:
         around = self.environment
 
         def on_wait(why: str) -> None:
-            around.progress.trouble(name.slice, why)
+            around.progress.warn(name.slice, why)
 
         context = LogContext(
             around.storage,

@@ -221,14 +221,14 @@ def check_tasks(results: Sequence[TaskResult], tasks: int) -> None:
 
     Raises BatchFailed where the result of a task has not come, CountsDisagree where two have.
     """
-    told = Counter(result.task for result in results)
-    twice = [task for task, count in told.items() if count > 1 or task >= tasks]
+    reported = Counter(result.task for result in results)
+    twice = [task for task, count in reported.items() if count > 1 or task >= tasks]
     if twice:
         raise CountsDisagree(
             f"results of tasks {sorted(twice)} came twice, or were not asked for",
             hint="nothing was prepared; please report this",
         )
-    missing = sorted(set(range(tasks)) - told.keys())
+    missing = sorted(set(range(tasks)) - reported.keys())
     if missing:
         raise BatchFailed(
             f"tasks {missing} have not told what they wrote",

@@ -31,7 +31,7 @@ class ClockGuard:
         self._storage = storage
         self._clock = clock
         self._source = source
-        self._told_ms: float | None = None  # by the storage, where the monotonic clock shows 0
+        self._storage_ms: float | None = None  # by the storage, where the monotonic clock shows 0
         self._log_ms = 0  # highest time of the log when it was opened
 
     def anchor(self, name: SliceName, fold: Fold) -> None:
@@ -46,13 +46,13 @@ class ClockGuard:
         """Ask the storage for the time, as `anchor`. Requires: this writer has just made `path`."""
         made = self._storage.stat(path)
         made_ms = self._clock.now_ms() if made is None else made.modified_ms
-        if self._told_ms is None or not is_ahead(made_ms, self.told_ms()):
-            self._told_ms = made_ms - 1000 * self._clock.monotonic_s()
+        if self._storage_ms is None or not is_ahead(made_ms, self.storage_ms()):
+            self._storage_ms = made_ms - 1000 * self._clock.monotonic_s()
         self._log_ms = fold.latest_ms
 
-    def told_ms(self) -> int:
+    def storage_ms(self) -> int:
         """Return what the storage says of the time. Requires: `anchor`."""
-        return round((self._told_ms or 0) + 1000 * self._clock.monotonic_s())
+        return round((self._storage_ms or 0) + 1000 * self._clock.monotonic_s())
 
     def require(self, fold: Fold, now_ms: int) -> None:
         """Raise ClockAhead or LogAhead unless a time may stand in the log. Requires: `anchor`.
@@ -65,27 +65,27 @@ class ClockGuard:
         self.require_clock(fold)
         highest_ms, clock_ms = max(now_ms, self._log_ms), self._clock.now_ms()
         # Records that were written while the clock was ahead speak for nothing here.
-        if is_ahead(highest_ms, max(clock_ms, self.told_ms())):
-            raise log_ahead(highest_ms, clock_ms, self.told_ms())
+        if is_ahead(highest_ms, max(clock_ms, self.storage_ms())):
+            raise log_ahead(highest_ms, clock_ms, self.storage_ms())
 
     def require_clock(self, fold: Fold) -> None:
         """Raise ClockAhead where the clock is not to be believed. Requires: `anchor`."""
-        now_ms, told_ms = self._clock.now_ms(), self.told_ms()
-        if not is_ahead(now_ms, told_ms):
+        now_ms, storage_ms = self._clock.now_ms(), self.storage_ms()
+        if not is_ahead(now_ms, storage_ms):
             return
         newest_ms = self._newest_ms(fold)
         if any(abs(each - now_ms) <= AHEAD_MS_MAX for each in newest_ms):
             return
-        said = f"the lake's storage says {show_time(told_ms)}"
+        said = f"the lake's storage says {show_time(storage_ms)}"
         if newest_ms:
             said += f", the newest record in Kafka is of {show_time(max(newest_ms))}"
         raise ClockAhead(
             f"this machine's clock shows {show_time(now_ms)}, "
-            f"{format_duration(now_ms - told_ms)} ahead: {said}; nothing was planned",
+            f"{format_duration(now_ms - storage_ms)} ahead: {said}; nothing was planned",
             hint="set the clock right; the job goes on by itself. If it is right, start the job "
             "again; a storage with a clock of its own has to be set right",
             clock_ms=now_ms,
-            storage_ms=told_ms,
+            storage_ms=storage_ms,
         )
 
     def _newest_ms(self, fold: Fold) -> list[int]:
@@ -99,17 +99,17 @@ class ClockGuard:
             return []
 
 
-def log_ahead(log_ms: int, clock_ms: int, told_ms: int) -> LogAhead:
+def log_ahead(log_ms: int, clock_ms: int, storage_ms: int) -> LogAhead:
     """Return the error of a log that is far above the clock and what the storage says."""
     return LogAhead(
         f"the log has the time {show_time(log_ms)}: this machine's clock shows "
-        f"{show_time(clock_ms)}, and the lake's storage says {show_time(told_ms)}; nothing was "
+        f"{show_time(clock_ms)}, and the lake's storage says {show_time(storage_ms)}; nothing was "
         "planned",
         hint="if a clock was ahead: ashore reset-clock JOB.yaml --explain; if this one is behind: "
         "set it right and start the job again",
         log_ms=log_ms,
         clock_ms=clock_ms,
-        storage_ms=told_ms,
+        storage_ms=storage_ms,
     )
 
 

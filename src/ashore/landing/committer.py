@@ -37,7 +37,7 @@ class Progress(Protocol):
         """Tell that old partitions are dropped."""
         ...
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         """Tell of a failure that the loop retries."""
         ...
 
@@ -66,7 +66,7 @@ class Quiet:
     def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
         """Ignore it."""
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         """Ignore it."""
 
     def note(self, slice_name: str, message: str) -> None:
@@ -77,7 +77,7 @@ class Quiet:
 
     def stopped(self, slice_name: str, message: str) -> None:
         """Tell of it as of trouble."""
-        self.trouble(slice_name, f"{STOPPED}{message}")
+        self.warn(slice_name, f"{STOPPED}{message}")
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Committer:
     def finish(self, without: tuple[str, ...] = ()) -> Closing | None:
         """Make the unclosed entry's files final and return its closing for the next entry.
 
-        What may be done later (registration, the effects of a seal) is owed by the closing.
+        What may be done later (registration, the effects of a seal) is deferred by the closing.
 
         None where nothing is unclosed. Raises FilesLost, FileConflict, Fenced, StorageError.
         If interrupted: call it again, here or anywhere, after an `open`.
@@ -110,7 +110,8 @@ class Committer:
                 case SyncDirectories():
                     self._sync(step.directories)
                 case Publish():
-                    # Step 5. Publish: the closing owes it, and `EntryWriter.pay` does what it can.
+                    # Step 5. Publish: the closing defers it, and `EntryWriter.run_deferred` does
+                    # what it can.
                     publish = step
                 case CloseEntry():
                     # Step 6. Close: the next entry carries this closing.
@@ -132,6 +133,6 @@ def _closing(step: CloseEntry, moved: Moved, publish: Publish | None) -> Closing
         moved=moved.moved,
         already_moved=moved.already_moved,
         registered=publish is not None and publish.registers_all,
-        owed=publish.effects if publish else (),
+        deferred=publish.effects if publish else (),
         done=(),
     )

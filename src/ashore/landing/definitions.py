@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ashore.errors import SchemaConflict
 from ashore.formats import Schema, parse_ddl, type_ddl
-from ashore.formats.evolution import Change, Verdict, compare_schemas
+from ashore.formats.evolution import Change, Compatibility, compare_schemas
 from ashore.landing.committer import Progress
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.specs import OutputSpec
@@ -39,7 +39,7 @@ class DefinePlan:
     tables: tuple[TableDefinition, ...]  # to be recorded: those that are new or differ
     changes: tuple[tuple[str, Change], ...]  # table, what is different
 
-    def texts(self, verdict: Verdict) -> tuple[str, ...]:
+    def texts(self, verdict: Compatibility) -> tuple[str, ...]:
         """Return the changes of a verdict, in words."""
         return tuple(
             f"{table}: {each.text}" for table, each in self.changes if each.verdict is verdict
@@ -90,23 +90,23 @@ def plan_define(
     return DefinePlan(tuple(tables), tuple(changes))
 
 
-def define(plan: DefinePlan, tell: Callable[[str], None], accepted_by: str = "") -> Define | None:
-    """Return the entry that is due, having told what it changes; None: none is.
+def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "") -> Define | None:
+    """Return the entry that is due, having reported what it changes; None: none is.
 
     Arguments:
         plan: of the tables.
-        tell: told each change, in words.
+        report: called with each change, in words.
         accepted_by: who takes risky changes upon himself; empty: nobody does.
 
     Raises SchemaConflict.
 
     """
     require_readable(plan, accepted_by)
-    for text in plan.texts(Verdict.ALLOWED):
-        tell(f"{text}; {_READERS}")
-    risky = plan.texts(Verdict.RISKY)
+    for text in plan.texts(Compatibility.ALLOWED):
+        report(f"{text}; {_READERS}")
+    risky = plan.texts(Compatibility.RISKY)
     for text in risky:
-        tell(f"{text}; accepted by {accepted_by}")
+        report(f"{text}; accepted by {accepted_by}")
     if not plan.tables:
         return None
     return Define(plan.tables, risky, accepted_by if risky else "")
@@ -122,7 +122,7 @@ def record(plan: DefinePlan, entries: EntryWriter, progress: Progress, accepted_
 
 def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
     """Raise SchemaConflict where a change is refused, or risky and accepted by nobody."""
-    refused, risky = plan.texts(Verdict.REFUSED), plan.texts(Verdict.RISKY)
+    refused, risky = plan.texts(Compatibility.REFUSED), plan.texts(Compatibility.RISKY)
     if refused or (risky and not accepted_by):
         also = f", or run it once with {ACCEPT}: readers may then see wrong values"
         raise SchemaConflict(
@@ -136,18 +136,23 @@ def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
 def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     if before.format != after.format:
         yield Change(
-            Verdict.REFUSED, f"its files are {before.format}, new ones would be {after.format}"
+            Compatibility.REFUSED,
+            f"its files are {before.format}, new ones would be {after.format}",
         )
     if before.partition_by != after.partition_by:
         there, here = (f"({', '.join(each.partition_by)})" for each in (before, after))
-        yield Change(Verdict.REFUSED, f"it is partitioned by {there}, new files would be by {here}")
+        yield Change(
+            Compatibility.REFUSED, f"it is partitioned by {there}, new files would be by {here}"
+        )
     if before.zone != after.zone:
         text = f"its partitions are told in {before.zone}, new ones would be in {after.zone}"
-        yield Change(Verdict.RISKY, text)
+        yield Change(Compatibility.RISKY, text)
     if before.provenance and not after.provenance:
-        yield Change(Verdict.RISKY, "new rows would lack the columns of `provenance`")
+        yield Change(Compatibility.RISKY, "new rows would lack the columns of `provenance`")
     if after.provenance and not before.provenance:
-        yield Change(Verdict.ALLOWED, "the columns of `provenance` are added: older rows have null")
+        yield Change(
+            Compatibility.ALLOWED, "the columns of `provenance` are added: older rows have null"
+        )
     yield from _compare_topics(before, after)
     yield from compare_schemas(schema_of(before), schema_of(after), after.format)
 
@@ -157,9 +162,9 @@ def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator
     come = sorted(set(after.topics) - set(before.topics))
     if gone:
         text = f"it holds rows of topic {', '.join(gone)}, which feeds it no more"
-        yield Change(Verdict.RISKY, f"{text}; {', '.join(come)} would" if come else text)
+        yield Change(Compatibility.RISKY, f"{text}; {', '.join(come)} would" if come else text)
     elif come:
-        yield Change(Verdict.ALLOWED, f"topic {', '.join(come)} feeds it too")
+        yield Change(Compatibility.ALLOWED, f"topic {', '.join(come)} feeds it too")
 
 
 def schema_of(definition: TableDefinition) -> Schema:

@@ -1,8 +1,8 @@
-"""Step 5, and what a seal brings about: effects that may come late but are never forgotten.
+"""Step 5, and what a seal brings about: actions that may come late but are never forgotten.
 
-What it is: `Effects`, which does owed effects: success files, catalog calls, HTTP calls.
+What it is: `Effects`, which runs deferred actions: success files, catalog calls, HTTP calls.
 What it promises: each effect may be repeated. A failure delays an effect and never stops landing:
-what is not done stays owed in the log, with how often it was tried, and is tried again after a
+what is not done stays deferred in the log, with how often it was tried, and is tried again after a
 pause.
 What it must not know: when an effect became due.
 """
@@ -20,7 +20,7 @@ from ashore.errors import AshoreError, PathExists, StorageError, SyncFailed
 from ashore.landing.committer import Progress
 from ashore.protocol import names
 from ashore.protocol.effects import Action
-from ashore.protocol.entries import Failed, Owed
+from ashore.protocol.entries import DeferredAction, FailedTries
 from ashore.protocol.plan_publish import Tried
 from ashore.storage.base import Storage
 
@@ -29,7 +29,7 @@ HTTP_TIMEOUT_S = 5.0
 ERROR_LENGTH_MAX = 300  # it goes into the log with each try
 
 Register = Callable[[str, Sequence[str]], None]  # table, partitions: one batched, repeatable call
-MarkSealed = Callable[[Sequence[Owed]], None]  # as `Register`: one call, repeatable
+MarkSealed = Callable[[Sequence[DeferredAction]], None]  # as `Register`: one call, repeatable
 Post = Callable[[str, bytes], None]
 
 
@@ -60,20 +60,20 @@ class EffectParts:
 
 
 class Effects:
-    """Does owed effects for one slice. Used by its thread."""
+    """Runs deferred actions for one slice. Used by its thread."""
 
     def __init__(self, parts: EffectParts, slice_name: str) -> None:
         self._parts = parts
         self._slice = slice_name
         self._paused_until_s: dict[str, float] = {}  # by action
 
-    def pay(self, owed: Sequence[Owed]) -> Tried:
+    def run(self, deferred: Sequence[DeferredAction]) -> Tried:
         """Try effects, but those that failed a moment ago. Never raises but SyncFailed."""
-        by_action: dict[Action | str, list[Owed]] = defaultdict(list)
-        for each in owed:
+        by_action: dict[Action | str, list[DeferredAction]] = defaultdict(list)
+        for each in deferred:
             by_action[each.action].append(each)
         done: set[str] = set()
-        failed: list[Failed] = []
+        failed: list[FailedTries] = []
         for action, effects in sorted(by_action.items()):
             if self._parts.clock.monotonic_s() < self._paused_until_s.get(action, float("-inf")):
                 continue
@@ -84,12 +84,12 @@ class Effects:
             except (AshoreError, OSError) as error:
                 self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
                 now_ms, said = self._parts.clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
-                failed.append(Failed(action, 1, now_ms, said))
+                failed.append(FailedTries(action, 1, now_ms, said))
                 what = f"{len(effects)} x {action} put off: {said}"
-                self._parts.progress.trouble(self._slice, what)
+                self._parts.progress.warn(self._slice, what)
         return Tried(frozenset(done), tuple(failed))
 
-    def _do(self, action: Action | str, effects: Sequence[Owed]) -> set[str]:
+    def _do(self, action: Action | str, effects: Sequence[DeferredAction]) -> set[str]:
         match action:
             case Action.REGISTER:
                 return self._register(effects)
@@ -102,8 +102,8 @@ class Effects:
             case _:
                 raise StorageError(f"this release does not know the effect {action}")
 
-    def _register(self, effects: Sequence[Owed]) -> set[str]:
-        by_table: dict[str, list[Owed]] = defaultdict(list)
+    def _register(self, effects: Sequence[DeferredAction]) -> set[str]:
+        by_table: dict[str, list[DeferredAction]] = defaultdict(list)
         for each in effects:
             by_table[each.table].append(each)
         if self._parts.register is None:
@@ -112,12 +112,12 @@ class Effects:
             self._parts.register(table, [each.partition for each in found])
         return {each.id for each in effects}
 
-    def _mark_sealed(self, effects: Sequence[Owed]) -> set[str]:
+    def _mark_sealed(self, effects: Sequence[DeferredAction]) -> set[str]:
         if self._parts.mark_sealed is not None:
             self._parts.mark_sealed(effects)
         return {each.id for each in effects}
 
-    def _write_success_files(self, effects: Sequence[Owed]) -> set[str]:
+    def _write_success_files(self, effects: Sequence[DeferredAction]) -> set[str]:
         directories = set()
         for each in effects:
             directory = names.join(names.table_path(each.table), each.partition)
@@ -127,13 +127,13 @@ class Effects:
                 self._parts.storage.create(path, content)
             except PathExists:
                 if self._parts.storage.read(path) != content:
-                    trouble = f"{path} is not ours; it was left as it is"
-                    self._parts.progress.trouble(self._slice, trouble)
+                    warning = f"{path} is not ours; it was left as it is"
+                    self._parts.progress.warn(self._slice, warning)
             directories.add(directory)
         self._parts.storage.sync(sorted(directories))
         return {each.id for each in effects}
 
-    def _call(self, effects: Sequence[Owed]) -> set[str]:
+    def _call(self, effects: Sequence[DeferredAction]) -> set[str]:
         for each in effects:
             address = self._parts.address_of(each.table)
             if address is not None:
@@ -141,7 +141,7 @@ class Effects:
         return {each.id for each in effects}
 
 
-def success_content(job: str, effect: Owed) -> bytes:
+def success_content(job: str, effect: DeferredAction) -> bytes:
     """Return the content of a success file, and of the HTTP call: the same for the same seal."""
     document = {
         "job": job,
@@ -151,6 +151,15 @@ def success_content(job: str, effect: Owed) -> bytes:
         "rows": effect.rows,
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def is_success_of(job: str, content: bytes) -> bool:
+    """Return whether a success file is one of a job's."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and document.get("job") == job
 
 
 def next_free_version(storage: Storage, table: str, partition: str, version: int) -> int:

@@ -3,8 +3,8 @@
 What it is: `EntryWriter`, steps 3 to 6 of whatever a slice appends: the entry, its effects, and the
 closing that the next entry carries.
 What it promises: after an unclear append, or moves that failed, nothing is appended before a new
-`open`. Effects that may come late are owed by the log. What others say of the time is known from
-each `open` on.
+`open`. Actions that may come late are deferred in the log. What others say of the time is known
+from each `open` on.
 What it must not know: what the entries are for.
 """
 
@@ -17,7 +17,7 @@ from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
 from ashore.protocol.entries import Body, Closing, Commit, Retire
 from ashore.protocol.fold import Fold
-from ashore.protocol.plan_publish import NOTHING_CLOSED, find_due, settle, settle_gone
+from ashore.protocol.plan_publish import NOTHING_CLOSED, complete_deferred, drop_deferred, find_due
 from ashore.sources.base import Source
 
 
@@ -75,9 +75,9 @@ class EntryWriter:
         self._must_open = False
 
     def retire(self, body: Retire) -> None:
-        """Append a `retire`, as `append` does. What was owed to its partitions is owed no more."""
+        """Append a `retire`, as `append` does. Deferred actions of its partitions are dropped."""
         gone = {(each.table, each.partition) for each in body.partitions}
-        self._closing = settle_gone(self.log.fold.owed, self._closing, gone)
+        self._closing = drop_deferred(self.log.fold.deferred, self._closing, gone)
         self.append(body)
 
     def finish(self) -> None:
@@ -88,21 +88,21 @@ class EntryWriter:
         self._must_open = True
         self._closing = self._committer.finish()
         self._must_open = False
-        self.pay()
+        self.run_deferred()
 
-    def pay(self) -> None:
-        """Step 5. Do what is owed, by the entry just finished and by earlier ones.
+    def run_deferred(self) -> None:
+        """Step 5. Do what is deferred, by the entry just finished and by earlier ones.
 
-        What cannot be done now stays owed: the closing says so.
+        What cannot be done now stays deferred: the closing says so.
         """
-        known, closing = self.log.fold.owed, self._closing or NOTHING_CLOSED
+        known, closing = self.log.fold.deferred, self._closing or NOTHING_CLOSED
         due = find_due(known, closing)
         if self._effects is None or not due:
             return
         self.log.look()
-        tried = self._effects.pay(due)
+        tried = self._effects.run(due)
         if tried.done or tried.failed:
-            self._closing = settle(known, closing, tried)
+            self._closing = complete_deferred(known, closing, tried)
 
     def close(self, reason: str) -> None:
         """Close the last entry on its own, where it is not closed."""
@@ -125,4 +125,4 @@ class EntryWriter:
         except StorageError as error:
             # A snapshot is a shortcut: without it the next start reads a longer tail.
             message = f"log snapshot: {error.message}"
-            self._committer.progress.trouble(self.log.name.slice, message)
+            self._committer.progress.warn(self.log.name.slice, message)

@@ -81,7 +81,7 @@ class Housekeeping:
         except (InvariantBroken, SyncFailed):
             raise
         except AshoreError as error:
-            house.progress.trouble(house.log.name.slice, f"housekeeping: {error.message}")
+            house.progress.warn(house.log.name.slice, f"housekeeping: {error.message}")
 
     def _archive(self) -> None:
         whole = self._house.log.fold.base // ARCHIVE_ENTRIES

@@ -326,7 +326,7 @@ def waiting_tables(job: Job, rules: Iterable[SealRule]) -> set[str]:
 
 
 def seal_actions(job: Job, resolved: ResolvedTable) -> tuple[Action, ...]:
-    """Return what a sealed partition of a table owes. Empty: it is not sealed."""
+    """Return the actions of a sealed partition of a table. Empty: it is not sealed."""
     wanted = resolved.spec.seal
     actions = [Action.SUCCESS_FILE] if "success_file" in wanted.actions else []
     if job.catalog.hive and "catalog" in wanted.actions:

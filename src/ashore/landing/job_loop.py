@@ -154,7 +154,7 @@ class JobLoop:
 
         def wait(message: str, seconds: float) -> None:
             if not self._stop.is_set():
-                parts.progress.trouble(slice_name, message)
+                parts.progress.warn(slice_name, message)
                 parts.clock.wait(self._stop, seconds)
 
         return _Patience(tries_max, wait, parts.jitter)
@@ -178,7 +178,7 @@ class JobLoop:
             progress.stopped(slice_name, error.message)
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
-            progress.trouble(slice_name, f"broke: {error!r}")
+            progress.warn(slice_name, f"broke: {error!r}")
         except BaseException as error:  # noqa: BLE001 - as above; nobody is there to be told
             self._failures.append(error)
 
@@ -214,7 +214,7 @@ class JobLoop:
             self._tick_houses([Housekeeping(self._house(each), rule) for each in self._slices])
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
-            self._parts.progress.trouble("", f"housekeeping broke: {error!r}")
+            self._parts.progress.warn("", f"housekeeping broke: {error!r}")
             self.stop()
 
     def _tick_houses(self, houses: Sequence[Housekeeping]) -> None:
@@ -232,10 +232,11 @@ class JobLoop:
 
 def stopped_queries(stopped: Mapping[str, AshoreError], count: int) -> QueryStopped:
     """Return the error that names queries which stopped, of `count` workers, and why."""
-    told = "; ".join(f"{name}: {error.message}" for name, error in sorted(stopped.items()))
+    reported = "; ".join(f"{name}: {error.message}" for name, error in sorted(stopped.items()))
     first = stopped[min(stopped)]
     return QueryStopped(
-        f"{len(stopped)} of {count} parts of the job stopped, the others ended in order: {told}",
+        f"{len(stopped)} of {count} parts of the job stopped, the others ended in order: "
+        f"{reported}",
         hint=first.hint,
         stopped=[{"slice": name, **error.to_dict()} for name, error in sorted(stopped.items())],
     )

@@ -26,27 +26,27 @@ LAG_S = 10.0  # brokers learn of topics and ends from each other; this is many t
 LOOK_AGAIN_S = 0.5
 
 
-def look_again(clock: Clock, look: Callable[[], T], tell: Callable[[str], None]) -> T:
+def look_again(clock: Clock, look: Callable[[], T], report: Callable[[str], None]) -> T:
     """Return what `look` returns, having looked again for `LAG_S` where offsets went back.
 
     Arguments:
         clock: waits between two looks.
         look: asks the source anew each time.
-        tell: is told once of what will be looked at again.
+        report: called once, with what will be looked at again.
 
     Raises OffsetsWentBack where every look raised it, and at once whatever else `look` raises.
 
     """
-    until_s, told = clock.monotonic_s() + LAG_S, False
+    until_s, reported = clock.monotonic_s() + LAG_S, False
     while True:
         try:
             return look()
         except OffsetsWentBack as error:
             if clock.monotonic_s() >= until_s:
                 raise
-            if not told:
-                tell(f"{error.message}; looking again for {LAG_S:.0f} s")
-                told = True
+            if not reported:
+                report(f"{error.message}; looking again for {LAG_S:.0f} s")
+                reported = True
         clock.sleep(LOOK_AGAIN_S)
 
 

@@ -151,8 +151,8 @@ class JobProcess(Generic[R]):
     def _beating(self) -> Iterator[None]:
         """Have the heartbeat written while inside; the last one says how the job ended."""
         job = self._job
-        told = self.events
-        heart = Heart(job.job, str(job.lake), told.at_work, told.beat, told.workers)
+        reported = self.events
+        heart = Heart(job.job, str(job.lake), reported.at_work, reported.beat, reported.workers)
         heart.start()
         try:
             yield
@@ -186,7 +186,7 @@ class JobProcess(Generic[R]):
         path = os.environ.get(CLOCK_VARIABLE)
         if not path:
             return SystemClock()
-        self.events.send(events.SteeredClock(path))
+        self.events.send(events.ClockSteered(path))
         try:
             return SteeredClock(Path(path))
         except ValueError as error:

@@ -32,10 +32,10 @@ from ashore.landing.definitions import (
 )
 from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
-from ashore.landing.fed import SENT, require_log_of
 from ashore.landing.joins import look_again
 from ashore.landing.log import LandingLog
 from ashore.landing.query_leaders import Leaders, QueryLeaders
+from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
@@ -272,12 +272,12 @@ class QuerySink:
         self._entries.write_snapshot(self.plan.remember_ms)
 
     def idle(self) -> None:
-        """Do what is owed, between batches; look whether the log is still ours."""
+        """Do what is deferred, between batches; look whether the log is still ours."""
         self._step(Step.IDLE)
         if self._entries.must_open:
             return
         self.parts.log.look()
-        self._entries.pay()
+        self._entries.run_deferred()
         self._entries.close("idle")
 
     def rows_order(self, begun: BegunBatch) -> RowsOrder:
@@ -322,7 +322,7 @@ class QuerySink:
         )
 
     def _tell(self, message: str) -> None:
-        self.parts.progress.trouble(self.plan.name.slice, message)
+        self.parts.progress.warn(self.plan.name.slice, message)
 
     def _order(self) -> Order:
         return Order(

@@ -132,7 +132,7 @@ def look_at_moves(
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostFiles:
     """What a writer found gone when it finished the unclosed entry."""
 
     number: int
@@ -156,7 +156,7 @@ class Lost:
         return dict(rows)
 
 
-def open_and_find_lost(committer: Committer) -> Lost | None:
+def open_and_find_lost(committer: Committer) -> LostFiles | None:
     """Take the slice over, move everything that can be moved, and return what is gone.
 
     None: nothing is lost; the unclosed entry, if any, was finished and closed.
@@ -176,17 +176,17 @@ def open_and_find_lost(committer: Committer) -> Lost | None:
         return fail("files are lost of an entry that has none")
     closing = committer.finish(without=gone)
     files = tuple(file for file in unclosed.body.files if file.unique in gone)
-    return Lost(unclosed.number, unclosed.body, files, closing or fail("nothing to close"))
+    return LostFiles(unclosed.number, unclosed.body, files, closing or fail("nothing to close"))
 
 
-def accept_loss(log: LandingLog, lost: Lost, by: str, why: str) -> int:
+def accept_loss(log: LandingLog, lost: LostFiles, by: str, why: str) -> int:
     """Give lost files up: a `skip` entry says so for ever. Returns the number of rows lost."""
     unique, rows = tuple(file.unique for file in lost.files), tuple(sorted(lost.rows().items()))
     log.append(Skip((), lost.number, unique, rows, by, why), lost.moved)
     return sum(file.rows for file in lost.files)
 
 
-def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
+def reland(plan: SlicePlan, parts: SliceParts, lost: LostFiles) -> int:
     """Read lost files again into new ones, with the time and watermark of their entry.
 
     Returns the number of rows. Raises SchemaConflict where the job would write other tables than
@@ -195,8 +195,8 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: Lost) -> int:
     """
     plan.require_readable(parts.log.fold)
     order, batch = _reland_order(plan, parts, lost)
-    tell = functools.partial(parts.progress.trouble, plan.name.slice)
-    written = merge_results(order, run_apart(parts.runner, order, batch, tell))
+    report = functools.partial(parts.progress.warn, plan.name.slice)
+    written = merge_results(order, run_apart(parts.runner, order, batch, report))
     _require_same(parts.source, parts.log.fold, [each.key for each in order.ranges])
     expected, found = sum(lost.rows().values()), sum(file.rows for file in written.files)
     if expected != found:
@@ -245,7 +245,9 @@ def rejoin(committer: Committer, source: Source, stream: str) -> int:
     return 0
 
 
-def _reland_order(plan: SlicePlan, parts: SliceParts, lost: Lost) -> tuple[BatchOrder, BatchPlan]:
+def _reland_order(
+    plan: SlicePlan, parts: SliceParts, lost: LostFiles
+) -> tuple[BatchOrder, BatchPlan]:
     spans = [
         (lost.body.targets[file.target], lost.keys[span.shard], OffsetRange(span.start, span.end))
         for file in lost.files
@@ -311,7 +313,7 @@ def _require_same(source: Source, fold: Fold, keys: Sequence[ShardKey]) -> None:
             )
 
 
-def _reland_body(lost: Lost, written: Written) -> Reland:
+def _reland_body(lost: LostFiles, written: Written) -> Reland:
     return Reland(
         entry=lost.number,
         batch=lost.body.batch,

@@ -3,7 +3,7 @@
 What it is: `Registrar`, between the tables of a job and a Catalog.
 What it promises: a table that the catalog knows with another schema is refused before anything is
 written there. A catalog that is away delays registration and stops nothing: what is not registered
-stays owed in the landing log.
+stays deferred in the landing log.
 What it must not know: which catalog it is, when a partition is due.
 """
 
@@ -19,7 +19,7 @@ from ashore.landing.definitions import schema_of
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol import names
-from ashore.protocol.entries import Owed
+from ashore.protocol.entries import DeferredAction
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
 from ashore.protocol.tables import TableDefinition
 
@@ -30,12 +30,12 @@ class Registrar:
     """Registers for one job. Used by the threads of its slices, one call at a time each."""
 
     def __init__(
-        self, catalog: Catalog, lake: str, job: str, on_trouble: Callable[[str], None]
+        self, catalog: Catalog, lake: str, job: str, on_warning: Callable[[str], None]
     ) -> None:
         self._catalog = catalog
         self._lake = lake.rstrip("/")
         self._job = job
-        self._on_trouble = on_trouble
+        self._on_warning = on_warning
         self._tables: dict[str, CatalogTable] = {}
         self._ensured: set[str] = set()
         self._is_away = False  # when it was last asked: one question is enough to wait for
@@ -54,7 +54,7 @@ class Registrar:
                 self._catalog.check_table(table)
         except CatalogError as error:
             self._is_away = True
-            self._on_trouble(f"{spec.table} is not checked against the catalog: {error.message}")
+            self._on_warning(f"{spec.table} is not checked against the catalog: {error.message}")
 
     def ensure(self, specs: Iterable[Spec]) -> None:
         """Make the tables known, main, late and dead. Raises SchemaConflict.
@@ -70,7 +70,7 @@ class Registrar:
                 self._ensure(name)
             self._is_away = False
         except CatalogError as error:
-            self._on_trouble(f"tables are not in the catalog yet: {error.message}")
+            self._on_warning(f"tables are not in the catalog yet: {error.message}")
 
     def register(self, table: str, partitions: Sequence[str]) -> None:
         """Register partitions in one call. Raises CatalogError. May be repeated."""
@@ -80,7 +80,7 @@ class Registrar:
         found = [CatalogPartition(partition) for partition in partitions]
         self._catalog.add_partitions(self._tables[table], found)
 
-    def mark_sealed(self, effects: Sequence[Owed]) -> None:
+    def mark_sealed(self, effects: Sequence[DeferredAction]) -> None:
         """Write version and rows of sealed partitions, one call a table. Raises CatalogError."""
         seals: dict[str, list[PartitionSeal]] = defaultdict(list)
         for each in effects:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, SyncFailed
 from ashore.landing.committer import Progress
+from ashore.landing.effects import is_success_of
 from ashore.landing.retiring import RetirePartition, delete_files, files_of
 from ashore.protocol import names
 from ashore.protocol.files import PartitionKey
@@ -57,7 +58,7 @@ class Directory:
     key: PartitionKey
     own: tuple[str, ...]  # files of this slice, and success files
     has_data: bool  # of this slice
-    strangers: int  # files that readers see, and that this slice has not made
+    orphans: int  # files that readers see, and that this slice has not made
 
 
 class Retirer:
@@ -71,7 +72,7 @@ class Retirer:
         self._look: Iterator[Directory | None] | None = None  # that is under way
         self._seen: set[PartitionKey] = set()  # by it
         self._retired: set[PartitionKey] = set()  # by an entry of this process
-        self._told: set[PartitionKey] = set()
+        self._reported: set[PartitionKey] = set()
 
     def is_due(self) -> bool:
         """Tell whether it is time for a look, or for more of one."""
@@ -83,8 +84,8 @@ class Retirer:
         rules = self._parts.rules()
         found: dict[PartitionKey, Directory] = {}
         self._try(lambda: found.update((each.key, each) for each in self._find(fold, rules)))
-        planned = plan_retire(fold, rules, {key: each.strangers for key, each in found.items()})
-        self._tell(planned.kept)
+        planned = plan_retire(fold, rules, {key: each.orphans for key, each in found.items()})
+        self._report(planned.kept)
         return tuple(self._drop(fold, found[key]) for key in planned.partitions)
 
     def begin(self, plan: Sequence[RetirePartition]) -> bool:
@@ -130,7 +131,7 @@ class Retirer:
             raise
         except AshoreError as error:
             self._begin_again(self._parts.clock.monotonic_s() + PAUSE_S)
-            self._parts.progress.trouble(self._name.slice, f"retention put off: {error.message}")
+            self._parts.progress.warn(self._name.slice, f"retention put off: {error.message}")
             return False
         return True
 
@@ -146,8 +147,7 @@ class Retirer:
             if each is not None:
                 self._seen.add(each.key)
                 count += bool(each.own)
-                # A success file may arrive late, when the log has forgotten the partition.
-                if each.own or each.key in fold.partitions:
+                if each.has_data or each.key in fold.partitions or self._has_success(each):
                     yield each
             if count == PARTITIONS_MAX or not self._has_time():
                 return
@@ -183,8 +183,13 @@ class Retirer:
     def _list(self, key: PartitionKey) -> Directory:
         directory = names.join(names.table_path(key[0]), key[1])
         own, others = files_of(self._parts.storage.list(directory), self._is_own)
-        strangers = sum(names.is_visible(names.leaf(path)) for path in others)
-        return Directory(key, own, any(map(self._is_own, own)), strangers)
+        orphans = sum(names.is_visible(names.leaf(path)) for path in others)
+        return Directory(key, own, any(map(self._is_own, own)), orphans)
+
+    def _has_success(self, directory: Directory) -> bool:
+        """Return whether the job's own success file arrived late: the log forgot the partition."""
+        read, job = self._parts.storage.read, self._name.job
+        return any(is_success_of(job, read(path)) for path in directory.own)
 
     def _is_own(self, path: str) -> bool:
         final = names.parse_final(names.leaf(path))
@@ -209,11 +214,11 @@ class Retirer:
     def _begin_again(self, at_s: float) -> None:
         self._look, self._next_s = None, at_s
 
-    def _tell(self, kept: Sequence[Kept]) -> None:
+    def _report(self, kept: Sequence[Kept]) -> None:
         """Tell once of partitions that stay for what others have put there."""
         for each in kept:
             key = (each.table, each.partition)
-            if each.strangers and key not in self._told:
-                self._told.add(key)
+            if each.orphans and key not in self._reported:
+                self._reported.add(key)
                 what = f"retention: {each.table} {each.partition} stays: {each.why}"
-                self._parts.progress.trouble(self._name.slice, what)
+                self._parts.progress.warn(self._name.slice, what)

@@ -27,7 +27,7 @@ class Sealer:
     def plan(self, name: SliceName, fold: Fold, time: BatchTime) -> Seal | None:
         """Return the next seal, or None where nothing is due.
 
-        One entry holds tables that owe the same actions; others follow with the next one.
+        One entry holds tables that ask for the same actions; others follow with the next one.
         """
         rules = {rule.table: rule for rule in self.rules()}
         due = plan_seal(fold, {}, rules.values(), time).partitions

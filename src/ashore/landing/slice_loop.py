@@ -102,7 +102,7 @@ class SliceParts:
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
     publishing: Publishing = NO_CATALOG
-    effects: Effects | None = None  # None: what is owed stays owed
+    effects: Effects | None = None  # None: what is deferred stays deferred
     sealer: Sealer | None = None
     retirer: Retirer | None = None  # None: no table has a retention
 
@@ -148,14 +148,14 @@ class SliceLoop:
             self.open()
         # Step 1. Plan.
         self._step(Step.PLAN)
-        streams, plan = look_again(self.parts.clock, self._look, self._tell)
+        streams, plan = look_again(self.parts.clock, self._look, self._report)
         if plan is None:
             self._idle()
             return Tick.IDLE
         # Step 2. Write.
         self._step(Step.WRITE)
         order = self._order(plan)
-        written = merge_results(order, run_apart(self.parts.runner, order, plan, self._tell))
+        written = merge_results(order, run_apart(self.parts.runner, order, plan, self._report))
         self._limit_files(len(written.files), plan)
         # Step 3. Prepare: the commit point.
         self._step(Step.PREPARE)
@@ -194,8 +194,8 @@ class SliceLoop:
         streams = self._describe()
         return streams, self._plan(streams)
 
-    def _tell(self, message: str) -> None:
-        self.parts.progress.trouble(self.plan.name.slice, message)
+    def _report(self, message: str) -> None:
+        self.parts.progress.warn(self.plan.name.slice, message)
 
     def _describe(self) -> dict[str, StreamInfo]:
         wanted = self.plan.streams()
@@ -236,7 +236,7 @@ class SliceLoop:
         shown = shown_gaps(gaps)
         if not self.plan.skips_gaps:
             raise offsets_gone(gaps)
-        self._tell(f"skipped, Kafka has it no more: {shown}")
+        self._report(f"skipped, Kafka has it no more: {shown}")
         leaders = leaders_of([each.key for each in gaps.ranges], offsets)
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip", leaders))
 
@@ -330,19 +330,19 @@ class SliceLoop:
         try:
             self.parts.source.show_offsets(group, shown)
         except SourceError as error:
-            self._tell(f"commit_group: {error.message}")
+            self._report(f"commit_group: {error.message}")
 
     def _idle(self) -> None:
         """Close the last entry, or look whether the log is still ours."""
         self._step(Step.IDLE)
         self._seal(())
         self._retire()
-        self._entries.pay()
+        self._entries.run_deferred()
         if not self._entries.has_closing:
             self.parts.log.look()
         while self._entries.has_closing:
             self._entries.close("idle")
-            self._entries.pay()  # what may be done only once it is owed
+            self._entries.run_deferred()  # what may be done only once it is deferred
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:

@@ -78,11 +78,11 @@ class WorkerPool(Generic[A, R]):
                 while waiting and idle:
                     index, argument = waiting.popleft()
                     worker = idle.pop()
-                    worker.tell(argument)
+                    worker.send(argument)
                     busy[worker.pipe] = (index, worker)
                 for pipe in wait(list(busy)):
                     index, worker = busy.pop(cast("Connection", pipe))
-                    results[index] = worker.hear(index)
+                    results[index] = worker.receive(index)
                     idle.append(worker)
         except BaseException:
             self.kill()
@@ -125,12 +125,12 @@ class _Worker(Generic[A, R]):
         self.process.start()
         theirs.close()  # or the end of the process could not be told from its silence
 
-    def tell(self, argument: A) -> None:
+    def send(self, argument: A) -> None:
         """Give it something to do. That it is dead is heard with its answer."""
         with suppress(BrokenPipeError):
             self.pipe.send(argument)
 
-    def hear(self, index: int) -> R:
+    def receive(self, index: int) -> R:
         """Return its answer. Raises WorkerDied, or what the work has raised."""
         try:
             is_error, answer = self.pipe.recv()

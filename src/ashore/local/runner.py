@@ -20,7 +20,7 @@ from ashore.errors import (
     fail,
 )
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.shares import plan_shares
+from ashore.landing.splits import plan_splits
 from ashore.landing.writer import TASK_ENVIRONMENT
 from ashore.local.pool import WorkerDied, WorkerPool
 from ashore.local.task import Asked, LandSplit, Probe, work
@@ -50,7 +50,7 @@ class ProcessRunner:
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """See BatchRunner. Requires: Spark decodes no topic of the plan."""
-        splits = plan_shares(plan, dict(order.tables))
+        splits = plan_splits(plan, dict(order.tables))
         asked = [LandSplit(order, self._kafka, task, each) for task, each in enumerate(splits)]
         try:
             return [_landed(each) for each in self._pool.map(asked)]

@@ -15,10 +15,10 @@ from ashore.plans.graph import (
     KEYS,
     JoinSide,
     KeptColumn,
+    OperatorState,
     PlanColumn,
     PlanGraph,
     PlanNode,
-    State,
 )
 from ashore.plans.lineage import Lineage, expressions_in, learn_lineage, write_option
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
@@ -161,10 +161,10 @@ class _Builder:
             found += [(INPUT, list(each.columns)) for each in planned.children]
         return tuple((name, self.all(each)) for name, each in found if each)
 
-    def _state(self, planned: PlannedNode, info: StateInfo) -> State:
+    def _state(self, planned: PlannedNode, info: StateInfo) -> OperatorState:
         keys = [key for name in KEYS for key in planned.node.nodes(name)]
         times = planned.children[0].watermarked
-        made = State(
+        made = OperatorState(
             info.operator_id, info.partitions, any(key.number_of("exprId") in times for key in keys)
         )
         if planned.join is None:

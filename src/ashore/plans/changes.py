@@ -58,13 +58,13 @@ def _changed_streams(old: PlanGraph, new: PlanGraph) -> Iterator[str]:
 
 def _changed_views(old: Sequence[ViewRule], new: Sequence[ViewRule]) -> Iterator[str]:
     before = {topic: rule for rule in old for topic in rule.topics}
-    told = set[str]()
+    reported = set[str]()
     for rule in new:
         for topic in rule.topics:
             known = before.get(topic)
             for text in _changed_rule(topic, known, rule) if known is not None else ():
-                if text not in told:
-                    told.add(text)
+                if text not in reported:
+                    reported.add(text)
                     yield text
 
 
@@ -91,7 +91,7 @@ def _changed_regions(
     differing = {each for each in before if before[each].digest != after[each].digest}
     for operator_id in sorted(differing):
         if differing.isdisjoint(_all_below(after, operator_id)):
-            yield _told(old.graph, new.graph, before[operator_id], after[operator_id])
+            yield _describe(old.graph, new.graph, before[operator_id], after[operator_id])
     unseen = [each for each in after.values() if not each.is_seen]
     if unseen and not differing:
         name = _names(new.graph)[unseen[0].operator_id]
@@ -114,7 +114,7 @@ def _all_below(regions: dict[int, Region], operator_id: int) -> set[int]:
     return found
 
 
-def _told(old: PlanGraph, new: PlanGraph, before: Region, after: Region) -> str:
+def _describe(old: PlanGraph, new: PlanGraph, before: Region, after: Region) -> str:
     was, now = list(_facts(old, before)), list(_facts(new, after))
     gone = [each for each in was if each not in now]
     come = [each for each in now if each not in was]

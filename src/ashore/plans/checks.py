@@ -111,8 +111,10 @@ def _refuse_endless(graph: PlanGraph) -> None:
 def _is_silent(join: PlanNode) -> bool:
     """Return whether rows without a match are wanted that never come."""
     wanted = OUTER.get(join_type(join), (False, False))
-    told = [each.is_bounded for each in join.state.sides] if join.state else [False, False]
-    return any(want and not tell for want, tell in zip(wanted, told, strict=True))
+    wanted_bounded = (
+        [each.is_bounded for each in join.state.sides] if join.state else [False, False]
+    )
+    return any(want and not tell for want, tell in zip(wanted, wanted_bounded, strict=True))
 
 
 def _refuse_silent(how: str) -> None:

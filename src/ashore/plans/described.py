@@ -24,7 +24,7 @@ class TableQuery:
         guarantee: how often a row is there.
         slice: whose log and checkpoint the query has.
         columns: of the rows, as DDL.
-        checkpoint: where its roots are.
+        checkpoint: where its attempts are.
         sources: what it reads.
         operators: what keeps state.
         warnings: what it computes and makes otherwise where it is run again.

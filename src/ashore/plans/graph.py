@@ -76,7 +76,7 @@ class JoinSide:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class OperatorState:
     """The state of an operator.
 
     Arguments:
@@ -115,7 +115,7 @@ class PlanNode:
     expressions: tuple[tuple[str, tuple[int, ...]], ...] = added(())
     options: tuple[tuple[str, str], ...] = added(())
     source: int | None = added(None)
-    state: State | None = added(None)  # noqa: RUF009 - it makes a field
+    state: OperatorState | None = added(None)  # noqa: RUF009 - it makes a field
 
     def terms(self, name: str) -> tuple[int, ...]:
         """Return the expressions of a name; none where it has none."""

@@ -20,10 +20,10 @@ def find_hidden_keys(graph: PlanGraph, columns: Sequence[str]) -> tuple[str, ...
     """
     words = Words(graph.terms, graph.sources, is_qualified=True)
     described = {each.name: words.of(each.term) for each in graph.columns}
-    told = {described[name] for name in columns if name in described}
+    reported = {described[name] for name in columns if name in described}
     operators = describe_operators(graph, is_qualified=True)
     grouped = [each for each in operators if each.kind in GROUPED]
     if not grouped:
         return None
     keys = (key for operator in grouped for key in operator.keys)
-    return tuple(key for key in keys if not told & {key, f"start of {key}", f"end of {key}"})
+    return tuple(key for key in keys if not reported & {key, f"start of {key}", f"end of {key}"})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ashore.errors import SparkUnknown
-from ashore.plans.graph import FUNCTIONS, KEYS, PlanGraph, PlanNode, State
+from ashore.plans.graph import FUNCTIONS, KEYS, OperatorState, PlanGraph, PlanNode
 from ashore.plans.words import Words
 
 JOIN = "StreamingSymmetricHashJoinExec"
@@ -59,7 +59,7 @@ class StatefulOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundState:
     """What is found of an operator besides id and partitions."""
 
     kind: OperatorKind
@@ -80,7 +80,7 @@ def describe_operators(graph: PlanGraph, *, is_qualified: bool = False) -> list[
     return sorted(found, key=lambda operator: operator.operator_id)
 
 
-def _describe(node: PlanNode, state: State, words: Words) -> StatefulOperator:
+def _describe(node: PlanNode, state: OperatorState, words: Words) -> StatefulOperator:
     describe = DESCRIBED.get(node.kind)
     if describe is None:
         raise SparkUnknown(
@@ -102,51 +102,51 @@ def _describe(node: PlanNode, state: State, words: Words) -> StatefulOperator:
 # ---- each kind
 
 
-def _grouped(node: PlanNode, state: State, words: Words) -> _Found:
+def _grouped(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
     keys = _keys(node, words)
     if not node.terms(FUNCTIONS):
         name = f"distinct {_shown(keys)}"
-        return _Found(OperatorKind.DISTINCT, name, keys, state.has_event_time)
+        return _FoundState(OperatorKind.DISTINCT, name, keys, state.has_event_time)
     name = f"aggregate by {_shown(keys)}" if keys else "aggregate all rows"
     is_bounded = not keys or state.has_event_time
-    return _Found(OperatorKind.AGGREGATE, name, keys, is_bounded, _columns(state, words))
+    return _FoundState(OperatorKind.AGGREGATE, name, keys, is_bounded, _columns(state, words))
 
 
-def _deduplicate(node: PlanNode, state: State, words: Words) -> _Found:
+def _deduplicate(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
     keys = _keys(node, words)
     name = f"deduplicate by {_shown(keys)}"
-    return _Found(OperatorKind.DEDUPLICATE, name, keys, state.has_event_time)
+    return _FoundState(OperatorKind.DEDUPLICATE, name, keys, state.has_event_time)
 
 
-def _deduplicate_within(node: PlanNode, _state: State, words: Words) -> _Found:
+def _deduplicate_within(node: PlanNode, _state: OperatorState, words: Words) -> _FoundState:
     keys = _keys(node, words)
     name = f"deduplicate by {_shown(keys)} within the watermark"
     expiry = StateColumn("expires at", "bigint")
-    return _Found(OperatorKind.DEDUPLICATE, name, keys, True, (expiry,))
+    return _FoundState(OperatorKind.DEDUPLICATE, name, keys, True, (expiry,))
 
 
-def _join(node: PlanNode, state: State, words: Words) -> _Found:
+def _join(node: PlanNode, state: OperatorState, words: Words) -> _FoundState:
     qualified = Words(words.terms, words.sources, is_qualified=True)
     left, right = qualified.all(node.terms("leftKeys")), qualified.all(node.terms("rightKeys"))
     keys = tuple(f"{one} = {other}" for one, other in zip(left, right, strict=True))
     how = join_type(node)
     name = f"{'' if how == 'inner' else how + ' '}join on {_shown(keys, ' and ')}"
     is_bounded = all(each.is_bounded for each in state.sides)
-    return _Found(OperatorKind.JOIN, name, keys, is_bounded, _columns(state, words))
+    return _FoundState(OperatorKind.JOIN, name, keys, is_bounded, _columns(state, words))
 
 
-def _limit(node: PlanNode, _state: State, _words: Words) -> _Found:
+def _limit(node: PlanNode, _state: OperatorState, _words: Words) -> _FoundState:
     """All rows come together in one partition, whatever Spark writes of the shuffle's."""
     name = f"limit {node.option('streamLimit')}"
-    return _Found(OperatorKind.LIMIT, name, (), True, (StateColumn("rows", "bigint"),), 1)
+    return _FoundState(OperatorKind.LIMIT, name, (), True, (StateColumn("rows", "bigint"),), 1)
 
 
-def _custom(node: PlanNode, _state: State, words: Words) -> _Found:
+def _custom(node: PlanNode, _state: OperatorState, words: Words) -> _FoundState:
     keys = _keys(node, words)
-    return _Found(OperatorKind.CUSTOM, f"custom state by {_shown(keys)}", keys, None)
+    return _FoundState(OperatorKind.CUSTOM, f"custom state by {_shown(keys)}", keys, None)
 
 
-DESCRIBED: dict[str, Callable[[PlanNode, State, Words], _Found]] = {
+DESCRIBED: dict[str, Callable[[PlanNode, OperatorState, Words], _FoundState]] = {
     "FlatMapGroupsInPandasWithStateExec": _custom,
     "FlatMapGroupsWithStateExec": _custom,
     "SessionWindowStateStoreSaveExec": _grouped,
@@ -169,7 +169,7 @@ def _keys(node: PlanNode, words: Words) -> tuple[str, ...]:
     return words.all(term for name in KEYS for term in node.terms(name))
 
 
-def _columns(state: State, words: Words) -> tuple[StateColumn, ...]:
+def _columns(state: OperatorState, words: Words) -> tuple[StateColumn, ...]:
     found = []
     for each in state.columns:
         parts = (each.side, words.of(each.term), each.part)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ashore.plans.graph import PlanGraph, PlanNode, State
+from ashore.plans.graph import OperatorState, PlanGraph, PlanNode
 from ashore.plans.terms import Term
 from ashore.plans.windows import Window
 from ashore.protocol import codec
@@ -71,7 +71,7 @@ def find_regions(graph: PlanGraph) -> dict[int, Region]:
     return found
 
 
-def _region(digests: "_Digests", place: int, state: State) -> Region:
+def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     walked = tuple(_walk(digests.graph, place))
     below = tuple(
         inner.operator_id
@@ -138,7 +138,7 @@ class _Digests:
         state = self.graph.nodes[place].state
         return self.node(place) if state is None else ["state", state.operator_id]
 
-    def _state(self, state: State) -> Json:
+    def _state(self, state: OperatorState) -> Json:
         return [
             state.has_event_time,
             [[each.type, self._terms[each.term], each.part, each.side] for each in state.columns],

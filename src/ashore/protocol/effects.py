@@ -1,6 +1,6 @@
 """What an entry brings about, and how a later entry tells of it.
 
-What it is: the actions that this release knows, the effects that an entry owes, and the closing,
+What it is: the actions that this release knows, the actions that an entry defers, and the closing,
 which says how the effects of the unclosed entry ended.
 What it promises: the spellings of actions stand in the log, so none of them ever changes.
 What it must not know: how an effect is done, what else an entry holds.
@@ -8,7 +8,7 @@ What it must not know: how an effect is done, what else an entry holds.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ashore.protocol import codec
 
@@ -25,7 +25,7 @@ class Action(StrEnum):
     """What has to be done about a table partition so that others learn of it.
 
     A log that a later release wrote may hold more. Such an action stays a plain string: it is
-    owed, it is named, and nobody here does it.
+    deferred, it is named, and nobody here does it.
     """
 
     REGISTER = "register"  # the catalog is told that the partition is there
@@ -35,8 +35,8 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """An effect that may be finished after its entry was closed."""
+class DeferredAction:
+    """An action that may be completed after its entry was closed."""
 
     id: str  # used once: `register:ods.clicks:date=2026-11-21`
     action: Action | str  # a string: of a later release
@@ -47,8 +47,8 @@ class Owed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """Tries of owed effects that failed, since the entry before. They stay owed."""
+class FailedTries:
+    """Tries of deferred actions that failed, since the entry before. They stay deferred."""
 
     action: Action | str  # of these effects: they are tried together
     times: int
@@ -58,12 +58,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How the effects of the one unclosed entry ended, and which owed ones are done by now."""
+    """How the effects of the one unclosed entry ended, and which deferred ones are done by now."""
 
     entry: int | None  # the number that is closed; None: only `done`
     moved: int
     already_moved: int
-    registered: bool  # its partitions are in the catalog, those that are owed aside
-    owed: tuple[Owed, ...]
-    done: tuple[str, ...]  # ids of owed effects
-    failed: tuple[Failed, ...] = codec.added(())
+    registered: bool  # its partitions are in the catalog, except those that are deferred
+    deferred: Annotated[tuple[DeferredAction, ...], codec.Key("owed")]
+    done: tuple[str, ...]  # ids of deferred actions
+    failed: tuple[FailedTries, ...] = codec.added(())

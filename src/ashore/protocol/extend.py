@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ashore.errors import LogDamaged
-from ashore.protocol.effects import Action, Closing, HasEffects, Owed
+from ashore.protocol.effects import Action, Closing, DeferredAction, HasEffects
 from ashore.protocol.entries.commit import Commit, fold_commit
 from ashore.protocol.entries.define import Define, fold_define
 from ashore.protocol.entries.frame import Entry
@@ -23,7 +23,7 @@ from ashore.protocol.entries.prepare import Prepare, fold_prepare
 from ashore.protocol.entries.reland import Reland, fold_reland
 from ashore.protocol.entries.reset_clock import ResetClock, fold_reset_clock
 from ashore.protocol.entries.retire import Retire, fold_retire
-from ashore.protocol.entries.rewind import Rewind, fold_rewind
+from ashore.protocol.entries.rollback import Rollback, fold_rollback
 from ashore.protocol.entries.seal import Seal, fold_seal
 from ashore.protocol.entries.skip import Skip, fold_skip
 from ashore.protocol.files import PartitionKey
@@ -96,7 +96,7 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_skip(fold, body, closed)
         case Retire() | Define() | ResetClock():
             return _change_beside_batches(fold, body)
-        case Rewind() | Plan():
+        case Rollback() | Plan():
             return _change_of_query(fold, body, number)
 
 
@@ -110,10 +110,10 @@ def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Ch
             return fold_reset_clock(fold, body)
 
 
-def _change_of_query(fold: Fold, body: Rewind | Plan, number: int) -> Changes:
+def _change_of_query(fold: Fold, body: Rollback | Plan, number: int) -> Changes:
     match body:
-        case Rewind():
-            return fold_rewind(fold, body, number)
+        case Rollback():
+            return fold_rollback(fold, body, number)
         case Plan():
             return fold_plan(fold, body)
 
@@ -129,26 +129,28 @@ def _close(fold: Fold, closing: Closing | None) -> Fold:
         raise Refused(f"it closes entry {found}, unclosed is {expected}")
     if closing is None:
         return fold
-    tells = closing.owed or closing.moved or closing.already_moved
+    tells = closing.deferred or closing.moved or closing.already_moved
     require(closing.entry is not None or not tells, "it tells effects of no entry")
     for done in closing.done:
-        require(done in fold.owed, f"{done} is done but was never owed")
-    kept = {key: value for key, value in fold.owed.items() if key not in closing.done}
-    owed = kept | {owed.id: owed for owed in closing.owed}
+        require(done in fold.deferred, f"{done} is done but was never deferred")
+    kept = {key: value for key, value in fold.deferred.items() if key not in closing.done}
+    deferred = kept | {deferred.id: deferred for deferred in closing.deferred}
     return replace(
         fold,
         unclosed=None,
-        owed=owed,
-        failing=_fail(fold.failing, closing, {each.action for each in owed.values()}),
-        partitions=_register(fold, closing, unclosed, owed),
+        deferred=deferred,
+        failing=_fail(fold.failing, closing, {each.action for each in deferred.values()}),
+        partitions=_register(fold, closing, unclosed, deferred),
     )
 
 
-def _fail(before: Mapping[str, Failing], closing: Closing, owed: set[str]) -> Mapping[str, Failing]:
-    """Return what has been tried in vain. `owed`: the actions of which something still is."""
-    failing = {action: each for action, each in before.items() if action in owed}
+def _fail(
+    before: Mapping[str, Failing], closing: Closing, deferred: set[str]
+) -> Mapping[str, Failing]:
+    """Return what has been tried in vain. `deferred`: the actions of which something still is."""
+    failing = {action: each for action, each in before.items() if action in deferred}
     for failed in closing.failed:
-        require(failed.action in owed, f"{failed.action} failed, and nothing of it is owed")
+        require(failed.action in deferred, f"{failed.action} failed, and nothing of it is deferred")
         require(failed.times > 0, f"{failed.action} failed {failed.times} times")
         known = failing.get(failed.action) or Failing(failed.action, failed.last_ms, 0, 0, "")
         failing[failed.action] = replace(
@@ -158,23 +160,27 @@ def _fail(before: Mapping[str, Failing], closing: Closing, owed: set[str]) -> Ma
 
 
 def _register(
-    fold: Fold, closing: Closing, unclosed: Unclosed | None, still_owed: Mapping[str, Owed]
+    fold: Fold,
+    closing: Closing,
+    unclosed: Unclosed | None,
+    still_deferred: Mapping[str, DeferredAction],
 ) -> Mapping[PartitionKey, PartitionState]:
-    """Mark partitions registered: those of the closed entry that are not owed, and those done.
+    """Mark partitions registered: those of the closed entry that are not deferred, and those done.
 
-    Not owed by this entry nor by one before it: a batch does not owe what is owed already.
+    Not deferred by this entry nor by one before it: a batch does not defer what is deferred
+    already.
     """
     registered = {
-        (owed.table, owed.partition)
+        (deferred.table, deferred.partition)
         for done in closing.done
-        if (owed := fold.owed[done]).action == Action.REGISTER
+        if (deferred := fold.deferred[done]).action == Action.REGISTER
     }
     if closing.registered and unclosed:
         registered |= _partitions_of(unclosed.body)
     registered -= {
-        (owed.table, owed.partition)
-        for owed in still_owed.values()
-        if owed.action == Action.REGISTER
+        (deferred.table, deferred.partition)
+        for deferred in still_deferred.values()
+        if deferred.action == Action.REGISTER
     }
     changed = {
         key: replace(fold.partitions[key], registered=True)

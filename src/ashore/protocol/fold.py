@@ -9,8 +9,8 @@ Invariants of the protocol. `extend` checks on every reading what an entry alone
 refuses it with LogDamaged; the rest is held where it says.
 
 - I1 Every offset of a shard, from its `join` on, is in one batch or skipped, in order: a `prepare`
-  and a `skip` begin at the shard's `next` and move it on; a `rewind` takes it back to the end of a
-  batch, and with it the files that came after (`check_next`; prepare, skip, rewind). No offset is
+  and a `skip` begin at the shard's `next` and move it on; a rollback returns it to the end of a
+  batch, and with it the files that came after (`check_next`; prepare, skip, rollback). No offset is
   in two final files (names that are used once, `judge_move`).
 - I2 No storage call on the commit path deletes or overwrites, and none needs its answer: each may
   have been applied, once, twice, or later (`landing.mover`, `landing.log`).
@@ -19,7 +19,7 @@ refuses it with LogDamaged; the rest is held where it says.
   go up by one, each entry names the checksum of the one before, epochs go up by one with each
   `open`, and all other entries are of the epoch of the last `open` (`extend`, open).
 - I5 What a recovery needs is in the fold: at most one entry is `unclosed`, its effects may be done
-  again by anybody, and those of all before it are done, or `owed` (`extend`, closing).
+  again by anybody, and those of all before it are done or `deferred` (`extend`, closing).
 - I6 Folding is pure and total: any prefix of a log folds, any other entry is named (`extend`).
 
 And of the fold itself, each with the kind of entry that upholds it:
@@ -32,11 +32,11 @@ And of the fold itself, each with the kind of entry that upholds it:
 - Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare), but
   by an entry that says so (reset_clock).
 - The slice of a query lands nothing else, and its batches come one after the other from 0; a
-  `rewind` goes back to an earlier one (prepare, rewind). Only such a slice has a plan (plan).
+  rollback returns to an earlier one (prepare, rollback). Only such a slice has a plan (plan).
 - Lost files are files of the entry that is closed (reland, skip).
-- Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rewind).
+- Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rollback).
 - A table is as the last entry that names it says, whatever files were listed before (define).
-- Only what is owed is done, and only of what is owed can a try fail (closing).
+- Only what is deferred is done, and only of what is deferred can a try fail (closing).
 """
 
 from collections.abc import Collection, Mapping
@@ -46,7 +46,7 @@ from typing import TypedDict
 
 from ashore.errors import check
 from ashore.protocol import codec
-from ashore.protocol.effects import Action, HasEffects, Owed
+from ashore.protocol.effects import Action, DeferredAction, HasEffects
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query import PlanState, QueryState
@@ -101,7 +101,7 @@ def new_partition(key: PartitionKey, number: int) -> PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A kind of owed effects that has been tried in vain so far."""
+    """A kind of deferred actions that has been tried in vain so far."""
 
     action: Action | str
     since_ms: int
@@ -135,7 +135,7 @@ class Fold:
     partitions: Mapping[PartitionKey, PartitionState] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    owed: Mapping[str, Owed] = field(default_factory=lambda: MappingProxyType({}))
+    deferred: Mapping[str, DeferredAction] = field(default_factory=lambda: MappingProxyType({}))
     failing: Mapping[str, Failing] = field(default_factory=lambda: MappingProxyType({}))
     counters: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unclosed: Unclosed | None = None
@@ -196,14 +196,14 @@ def forget_sealed(fold: Fold, before_ms: int) -> Fold:
     """Return the fold without partitions that were sealed before `before_ms`.
 
     For snapshots: what nothing can ask for any more need not be carried along. A partition of
-    which something is owed, or that has more rows than were sealed, is kept.
+    which something is deferred, or that has more rows than were sealed, is kept.
     """
     check(fold.unclosed is None, "a snapshot ends at a closed entry")
-    owed = {(each.table, each.partition) for each in fold.owed.values()}
+    deferred = {(each.table, each.partition) for each in fold.deferred.values()}
     kept = {
         key: state
         for key, state in fold.partitions.items()
-        if key in owed
+        if key in deferred
         or state.rows > state.sealed_rows
         or not (state.sealed_version and state.sealed_ms < before_ms)
     }
@@ -224,11 +224,11 @@ def forget_untouched(fold: Fold, sealing: Collection[str], count: int = REMEMBER
 
     """
     check(fold.unclosed is None, "a snapshot ends at a closed entry")
-    owed = {(each.table, each.partition) for each in fold.owed.values()}
+    deferred = {(each.table, each.partition) for each in fold.deferred.values()}
     idle = [
         key
         for key, state in fold.partitions.items()
-        if key[0] not in sealing and key not in owed and not state.sealed_version
+        if key[0] not in sealing and key not in deferred and not state.sealed_version
     ]
     if len(idle) <= count:
         return fold

@@ -13,9 +13,11 @@ What it must not know: what the files hold.
     .ashore/<job>/<slice>/log/00000000000000000042.json
     .ashore/<job>/<slice>/log/_snapshot-<n>.json
     .ashore/<job>/<slice>/log/_archive-<k>.gz
-    .ashore/<job>/_checkpoints/<slice>/<epoch>/    a root: Spark's own, where the slice is a query's
-    .ashore/<job>/_checkpoints/<slice>/begun-<epoch>.json, whole-<epoch>.json    of that root
-    .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json     the writer of that epoch has stopped
+    .ashore/<job>/_checkpoints/<slice>/<epoch>/    an attempt, where the slice is a query's
+    .ashore/<job>/_checkpoints/<slice>/begun-<epoch>.json     the attempt is started
+    .ashore/<job>/_checkpoints/<slice>/whole-<epoch>.json     it is complete
+    .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json      the writer of that epoch has released
+    it
 
     <database>__<table>                the slice of the INSERT that fills a table
     topic__<topic>                     the slice of the INSERT that writes a topic
@@ -24,6 +26,7 @@ What it must not know: what the files hold.
 
 import hashlib
 import re
+from enum import StrEnum
 from typing import NamedTuple
 
 from ashore.errors import check
@@ -43,7 +46,7 @@ _UNIQUE = r"([0-9a-f]{16,64})"
 _ENTRY = re.compile(r"([0-9]{20})\.json")
 _SNAPSHOT = re.compile(rf"_snapshot-{_N}\.json")
 _ARCHIVE = re.compile(rf"_archive-{_N}\.gz")
-_ROOT = re.compile(rf"(begun|whole|left)-{_N}\.json")
+_ATTEMPT = re.compile(rf"(begun|whole|left)-{_N}\.json")
 _OWNER = re.compile(rf"owner-{_N}\.json")
 _PENDING = re.compile(rf"{_N}-{_UNIQUE}\.in-progress")
 _TASK = r"([0-9]{4}|[1-9][0-9]{4,19})"
@@ -64,6 +67,14 @@ class SliceName(NamedTuple):
     def __str__(self) -> str:
         """Return `job/slice`."""
         return f"{self.job}/{self.slice}"
+
+
+class AttemptFile(StrEnum):
+    """What a file says of a checkpoint attempt. The files keep the names of the first release."""
+
+    STARTED = "begun"
+    COMPLETE = "whole"
+    RELEASED = "left"  # its writer has stopped: the next one may take it as it is
 
 
 class PendingName(NamedTuple):
@@ -142,7 +153,7 @@ def job_directory(job: str) -> str:
 
 
 def checkpoint_directory(name: SliceName) -> str:
-    """Return the directory of the roots of a query's checkpoint, if the job names no other."""
+    """Return the directory of the attempts of a query's checkpoint, if the job names no other."""
     return join(job_directory(name.job), "_checkpoints", _checked(name).slice)
 
 
@@ -151,22 +162,22 @@ def checkpoint_directory_apart(name: SliceName) -> str:
     return join(*_checked(name))
 
 
-def checkpoint_root(directory: str, epoch: int) -> str:
-    """Return the root of a checkpoint that the writer of `epoch` has made."""
+def checkpoint_attempt(directory: str, epoch: int) -> str:
+    """Return the directory of the checkpoint attempt that the writer of `epoch` has made."""
     check(epoch > 0, f"epoch {epoch}")
     return join(directory, str(epoch))
 
 
-def root_path(directory: str, kind: str, epoch: int) -> str:
-    """Return the path of a file that says of a root: `begun`, `whole`; of its writer: `left`."""
+def attempt_path(directory: str, kind: AttemptFile, epoch: int) -> str:
+    """Return the path of a file that says of an attempt what it is."""
     built = f"{kind}-{epoch}.json"
-    check(parse_root(built, kind) == epoch, f"root file {built!r}")
+    check(parse_attempt(built, kind) == epoch, f"attempt file {built!r}")
     return join(directory, built)
 
 
-def parse_root(file_name: str, kind: str) -> int | None:
-    """Return the epoch of a file of a kind that tells of a root, or None."""
-    found = _ROOT.fullmatch(file_name)
+def parse_attempt(file_name: str, kind: AttemptFile) -> int | None:
+    """Return the epoch of a file of a kind that tells of an attempt, or None."""
+    found = _ATTEMPT.fullmatch(file_name)
     return int(found[2]) if found and found[1] == kind else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ashore.protocol import names
-from ashore.protocol.entries import Prepare, Reland, Rewind
+from ashore.protocol.entries import Prepare, Reland, Rollback
 from ashore.protocol.files import BatchPlace, FilePlace
 from ashore.protocol.fold import Fold, Unclosed
 from ashore.protocol.names import SliceName
@@ -74,7 +74,7 @@ def judge_move(place: FilePlace, source_bytes: int | None, target_bytes: int | N
 def places_of(name: SliceName, unclosed: Unclosed) -> list[FilePlace]:
     """Return the files of an unclosed entry with their paths."""
     body = unclosed.body
-    if isinstance(body, Rewind):
+    if isinstance(body, Rollback):
         return [
             BatchPlace(name, each.epoch, each.batch).place_aside(
                 each.file, body.targets[each.file.target], unclosed.number

@@ -1,9 +1,9 @@
 """Step 5 of a batch, and what a seal brings about: others learn of partitions, perhaps later.
 
 What it is: `plan_publish`, from the unclosed entry of a fold to the step `Publish`; `find_due` and
-`settle`, for the effects that are owed, by this entry and by earlier ones.
-What it promises: pure; from the log alone, so that whoever finishes the entry owes the same. An
-effect that is owed already is not owed twice.
+`complete_deferred`, for the effects that are deferred, by this entry and by earlier ones.
+What it promises: pure; from the log alone, so that whoever finishes the entry defers the same
+actions. An action that is deferred already is not deferred twice.
 What it must not know: how an effect is done, which catalog there is.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.protocol.effects import Action
-from ashore.protocol.entries import Closing, Failed, Owed, Prepare, Reland, Seal
+from ashore.protocol.entries import Closing, DeferredAction, FailedTries, Prepare, Reland, Seal
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.fold import Fold
 
@@ -40,103 +40,109 @@ NO_CATALOG = Publishing(registers=False)
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Let others learn of what an entry brings. What is not done by its closing, that owes."""
+    """Let others learn of what an entry brings. The closing defers what is not done by then."""
 
-    effects: tuple[Owed, ...]
+    effects: tuple[DeferredAction, ...]
     registers_all: bool  # after these effects the catalog knows every partition of the entry
 
 
-NOTHING_CLOSED = Closing(None, 0, 0, registered=False, owed=(), done=())
+NOTHING_CLOSED = Closing(None, 0, 0, registered=False, deferred=(), done=())
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of owed effects that were tried. What is neither was not tried."""
+    """What became of deferred actions that were tried. What is neither was not tried."""
 
     done: frozenset[str]
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedTries, ...] = ()
 
 
 def plan_publish(fold: Fold, publishing: Publishing) -> Publish | None:
     """Return what the unclosed entry makes known; None: nothing, and the catalog lacks some of it.
 
-    Effects that earlier entries owe are not among it.
+    Actions that earlier entries deferred are not among them.
     """
     body = fold.unclosed.body if fold.unclosed else None
     match body:
         case Seal():
-            owed, registers_all = _of_seal(body), Action.REGISTER in body.actions
+            deferred, registers_all = _of_seal(body), Action.REGISTER in body.actions
         case Prepare() | Reland():
-            owed = _of_files(fold, body, publishing)
+            deferred = _of_files(fold, body, publishing)
             waiting = [each for each in body.targets if not publishing.is_due(each.table)]
             registers_all = publishing.registers and not waiting
         case _:
             return None
-    effects = tuple(owed[key] for key in sorted(owed) if key not in fold.owed)
+    effects = tuple(deferred[key] for key in sorted(deferred) if key not in fold.deferred)
     return Publish(effects, registers_all) if effects or registers_all else None
 
 
-def _of_files(fold: Fold, body: Prepare | Reland, publishing: Publishing) -> dict[str, Owed]:
-    owed = {}
+def _of_files(
+    fold: Fold, body: Prepare | Reland, publishing: Publishing
+) -> dict[str, DeferredAction]:
+    deferred = {}
     for target in body.targets:
         state = fold.partitions.get(target.key)
         is_known = state is not None and state.registered
         if target.partition and not is_known and publishing.is_due(target.table):
             key = f"{Action.REGISTER}:{target.table}:{target.partition}"
-            owed[key] = Owed(key, Action.REGISTER, target.table, target.partition)
-    return owed
+            deferred[key] = DeferredAction(key, Action.REGISTER, target.table, target.partition)
+    return deferred
 
 
-def _of_seal(body: Seal) -> dict[str, Owed]:
-    owed = {}
+def _of_seal(body: Seal) -> dict[str, DeferredAction]:
+    deferred = {}
     for sealed in body.partitions:
         for action in body.actions:
             key = f"{action}:{sealed.table}:{sealed.partition}:{sealed.version}"
-            owed[key] = Owed(
+            deferred[key] = DeferredAction(
                 key, action, sealed.table, sealed.partition, sealed.version, sealed.rows
             )
-    return owed
+    return deferred
 
 
-def find_due(known: Mapping[str, Owed], closing: Closing) -> tuple[Owed, ...]:
-    """Return what may be done now. `known`: what is owed by the fold.
+def find_due(known: Mapping[str, DeferredAction], closing: Closing) -> tuple[DeferredAction, ...]:
+    """Return what may be done now. `known`: the deferred actions of the fold.
 
     A closing that does not say `registered` could not tell that its own registrations are done:
     they wait until it is written.
     """
     left = (each for each in known.values() if each.id not in closing.done)
-    new = (each for each in closing.owed if closing.registered or each.action != Action.REGISTER)
+    new = (
+        each for each in closing.deferred if closing.registered or each.action != Action.REGISTER
+    )
     return (*left, *new)
 
 
-def settle(known: Mapping[str, Owed], closing: Closing, tried: Tried) -> Closing:
+def complete_deferred(
+    known: Mapping[str, DeferredAction], closing: Closing, tried: Tried
+) -> Closing:
     """Return a closing that tells also what was tried since it was made."""
     done = {*closing.done, *tried.done}
-    owed = {each.action for each in (*known.values(), *closing.owed) if each.id not in done}
-    failed = {each.action: each for each in closing.failed if each.action in owed}
+    deferred = {each.action for each in (*known.values(), *closing.deferred) if each.id not in done}
+    failed = {each.action: each for each in closing.failed if each.action in deferred}
     for each in tried.failed:
         before = failed.get(each.action)
         times = each.times + (before.times if before else 0)
         failed[each.action] = replace(each, times=times)
     return replace(
         closing,
-        owed=tuple(each for each in closing.owed if each.id not in tried.done),
+        deferred=tuple(each for each in closing.deferred if each.id not in tried.done),
         done=tuple(sorted({*closing.done, *(tried.done & known.keys())})),
         failed=tuple(failed[action] for action in sorted(failed)),
     )
 
 
-def settle_gone(
-    known: Mapping[str, Owed], closing: Closing | None, gone: Collection[PartitionKey]
+def drop_deferred(
+    known: Mapping[str, DeferredAction], closing: Closing | None, gone: Collection[PartitionKey]
 ) -> Closing | None:
-    """Return a closing by which nothing is owed any more to partitions that are dropped.
+    """Return a closing without deferred actions of partitions that are dropped.
 
     Arguments:
-        known: what is owed by the fold.
+        known: the deferred actions of the fold.
         closing: of the unclosed entry; None, as what is returned: there is nothing to say.
         gone: the partitions.
 
     """
-    every = (*known.values(), *(closing.owed if closing else ()))
+    every = (*known.values(), *(closing.deferred if closing else ()))
     ids = frozenset(each.id for each in every if (each.table, each.partition) in gone)
-    return settle(known, closing or NOTHING_CLOSED, Tried(ids)) if ids else closing
+    return complete_deferred(known, closing or NOTHING_CLOSED, Tried(ids)) if ids else closing

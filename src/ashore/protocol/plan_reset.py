@@ -17,9 +17,9 @@ from ashore.protocol.fold import Fold
 AHEAD_MS_MAX = 3_600_000  # clocks that somebody looks after differ by less, wrong zones by as much
 
 
-def is_ahead(time_ms: int, told_ms: int) -> bool:
+def is_ahead(time_ms: int, storage_ms: int) -> bool:
     """Tell whether a time is so far above what somebody else tells that it cannot be right."""
-    return time_ms - told_ms > AHEAD_MS_MAX
+    return time_ms - storage_ms > AHEAD_MS_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Kept:
     table: str
     partition: str
     why: str
-    strangers: int = 0  # files of others in it: it stays until somebody decides
+    orphans: int = 0  # files of others in it: it stays until somebody decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ def plan_retire(
     due: list[tuple[int, PartitionKey]] = []
     kept: list[Kept] = []
     for rule in rules:
-        for key, strangers in sorted(found.items()):
+        for key, orphans in sorted(found.items()):
             end_ms = partition_end_ms(key[1], rule.timezone) if key[0] == rule.table else None
             if end_ms is None or end_ms + rule.retention_ms > fold.now_ms:
                 continue
             why = _find_obstacle(fold, rule, key, end_ms)
             if why:
                 kept.append(Kept(*key, why))
-            elif strangers:
-                why = f"it holds {strangers:,} files that this job has not put there"
-                kept.append(Kept(*key, why, strangers))
+            elif orphans:
+                why = f"it holds {orphans:,} files that this job has not put there"
+                kept.append(Kept(*key, why, orphans))
             else:
                 due.append((end_ms, key))
     return RetirePlan(tuple(key for _, key in sorted(due)[:PARTITIONS_MAX]), tuple(kept))

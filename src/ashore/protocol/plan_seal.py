@@ -26,7 +26,7 @@ class SealRule:
     table: str
     timezone: str
     delay_ms: int
-    actions: tuple[Action, ...] = (Action.SUCCESS_FILE,)  # what each seal owes
+    actions: tuple[Action, ...] = (Action.SUCCESS_FILE,)  # what each seal asks for
 
 
 @dataclass(frozen=True, slots=True)

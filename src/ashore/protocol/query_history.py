@@ -1,6 +1,6 @@
 """The batches of a query that count, as the entries of its slice tell them.
 
-What it is: `read_batches`, from a history to its batches by number; a `rewind` takes some back.
+What it is: `read_batches`, from a history to its batches by number; a rollback undoes some.
 What it promises: pure. Of each batch, the files that are in the table: those given up, or dropped
 with their partition, are not among them.
 What it must not know: where entries are kept.
@@ -9,7 +9,7 @@ What it must not know: where entries are kept.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ashore.protocol.entries import Entry, Prepare, Query, Retire, Rewind, Skip
+from ashore.protocol.entries import Entry, Prepare, Query, Retire, Rollback, Skip
 from ashore.protocol.files import DataFile, PartitionKey, Target
 
 
@@ -43,7 +43,7 @@ def read_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]
                 if query.batch_id >= first:
                     landed = LandedBatch(entry.number, entry.epoch, body, query, body.files)
                     found[query.batch_id] = landed
-            case Rewind() as body:
+            case Rollback() as body:
                 kept = body.query.batch_id
                 found = {number: each for number, each in found.items() if number <= kept}
             case Skip() as body:

@@ -6,11 +6,18 @@ What it must not know: when a snapshot is due, and where it is kept.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from ashore.errors import check
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
-from ashore.protocol.entries import FORMAT_VERSION, EntryInvalid, Owed, open_bytes, seal_bytes
+from ashore.protocol.entries import (
+    FORMAT_VERSION,
+    DeferredAction,
+    EntryInvalid,
+    open_bytes,
+    seal_bytes,
+)
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
 from ashore.protocol.query import PlanState, QueryState
 from ashore.protocol.tables import TableDefinition
@@ -30,7 +37,7 @@ class _Document:
     shards: tuple[ShardState, ...]
     watermarks: tuple[tuple[str, int], ...]
     partitions: tuple[PartitionState, ...]
-    owed: tuple[Owed, ...]
+    deferred: Annotated[tuple[DeferredAction, ...], codec.Key("owed")]
     counters: tuple[tuple[str, int], ...]
     checksum: str
     failing: tuple[Failing, ...] = codec.added(())
@@ -53,7 +60,7 @@ def write_snapshot(fold: Fold) -> bytes:
         shards=tuple(fold.shards[key] for key in sorted(fold.shards)),
         watermarks=tuple(sorted(fold.watermarks.items())),
         partitions=tuple(fold.partitions[key] for key in sorted(fold.partitions)),
-        owed=tuple(fold.owed[key] for key in sorted(fold.owed)),
+        deferred=tuple(fold.deferred[key] for key in sorted(fold.deferred)),
         counters=tuple(sorted(fold.counters.items())),
         checksum="",
         failing=tuple(fold.failing[key] for key in sorted(fold.failing)),
@@ -81,7 +88,7 @@ def read_snapshot(data: bytes) -> Fold:
         shards={state.key: state for state in document.shards},
         watermarks=dict(document.watermarks),
         partitions={(state.table, state.partition): state for state in document.partitions},
-        owed={owed.id: owed for owed in document.owed},
+        deferred={deferred.id: deferred for deferred in document.deferred},
         failing={each.action: each for each in document.failing},
         counters=dict(document.counters),
         query=document.query,

@@ -24,8 +24,8 @@ from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
 from ashore.services.hdfs_audit import AuditEntry, parse_log
 from ashore.services.hdfs_ha import (
+    NameNodeRole,
     NameNodeState,
-    Role,
     delete_tree,
     load_state,
     set_space_quota,
@@ -167,7 +167,7 @@ class Hdfs:
         found = [
             (state.since_ms, index)
             for index in range(len(self._namenodes))
-            if (state := self.state(index)) is not None and state.role is Role.ACTIVE
+            if (state := self.state(index)) is not None and state.role is NameNodeRole.ACTIVE
         ]
         return max(found)[1] if found else None
 
@@ -200,7 +200,7 @@ class Hdfs:
             if index != to and self.state(index) is not None:
                 self._step_down(index)
         rpc = self._ports().namenodes[to].rpc
-        transition(rpc, Role.ACTIVE, deadline_s=self.options.start_deadline_s)
+        transition(rpc, NameNodeRole.ACTIVE, deadline_s=self.options.start_deadline_s)
         return to
 
     def kill_namenode(self, index: int) -> None:
@@ -437,7 +437,7 @@ class Hdfs:
         """Ask a NameNode to become standby. It may not hear, or take too long."""
         try:
             rpc = self._ports().namenodes[index].rpc
-            transition(rpc, Role.STANDBY, deadline_s=STANDBY_DEADLINE_S)
+            transition(rpc, NameNodeRole.STANDBY, deadline_s=STANDBY_DEADLINE_S)
         except ServiceError as error:
             if self.progress:
                 self.progress(f"hdfs: NameNode {index} does not step down: {error.message}")
@@ -451,7 +451,7 @@ class Hdfs:
         while True:
             states = [self.state(index) for index in range(len(self._namenodes))]
             answering = [state for state in states if state is not None]
-            is_active = any(state.role is Role.ACTIVE for state in answering)
+            is_active = any(state.role is NameNodeRole.ACTIVE for state in answering)
             if is_active and all(self._is_ready(state) for state in answering):
                 return
             if CLOCK.monotonic_s() > deadline:

@@ -24,7 +24,7 @@ NO_QUOTA = (1 << 64) - 1  # -1, as a varint holds it
 BEANS = "http://{host}:{port}/jmx?qry=Hadoop:service=NameNode,name={name}"
 
 
-class Role(StrEnum):
+class NameNodeRole(StrEnum):
     """What a NameNode says that it is."""
 
     ACTIVE = "active"
@@ -35,7 +35,7 @@ class Role(StrEnum):
 class NameNodeState(NamedTuple):
     """What a NameNode says of itself. One that was frozen may say what is no longer true."""
 
-    role: Role
+    role: NameNodeRole
     since_ms: int  # 0 for what it was at its start
     is_safe_mode: bool
     live_datanodes: int
@@ -46,19 +46,19 @@ def load_state(http_port: int, *, deadline_s: float = 5) -> NameNodeState:
     status = _load_bean(http_port, "NameNodeStatus", deadline_s)
     system = _load_bean(http_port, "FSNamesystemState", deadline_s)
     return NameNodeState(
-        role=Role(str(status["State"])),
+        role=NameNodeRole(str(status["State"])),
         since_ms=int(str(status["LastHATransitionTime"])),
         is_safe_mode=system["FSState"] != "Operational",
         live_datanodes=int(str(system["NumLiveDataNodes"])),
     )
 
 
-def transition(rpc_port: int, role: Role, *, deadline_s: float = 30) -> None:
+def transition(rpc_port: int, role: NameNodeRole, *, deadline_s: float = 30) -> None:
     """Make a NameNode active or standby. One that is so already stays so.
 
     Raises ServiceError if it refuses or does not answer: then what it is now is not known.
     """
-    method = "transitionToActive" if role is Role.ACTIVE else "transitionToStandby"
+    method = "transitionToActive" if role is NameNodeRole.ACTIVE else "transitionToStandby"
     by_user = field(1, number(1, 0))  # reqInfo {reqSource: REQUEST_BY_USER}
     call(rpc_port, PROTOCOL, method, by_user, deadline_s=deadline_s)
 

@@ -43,7 +43,7 @@ SINGLE_BROKER = {
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaOptions:
+class BrokerOptions:
     """How to run the broker."""
 
     settings: Mapping[str, str] = field(default_factory=dict)  # server.properties; they win
@@ -59,12 +59,12 @@ class Kafka(SingleServer):
     def __init__(
         self,
         directory: Path,
-        options: KafkaOptions | None = None,
+        options: BrokerOptions | None = None,
         *,
         progress: Progress | None = None,
     ) -> None:
         super().__init__(directory)
-        self.options = options or KafkaOptions()
+        self.options = options or BrokerOptions()
         self.progress = progress
 
     @property

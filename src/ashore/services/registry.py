@@ -47,7 +47,7 @@ class Service(Protocol):
         ...
 
 
-class State(StrEnum):
+class ServiceState(StrEnum):
     """What the processes of a service are doing."""
 
     UP = "up"
@@ -72,7 +72,7 @@ class ServiceStatus:
     """One service: what `ashore services status` shows."""
 
     name: str
-    state: State
+    state: ServiceState
     endpoint: dict[str, str]  # empty unless it is up
     processes: tuple[ProcessStatus, ...]
     directory: Path
@@ -128,7 +128,7 @@ def up(
         for name in names:
             service = KNOWN[name](home / name, progress)
             state = _status(name, service, home / name).state
-            if state is not State.UP:
+            if state is not ServiceState.UP:
                 say(f"{name}: starting")
                 service.stop()
                 service.start()
@@ -151,7 +151,7 @@ def down(
             service = KNOWN[name](home / name, progress)
             was = _status(name, service, home / name).state
             service.stop()
-            if was in (State.UP, State.PARTLY):
+            if was in (ServiceState.UP, ServiceState.PARTLY):
                 stopped.append(name)
                 say(f"{name}: down")
     return stopped
@@ -182,7 +182,7 @@ def command(
         )
     with locked(home, _say_nothing):
         state = _status(name, KNOWN[name](home / name, None), home / name).state
-        if state not in (State.UP, State.PARTLY):
+        if state not in (ServiceState.UP, ServiceState.PARTLY):
             raise ServiceError(f"{name} is {state}", hint=f"ashore services up {name}")
         return known[action](home / name, arguments)
 
@@ -196,12 +196,12 @@ def _status(name: str, service: Service, directory: Path) -> ServiceStatus:
         is_frozen = known is not None and known.is_frozen()
         processes.append(ProcessStatus(process.name, pid, is_alive, is_frozen, process.log_path))
     if all(each.is_alive for each in processes):
-        state = State.UP
+        state = ServiceState.UP
     elif any(each.is_alive for each in processes):
-        state = State.PARTLY
+        state = ServiceState.PARTLY
     else:
-        state = State.DIED if any(each.pid for each in processes) else State.DOWN
-    endpoint = service.endpoint() if state is State.UP else {}
+        state = ServiceState.DIED if any(each.pid for each in processes) else ServiceState.DOWN
+    endpoint = service.endpoint() if state is ServiceState.UP else {}
     return ServiceStatus(name, state, endpoint, tuple(processes), directory)
 
 

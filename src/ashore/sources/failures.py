@@ -99,7 +99,9 @@ class Complaints:
         self.login = self.tls = self.last = ""
 
 
-def tell(error: KafkaError, complaints: Complaints, servers: str, timeout_s: float) -> SourceError:
+def explain(
+    error: KafkaError, complaints: Complaints, servers: str, timeout_s: float
+) -> SourceError:
     """Return the error of Ashore that means `error`, after a call of `timeout_s` to `servers`."""
     code = error.code()
     reason = _short(complaints.login, complaints.tls, complaints.last, error.str())

@@ -42,12 +42,12 @@ def find_refused(
                 for each, at in positions.items()
             ]
         )
-        return _hear(cluster, consumer, set(positions), complaints)
+        return _handle(cluster, consumer, set(positions), complaints)
     finally:
         consumer.close()
 
 
-def _hear(
+def _handle(
     cluster: Cluster, consumer: Consumer, silent: set[StreamShard], complaints: Complaints
 ) -> dict[StreamShard, str]:
     """Return what is refused, once each of `silent` has answered."""

@@ -38,8 +38,8 @@ class PlainReader:
         """Yield the committed records of a range. Raises OffsetsGone, SourceError."""
         if self._consumer is None:
             self._consumer = self._cluster.open_client(self._complaints, SETTINGS)
-        place = TopicPartition(shard.stream, int(shard.shard), offsets.start)
-        self._consumer.assign([place])  # drops what an earlier range has left
+        partition = TopicPartition(shard.stream, int(shard.shard), offsets.start)
+        self._consumer.assign([partition])  # drops what an earlier range has left
         while True:
             message = self._next(self._consumer, shard, offsets)
             offset = None if message is None else message.offset()

@@ -15,7 +15,7 @@ from ashore.sources.failures import (
     PARTITION_END,
     TIMED_OUT,
     Complaints,
-    tell,
+    explain,
 )
 
 POLL_S = 0.5
@@ -42,4 +42,4 @@ def next_answer(
             return message
         is_harmless = message is None or (error is not None and error.code() in HARMLESS)
         if not is_harmless or cluster.clock.monotonic_s() >= deadline_s:
-            raise tell(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+            raise explain(error, complaints, cluster.bootstrap_servers, cluster.timeout_s)

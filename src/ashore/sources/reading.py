@@ -18,14 +18,14 @@ from ashore.errors import OffsetsGone, SourceError
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.consumer import Event, Place, RangeConsumer, open_consumer
+from ashore.sources.consumer import ConsumerEvent, RangeConsumer, TopicPartition, open_consumer
 from ashore.sources.failures import (
     HARMLESS,
     OFFSET_OUT_OF_RANGE,
     PARTITION_END,
     TIMED_OUT,
     Complaints,
-    tell,
+    explain,
 )
 
 CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
@@ -92,9 +92,9 @@ class _Reading:
         self._cluster = cluster
         self._consumer = consumer
         self._complaints = complaints
-        self._places = {_place(shard): shard for shard in ranges}
-        self._positions = {_place(shard): each.start for shard, each in ranges.items()}
-        self._ends = {_place(shard): each.end for shard, each in ranges.items()}
+        self._shards = {_topic_partition(shard): shard for shard in ranges}
+        self._positions = {_topic_partition(shard): each.start for shard, each in ranges.items()}
+        self._ends = {_topic_partition(shard): each.end for shard, each in ranges.items()}
         self._limit = FIRST_CHUNK_RECORDS
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -107,7 +107,7 @@ class _Reading:
                 self._consumer.resume(wave)
             yield from self._read_wave(set(wave))
 
-    def _read_wave(self, wave: set[Place]) -> Iterator[pa.RecordBatch]:
+    def _read_wave(self, wave: set[TopicPartition]) -> Iterator[pa.RecordBatch]:
         now_s = self._cluster.clock.monotonic_s
         quiet_until_s = now_s() + self._cluster.timeout_s
         while wave:
@@ -116,7 +116,7 @@ class _Reading:
             for batch in chunk.records:
                 yield from self._sift(batch)
             for event in chunk.events:
-                self._hear(event)
+                self._handle(event)
             ended = {each for each in wave if self._positions[each] >= self._ends[each]}
             if ended:
                 self._consumer.pause(ended)
@@ -135,32 +135,34 @@ class _Reading:
         self._limit = min(CHUNK_RECORDS, CHUNK_BYTES // mean_bytes + 1)
         offsets = batch.column("offset").to_numpy()
         is_next = np.ones(len(offsets), bool)
-        for place, rows in _by_place(batch):
+        for partition, rows in _by_partition(batch):
             came = offsets[rows]
             # How far the reading is before each of these records.
-            reached = np.maximum.accumulate(np.concatenate(([self._positions[place]], came + 1)))
-            is_next[rows] = (came >= reached[:-1]) & (came < self._ends[place])
-            self._positions[place] = int(reached[-1])
+            reached = np.maximum.accumulate(
+                np.concatenate(([self._positions[partition]], came + 1))
+            )
+            is_next[rows] = (came >= reached[:-1]) & (came < self._ends[partition])
+            self._positions[partition] = int(reached[-1])
         if not is_next.all():
             batch = batch.filter(pa.array(is_next))
         if batch.num_rows:
             yield batch
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: ConsumerEvent) -> None:
         """Take what is no record: the end of a partition, a passing error, a failure."""
-        code, place = event.code, event.place
-        if code == PARTITION_END and place in self._positions:
-            self._positions[place] = max(self._positions[place], event.offset)
-        elif code == OFFSET_OUT_OF_RANGE and place in self._positions:
-            raise self._gone(place, event.text)
+        code, partition = event.code, event.partition
+        if code == PARTITION_END and partition in self._positions:
+            self._positions[partition] = max(self._positions[partition], event.offset)
+        elif code == OFFSET_OUT_OF_RANGE and partition in self._positions:
+            raise self._gone(partition, event.text)
         elif code in HARMLESS:
-            _log.debug("reading %s goes on after %s", place, event.text)
+            _log.debug("reading %s goes on after %s", partition, event.text)
         else:
             cluster, error = self._cluster, KafkaError(code, event.text)
-            raise tell(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
+            raise explain(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
-    def _gone(self, place: Place, reason: str) -> OffsetsGone:
-        shard, rest = self._places[place], self._rest(place)
+    def _gone(self, partition: TopicPartition, reason: str) -> OffsetsGone:
+        shard, rest = self._shards[partition], self._rest(partition)
         return OffsetsGone(
             f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {reason}",
             hint="retention has removed records while they were read",
@@ -170,28 +172,28 @@ class _Reading:
             end=rest.end,
         )
 
-    def _silent(self, wave: set[Place]) -> SourceError:
+    def _silent(self, wave: set[TopicPartition]) -> SourceError:
         cluster, complaints = self._cluster, self._complaints
         if complaints.is_final:
             refused = KafkaError(TIMED_OUT)
-            return tell(refused, complaints, cluster.bootstrap_servers, cluster.timeout_s)
-        place = min(wave)
+            return explain(refused, complaints, cluster.bootstrap_servers, cluster.timeout_s)
+        partition = min(wave)
         cause = f": {complaints.last}" if complaints.last else ""
         return SourceError(
-            f"Kafka sends nothing of {place[0]}/{place[1]} {self._rest(place)} for"
+            f"Kafka sends nothing of {partition[0]}/{partition[1]} {self._rest(partition)} for"
             f" {cluster.timeout_s:g} s, neither a record nor an end{cause}",
             hint="look at the broker's log, then try again",
         )
 
-    def _rest(self, place: Place) -> OffsetRange:
-        return OffsetRange(self._positions[place], self._ends[place])
+    def _rest(self, partition: TopicPartition) -> OffsetRange:
+        return OffsetRange(self._positions[partition], self._ends[partition])
 
 
-def _place(shard: StreamShard) -> Place:
+def _topic_partition(shard: StreamShard) -> TopicPartition:
     return shard.stream, int(shard.shard)
 
 
-def _by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, np.ndarray | slice]]:
+def _by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, np.ndarray | slice]]:
     """Yield the partitions of a batch, each with its rows."""
     topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
     if (partitions == partitions[0]).all() and len(topics.unique()) == 1:
@@ -204,16 +206,18 @@ def _by_place(batch: pa.RecordBatch) -> Iterator[tuple[Place, np.ndarray | slice
             yield (name, partition), (codes == code) & (partitions == partition)
 
 
-def _waves(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> Iterator[Sequence[Place]]:
+def _waves(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Iterator[Sequence[TopicPartition]]:
     """Group partitions that are read side by side."""
-    wave: list[Place] = []
+    wave: list[TopicPartition] = []
     records = 0
-    for place, start in starts.items():
-        size = ends[place] - start
+    for partition, start in starts.items():
+        size = ends[partition] - start
         if wave and records + size > WAVE_RECORDS:
             yield wave
             wave, records = [], 0
-        wave.append(place)
+        wave.append(partition)
         records += size
     if wave:
         yield wave

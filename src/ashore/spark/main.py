@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from ashore.base.clock import Clock
 from ashore.config import Job
 from ashore.config.cases import load_cases
-from ashore.config.model import Catalog, Hdfs, Spark
+from ashore.config.model import CatalogSection, HdfsSection, Spark
 from ashore.config.values import EnvText, FrozenMap
 from ashore.errors import fail
 from ashore.jobs.events import Validated
@@ -105,8 +105,8 @@ def job_for_cases(job: Job, directory: str) -> Job:
     conf = FrozenMap({**application_of(job).conf})
     here: dict[str, object] = {
         "lake": EnvText(f"file://{directory}/lake", {}),
-        "hdfs": Hdfs(),
-        "catalog": Catalog(),
+        "hdfs": HdfsSection(),
+        "catalog": CatalogSection(),
         "spark": Spark(master="local[2]", conf=conf),
     }
     if job.sql is not None:

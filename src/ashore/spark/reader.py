@@ -1,6 +1,6 @@
 """The reader seam: the offset ranges of a plan, cut for the tasks of a batch.
 
-What it is: shares of ranges, each read by a task itself; and Spark's own Kafka source for topics
+What it is: splits of ranges, each read by a task itself; and Spark's own Kafka source for topics
 that Spark decodes (`select`, `where`), told exactly which offsets to read and how to cut them.
 What it promises: every record of the plan is read by one task. `read_committed`, `failOnDataLoss`
 and the offsets are ours. Large ranges are cut into the plan's pieces, small ranges share tasks.
@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from ashore.landing.shares import count_tasks
 from ashore.landing.specs import LandingSpec
+from ashore.landing.splits import count_tasks
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress

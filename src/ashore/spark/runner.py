@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import BatchFailed, OffsetsGone, StorageError, WorkerCrashed
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.shares import plan_shares
+from ashore.landing.splits import plan_splits
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
@@ -27,7 +27,7 @@ from ashore.spark.task import (
     drop_rows,
     land,
     land_probe,
-    land_shares,
+    land_splits,
     read_row,
 )
 from ashore.storage.open import LakeAddress
@@ -83,10 +83,10 @@ class SparkRunner:
             tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
         )
         results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
-        shares = plan_shares(plan, tables)
-        if shares:
-            numbers = self._spark.range(0, len(shares), 1, len(shares))
-            read = functools.partial(land_shares, order, kafka, shares)
+        splits = plan_splits(plan, tables)
+        if splits:
+            numbers = self._spark.range(0, len(splits), 1, len(splits))
+            read = functools.partial(land_splits, order, kafka, splits)
             results.append(numbers.mapInArrow(read, RESULT_DDL))
         return results, cut
 

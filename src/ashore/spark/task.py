@@ -42,21 +42,21 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     yield _report(lambda task: write_task(order, order.lake.open(), task, batches))
 
 
-def land_shares(
+def land_splits(
     order: BatchOrder,
     kafka: KafkaAddress,
-    shares: Sequence[tuple[ShardRange, ...]],
+    splits: Sequence[tuple[ShardRange, ...]],
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Land the shares whose numbers a task is given: it reads them itself. Runs on an executor.
+    """Land the splits whose numbers a task is given: it reads them itself. Runs on an executor.
 
     If interrupted: in-progress files remain; no entry names them.
     """
-    mine = [shares[number] for batch in numbers for number in batch.column(0).to_pylist()]
-    ranges = [each for share in mine for each in share]
+    mine = [splits[number] for batch in numbers for number in batch.column(0).to_pylist()]
+    ranges = [each for split in mine for each in split]
 
     def write(task: int) -> TaskResult:
-        records = read_shares(kafka, mine)
+        records = read_splits(kafka, mine)
         return write_task(order, order.lake.open(), task, records).having_read(ranges)
 
     yield _report(write)
@@ -112,15 +112,15 @@ def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
         gc.enable()
 
 
-def read_shares(
-    kafka: KafkaAddress, shares: Iterable[tuple[ShardRange, ...]]
+def read_splits(
+    kafka: KafkaAddress, splits: Iterable[tuple[ShardRange, ...]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of shares, to their ends. Runs on an executor.
+    """Yield the records of splits, to their ends. Runs on an executor.
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    for share in shares:
-        ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in share}
+    for split in splits:
+        ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
         yield from kafka.read(ranges)
 
 

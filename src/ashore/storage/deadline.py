@@ -209,7 +209,7 @@ class _Outcome(Generic[T]):
         return self.results[0]
 
 
-class _Worker:
+class _CallThread:
     """A daemon thread that runs what it is handed, in order."""
 
     def __init__(self) -> None:
@@ -257,12 +257,12 @@ def count_hanging_calls() -> int:
 
 # Idle workers are shared by all storages of the process: a storage is opened for each task, and
 # its threads must not outlive it in ever greater numbers. There are never more than calls at once.
-_idle: deque[_Worker] = deque()
+_idle: deque[_CallThread] = deque()
 os.register_at_fork(after_in_child=_idle.clear)  # a forked child has none of these threads
 
 
-def _take_worker() -> _Worker:
+def _take_worker() -> _CallThread:
     try:
         return _idle.pop()
     except IndexError:
-        return _Worker()
+        return _CallThread()

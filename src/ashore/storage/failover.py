@@ -134,7 +134,7 @@ class FailoverStorage:
     def _look(self, path: str, call: Callable[[Storage], T]) -> T:
         """Ask what changes nothing: without an answer, nothing was applied."""
         for _ in range(LOOKS):
-            told: StorageError | None = None
+            reported: StorageError | None = None
             try:
                 answer, index = self._ask_where(call, asks_on=True)
             except AnswerUnknown as error:
@@ -142,11 +142,11 @@ class FailoverStorage:
             except NotApplied:
                 raise
             except StorageError as error:  # an answer too: that nothing is there
-                told, index = error, self._active.index
+                reported, index = error, self._active.index
             doubt = self._active.doubt
             if doubt is None or self._is_confirmed(path, index, doubt):
-                if told is not None:
-                    raise told
+                if reported is not None:
+                    raise reported
                 return answer
         raise NotApplied(f"the servers of {self.describe()} change all the time: look at {path}")
 

@@ -47,7 +47,7 @@ _NO_OBSERVERS = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverPro
 _CLIENT_THREADS = "2"
 
 
-class OpenFile(Protocol):
+class RawWriter(Protocol):
     """The library's raw writer. The one around it finishes a file that is collected as garbage."""
 
     def write(self, buf: memoryview) -> int:
@@ -290,9 +290,9 @@ class HdfsWriter(GuardedWriter):
 
     """
 
-    def __init__(self, file: OpenFile, path: str, synced_block_size: int | None) -> None:
+    def __init__(self, file: RawWriter, path: str, synced_block_size: int | None) -> None:
         super().__init__(path)
-        self._file: OpenFile | None = file
+        self._file: RawWriter | None = file
         self._synced_block_size = synced_block_size
         self._size = 0
 
@@ -324,7 +324,7 @@ class HdfsWriter(GuardedWriter):
         size = self._synced_block_size
         return None if size is None else size - self._size % size
 
-    def _open_file(self) -> OpenFile:
+    def _open_file(self) -> RawWriter:
         if self._file is None:
             raise StorageError(f"{self._path} is not open", path=self._path)
         return self._file

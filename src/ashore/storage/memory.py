@@ -17,7 +17,7 @@ from ashore.storage.paths import check_path
 from ashore.storage.writer import GuardedWriter
 
 
-class _File:
+class _MemoryFile:
     """A file keeps its identity when its name changes, as a descriptor does."""
 
     def __init__(self, content: bytes, modified_ms: int) -> None:
@@ -28,7 +28,7 @@ class _File:
 class _Directory:
     def __init__(self, modified_ms: int) -> None:
         self.modified_ms = modified_ms
-        self.names: dict[str, _File | _Directory] = {}
+        self.names: dict[str, _MemoryFile | _Directory] = {}
 
 
 class MemoryStorage:
@@ -42,11 +42,11 @@ class MemoryStorage:
     def create(self, path: str, data: bytes) -> None:
         """See Storage."""
         with self._lock:
-            self._add(path, _File(data, self._clock.now_ms()))
+            self._add(path, _MemoryFile(data, self._clock.now_ms()))
 
     def open_write(self, path: str) -> FileWriter:
         """See Storage."""
-        file = _File(b"", self._clock.now_ms())
+        file = _MemoryFile(b"", self._clock.now_ms())
         with self._lock:
             self._add(path, file)
         return _MemoryWriter(path, file, self._clock)
@@ -102,16 +102,16 @@ class MemoryStorage:
         """See Storage."""
         return "memory:///"
 
-    def _find(self, path: str) -> _File | _Directory | None:
+    def _find(self, path: str) -> _MemoryFile | _Directory | None:
         check_path(path)
-        found: _File | _Directory | None = self._root
+        found: _MemoryFile | _Directory | None = self._root
         for name in path.split("/"):
             if not isinstance(found, _Directory):
                 return None
             found = found.names.get(name)
         return found
 
-    def _find_file(self, path: str, action: str) -> _File:
+    def _find_file(self, path: str, action: str) -> _MemoryFile:
         found = self._find(path)
         if found is None:
             raise PathMissing(f"cannot {action} {path}: it is not there", path=path)
@@ -119,7 +119,7 @@ class MemoryStorage:
             raise StorageError(f"cannot {action} {path}: it is a directory", path=path)
         return found
 
-    def _add(self, path: str, file: _File) -> None:
+    def _add(self, path: str, file: _MemoryFile) -> None:
         if self._find(path) is not None:
             raise PathExists(f"{path} is there already", path=path)
         self._parent_of(path).names[posixpath.basename(path)] = file
@@ -129,14 +129,14 @@ class MemoryStorage:
         found = self._root
         for name in path.split("/")[:-1]:
             child = found.names.setdefault(name, _Directory(self._clock.now_ms()))
-            if isinstance(child, _File):
+            if isinstance(child, _MemoryFile):
                 raise StorageError(f"cannot make {path}: {name} is a file", path=path)
             found = child
         return found
 
 
 class _MemoryWriter(GuardedWriter):
-    def __init__(self, path: str, file: _File, clock: Clock) -> None:
+    def __init__(self, path: str, file: _MemoryFile, clock: Clock) -> None:
         super().__init__(path)
         self._file = file
         self._clock = clock
@@ -152,7 +152,7 @@ class _MemoryWriter(GuardedWriter):
         """Nothing is held."""
 
 
-def _to_file_stat(path: str, found: _File | _Directory) -> FileStat:
+def _to_file_stat(path: str, found: _MemoryFile | _Directory) -> FileStat:
     if isinstance(found, _Directory):
         return FileStat(path, 0, found.modified_ms, is_directory=True)
     return FileStat(path, len(found.content), found.modified_ms, is_directory=False)

@@ -15,9 +15,9 @@ from ashore.catalogs import (
     Catalog,
     CatalogPartition,
     CatalogTable,
+    CatalogTableSeen,
     PartitionSeal,
     TableChange,
-    TableSeen,
 )
 from ashore.errors import CatalogError, CatalogUnreachable, StorageError
 from ashore.testing.faults import FaultyStorage
@@ -64,7 +64,7 @@ class FaultyCatalog:
 
     def observe(
         self, table: CatalogTable, partitions: Sequence[CatalogPartition]
-    ) -> TableSeen | None:
+    ) -> CatalogTableSeen | None:
         """See Catalog."""
         return self._call("observe", table, lambda: self._inner.observe(table, partitions))
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord, BatchFailed, StorageError, check
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.shares import plan_shares
 from ashore.landing.specs import LandingSpec
+from ashore.landing.splits import plan_splits
 from ashore.protocol import names
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
@@ -66,7 +66,7 @@ class RecordedRunner:
         try:
             return [
                 self._run_task(_Task(order, number, self._entropy), ranges)
-                for number, ranges in enumerate(plan_shares(plan, dict(order.tables)))
+                for number, ranges in enumerate(plan_splits(plan, dict(order.tables)))
             ]
         except StorageError as error:
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
@@ -102,7 +102,7 @@ class RecordedRunner:
 
 
 @dataclass(slots=True)
-class _Span:
+class _RecordedSpan:
     """What a file holds of one range."""
 
     start: int
@@ -111,12 +111,12 @@ class _Span:
 
 
 @dataclass(slots=True)
-class _File:
+class _RecordedFile:
     target: int
     unique: str
     path: str
     content: bytes = b""
-    spans: dict[int, _Span] = field(default_factory=dict)  # by index of the read
+    spans: dict[int, _RecordedSpan] = field(default_factory=dict)  # by index of the read
 
     @property
     def rows(self) -> int:
@@ -124,7 +124,7 @@ class _File:
 
     def add(self, read: int, row: RecordedRow) -> None:
         self.content += json.dumps(row, separators=(",", ":")).encode() + b"\n"
-        span = self.spans.setdefault(read, _Span(row.offset, row.offset + 1, 0))
+        span = self.spans.setdefault(read, _RecordedSpan(row.offset, row.offset + 1, 0))
         span.end = row.offset + 1
         span.rows += 1
 
@@ -136,7 +136,7 @@ class _Task:
         self.order = order
         self.number = number
         self.reads: list[ShardRead] = []
-        self.files: dict[Target, _File] = {}
+        self.files: dict[Target, _RecordedFile] = {}
         self._entropy = entropy
         self._specs = dict(order.tables)
 
@@ -198,15 +198,15 @@ class _Task:
             for span in keep
         )
 
-    def _file(self, target: Target) -> _File:
+    def _file(self, target: Target) -> _RecordedFile:
         if target not in self.files:
             token = self._entropy()
             directory = names.staging_directory(target.table, self.order.name, self.order.epoch)
             path = names.join(directory, names.pending_name(self.order.batch, token))
-            self.files[target] = _File(len(self.files), token, path)
+            self.files[target] = _RecordedFile(len(self.files), token, path)
         return self.files[target]
 
-    def _describe(self, file: _File) -> DataFile:
+    def _describe(self, file: _RecordedFile) -> DataFile:
         return DataFile(
             target=file.target,
             task=self.number,

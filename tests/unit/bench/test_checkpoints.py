@@ -13,14 +13,14 @@ from bench.checkpoints.fresh import write_job_file
 from bench.checkpoints.modes import MODES, PRIME, Case, Order, key_of, overrides, settings_of
 from bench.checkpoints.report import render_gains, render_page
 from bench.checkpoints.results import Cut, Fresh, Results, Shortest, Steady, When
-from bench.checkpoints.run import bisect, fill, find_replay, hear_batches, start, take
+from bench.checkpoints.run import bisect, fill, find_replay, start, take, take_batches
 from bench.checkpoints.samples import Sample, Sampler, Spread, save_csv, spread_of
 from bench.machine import Machine
 from bench.processes import Child, ChildFailed
 
 from ashore.checkpoints.layout import PARTITIONS
 from ashore.landing.job import load_job_file
-from ashore.spark.sql.settings import BASE_BATCHES, CHANGELOG, KEPT_BATCHES
+from ashore.spark.sql.settings import CHANGELOG, KEPT_BATCHES, SNAPSHOT_BATCHES
 
 MACHINE = Machine("x", 2, 8, "6", {"Python": "3.11", "Spark": "4.2.0", "Java": "21"})
 WHEN = When("2026-11-21 08:00 UTC", "abc", 0.2)
@@ -61,7 +61,7 @@ def test_modes_differ_in_what_they_are_named_for() -> None:
         name for name in found["snapshot"] if found["snapshot"][name] != found["changelog"][name]
     }
     assert changed == {CHANGELOG}
-    assert found["changelog"][BASE_BATCHES] == "10"
+    assert found["changelog"][SNAPSHOT_BATCHES] == "10"
     assert found["changelog"][KEPT_BATCHES] == "100"
     assert found["ashore"][KEPT_BATCHES] == "360"
     assert overrides("ashore") == {}
@@ -110,22 +110,22 @@ def test_the_job_of_freshness_is_one_that_can_be_run(tmp_path: Path) -> None:
 
 JOB = """
 import sys
-from bench.processes import hear, tell
-tell("ready")
+from bench.processes import receive, send
+send("ready")
 total = 0
 while True:
-    match hear().split():
+    match receive().split():
         case ["fill"]:
-            tell("started", settings={})
+            send("started", settings={})
             for total in (40, 80, 120):
-                tell("batch", total=total, trigger_ms=1)
+                send("batch", total=total, trigger_ms=1)
         case ["run", "7.0"]:
-            tell("failed", why="no disk")
+            send("failed", why="no disk")
         case ["run", seconds]:
-            tell("batch", total=total, trigger_ms=999)  # of the query before
-            tell("started", settings={"interval": seconds})
+            send("batch", total=total, trigger_ms=999)  # of the query before
+            send("started", settings={"interval": seconds})
             for number in range(50):
-                tell("batch", total=total, trigger_ms=number)
+                send("batch", total=total, trigger_ms=number)
 """
 
 
@@ -142,10 +142,10 @@ def test_batches_of_the_query_before_do_not_count(child: Child) -> None:
     fill(child, replace(CASE, keys=100))
     assert start(child, CASE) == {"interval": str(CASE.interval_s)}
     assert [each["trigger_ms"] for each in take(child, 0)] == [0]
-    assert next(hear_batches(child))["trigger_ms"] == 1
+    assert next(take_batches(child))["trigger_ms"] == 1
 
 
-def test_a_query_that_fails_is_told_of(child: Child) -> None:
+def test_a_query_that_fails_is_reported_of(child: Child) -> None:
     fill(child, replace(CASE, keys=100))
     with pytest.raises(ChildFailed, match="no disk"):
         start(child, replace(CASE, interval_s=7.0))
@@ -185,7 +185,7 @@ def test_the_peak_is_not_the_one_second_that_is_unlike_all_others() -> None:
     assert spread_of([Sample(1, 2, 3, 4).cpu_s]) == Spread(2, 2, 2)
 
 
-def test_a_start_reads_the_changelogs_after_the_newest_base() -> None:
+def test_a_start_reads_the_changelogs_after_the_newest_snapshot() -> None:
     store = "state/0/1"
     found = [(f"{store}/{version}.changelog", version) for version in range(1, 12)]
     found += [(f"{store}/4.zip", 900), (f"{store}/9.zip", 900), (f"{store}/SSTs/9-u.sst", 900)]
@@ -199,9 +199,9 @@ def test_a_start_reads_the_changelogs_after_the_newest_base() -> None:
 
 def everything() -> Results:
     results = Results(MACHINE)
-    base = replace(CASE, mode="snapshot")
+    snapshot = replace(CASE, mode="snapshot")
     for record in (
-        steady(base, 100.0),
+        steady(snapshot, 100.0),
         steady(CASE, 60.0),
         Shortest(CASE, WHEN, {"1": False, "2": True}),
         Cut(CASE, WHEN, 20, Spread(1, 1000, 1), Spread(1, 2, 3), 10**9),

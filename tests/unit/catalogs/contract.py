@@ -153,7 +153,7 @@ class CatalogContract:
     ):
         assert catalog.drop_partitions(table, [partition("2026-11-20")]) == 0
 
-    def test_what_readers_are_told_is_observed(self, catalog: Catalog, table: CatalogTable):
+    def test_what_readers_are_reported_is_observed(self, catalog: Catalog, table: CatalogTable):
         assert catalog.observe(table, []) is None
         catalog.ensure_table(table)
         seen = catalog.observe(table, [])

@@ -11,7 +11,7 @@ import pytest
 
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
-from ashore.catalogs.hive_wire import Address, Refusal
+from ashore.catalogs.hive_wire import Address, HiveRefusal
 from ashore.errors import CatalogError, CatalogUnreachable
 
 Behaviour = Callable[[socket.socket], None]
@@ -106,7 +106,7 @@ def test_an_answer_and_a_refusal_keep_the_connection():
     with serve(behave) as address, client(address) as asked:
         for _ in range(3):
             refusal = asked.call("get_database", "ods", accept=["NoSuchObjectException"])
-            assert refusal == Refusal("NoSuchObjectException", "no ods")
+            assert refusal == HiveRefusal("NoSuchObjectException", "no ods")
     assert len(connections) == 1
 
 
@@ -234,7 +234,7 @@ def test_an_argument_that_cannot_be_sent_spoils_no_connection():
         assert asked.call("get_database", "ods").name == "ods"
 
 
-def test_the_user_is_told_first():
+def test_the_user_is_reported_first():
     seen = []
 
     def behave(connection: socket.socket) -> None:

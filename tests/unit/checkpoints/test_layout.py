@@ -55,11 +55,11 @@ PLACES: dict[str, CheckpointPath] = {
     "sources/0/0": SourcePath("0", "0"),
     "sources/orders/9.compact": SourcePath("orders", "9.compact"),
     "state/0/7/118.changelog": StatePath(STORE, 118, StateKind.CHANGELOG),
-    "state/0/7/118.zip": StatePath(STORE, 118, StateKind.BASE),
+    "state/0/7/118.zip": StatePath(STORE, 118, StateKind.ROCKSDB_SNAPSHOT),
     "state/0/7/118.delta": StatePath(STORE, 118, StateKind.DELTA),
     "state/0/7/118.snapshot": StatePath(STORE, 118, StateKind.SNAPSHOT),
-    "state/0/7/3_a-b.zip": StatePath(STORE, 3, StateKind.BASE, "a-b"),
-    "state/0/7/3_a-b.zip.crc": ChecksumPath(StatePath(STORE, 3, StateKind.BASE, "a-b")),
+    "state/0/7/3_a-b.zip": StatePath(STORE, 3, StateKind.ROCKSDB_SNAPSHOT, "a-b"),
+    "state/0/7/3_a-b.zip.crc": ChecksumPath(StatePath(STORE, 3, StateKind.ROCKSDB_SNAPSHOT, "a-b")),
     "state/0/7/SSTs/000012-u.sst": TablePath(STORE, "000012-u.sst"),
     "state/1/7/left-keyToNumValues/2.changelog": StatePath(SIDE, 2, StateKind.CHANGELOG),
     "state/1/7/left-keyToNumValues/SSTs/1-u.sst": TablePath(SIDE, "1-u.sst"),
@@ -96,7 +96,7 @@ def test_a_path_says_what_is_there(path: str) -> None:
         *("state/0/7/logs/000013-u.log", "other"),
     ],
 )
-def test_what_spark_does_not_write_is_told(path: str) -> None:
+def test_what_spark_does_not_write_is_reported(path: str) -> None:
     assert parse_path(path) == UnknownPath(path)
 
 
@@ -113,7 +113,7 @@ def test_every_path_of_spark_is_known(case: str) -> None:
 
 def test_a_version_is_whole_or_a_change() -> None:
     whole = {kind for kind in StateKind if StatePath(STORE, 1, kind).is_whole}
-    assert whole == {StateKind.BASE, StateKind.SNAPSHOT}
+    assert whole == {StateKind.ROCKSDB_SNAPSHOT, StateKind.SNAPSHOT}
 
 
 # ---- texts
@@ -260,7 +260,7 @@ def test_ends_that_are_not_of_kafka(text: str, why: Wrong, message: str) -> None
     assert caught.value.fields["why"] == why
 
 
-# ---- bases
+# ---- snapshots
 
 
 def archive(content: bytes, name: str = "metadata") -> bytes:
@@ -270,7 +270,7 @@ def archive(content: bytes, name: str = "metadata") -> bytes:
     return written.getvalue()
 
 
-def test_a_base_names_its_tables() -> None:
+def test_a_snapshot_names_its_tables() -> None:
     data = golden("bases", TABLES)
     found = read_tables(archive(data), "p")
     assert found == parse_tables(data, "p")
@@ -292,7 +292,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("data", "text"), BROKEN, ids=range(len(BROKEN)))
-def test_bases_that_do_not_tell(data: bytes, text: str) -> None:
+def test_snapshots_that_do_not_tell(data: bytes, text: str) -> None:
     with pytest.raises(CheckpointUnfit, match=text):
         read_tables(data, "p")
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from ashore.cli import audit_view
-from ashore.control.audit import Activity, Away, Finding, Gauge, Report, Round
+from ashore.control.audit import Activity, AuditFinding, AuditReport, Away, Gauge, Round
 from ashore.control.verify import Problem, ProblemKind
 
 NO_ROUND = Round(0, 0, 0, None, None)
 HERE = Away(0, None, None)
 WORK = "there is work, and its log has not grown"
-LOST = Finding(Problem(ProblemKind.LOST, "ods.clicks", "clicks/0", "2 are in no file"), 1_000)
+LOST = AuditFinding(Problem(ProblemKind.LOST, "ods.clicks", "clicks/0", "2 are in no file"), 1_000)
 
 
-def report(tick: int, *findings: Finding, **changes: object) -> Report:
+def report(tick: int, *findings: AuditFinding, **changes: object) -> AuditReport:
     known: dict[str, object] = {
         "gauge": Gauge(3, 2 if findings else 0, 0),
         "raised": (),
@@ -26,7 +26,7 @@ def report(tick: int, *findings: Finding, **changes: object) -> Report:
         "catalog": HERE,
         "activity": Activity(0, None),
     }
-    return Report(
+    return AuditReport(
         job="clicks",
         tick=tick,
         now_ms=tick * 1_000,
@@ -39,7 +39,7 @@ def report(tick: int, *findings: Finding, **changes: object) -> Report:
     )
 
 
-def reports() -> Iterator[Report]:
+def reports() -> Iterator[AuditReport]:
     yield report(1)
     yield report(2, LOST, raised=(LOST,))
     yield report(3, LOST)
@@ -65,7 +65,7 @@ def test_lines_come_when_something_changes(capsys: pytest.CaptureFixture[str]):
     ]
 
 
-def test_a_lag_alone_is_told_now_and_then(capsys: pytest.CaptureFixture[str]):
+def test_a_lag_alone_is_reported_now_and_then(capsys: pytest.CaptureFixture[str]):
     lags = (report(tick, gauge=Gauge(tick, 0, 0)) for tick in range(1, 131))
     assert audit_view.show_all(lags, as_json=False) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -73,11 +73,11 @@ def test_a_lag_alone_is_told_now_and_then(capsys: pytest.CaptureFixture[str]):
     assert "unaccounted 0, not landed yet 61, findings 0; last entry 1.0 min ago" in lines[1]
 
 
-def test_what_is_away_and_that_no_job_runs_is_told_when_it_begins_and_ends(
+def test_what_is_away_and_that_no_job_runs_is_reported_when_it_begins_and_ends(
     capsys: pytest.CaptureFixture[str],
 ):
     away = Away(1, 3_000, "no broker answers")
-    told = [
+    reported = [
         report(1, activity=Activity(None, None)),
         report(2),
         report(3, kafka=away),
@@ -88,7 +88,7 @@ def test_what_is_away_and_that_no_job_runs_is_told_when_it_begins_and_ends(
         report(8, activity=Activity(None, None), lake=Away(1, 7_000, "nobody is there")),
         report(9),
     ]
-    audit_view.show_all(told, as_json=False)
+    audit_view.show_all(reported, as_json=False)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("+00:00 ", 1)[1] for line in lines if "unaccounted" not in line] == [
         "no job has run yet: its log is empty",
@@ -111,11 +111,11 @@ def test_a_finding_that_is_cleared_says_when(capsys: pytest.CaptureFixture[str])
 
 def test_json_lines_raise_a_finding_once(capsys: pytest.CaptureFixture[str]):
     assert audit_view.show_all(reports(), as_json=True) == 5
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["event"] for each in told] == ["looked", "raised", "looked", "looked", "ended"]
-    assert (told[1]["kind"], told[1]["first_seen_ms"]) == ("lost", 1_000)
-    assert [told[n]["findings"] for n in (0, 2, 3)] == [0, 1, 1]
-    assert told[-1]["exit_code"] == 5
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in reported] == ["looked", "raised", "looked", "looked", "ended"]
+    assert (reported[1]["kind"], reported[1]["first_seen_ms"]) == ("lost", 1_000)
+    assert [reported[n]["findings"] for n in (0, 2, 3)] == [0, 1, 1]
+    assert reported[-1]["exit_code"] == 5
 
 
 def test_one_report_as_json_is_one_document(capsys: pytest.CaptureFixture[str]):

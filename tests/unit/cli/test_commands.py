@@ -87,7 +87,7 @@ def test_a_missing_job_file_is_an_error_of_the_command_line(tmp_path: Path) -> N
     assert "nothing.yaml" in err
 
 
-def test_an_unreachable_broker_is_told_before_spark_starts(job_file: Path) -> None:
+def test_an_unreachable_broker_is_reported_before_spark_starts(job_file: Path) -> None:
     code, _, err = invoke("run", job_file)
     assert code == 7
     assert "127.0.0.1:1" in err
@@ -98,9 +98,9 @@ def test_what_keeps_a_run_from_starting_is_one_line_of_json(job_file: Path, lake
     job_file.write_text(job_file.read_text().replace("file://", lake))
     code, out, _ = invoke("run", job_file, "--json")
     (line,) = out.splitlines()
-    told = json.loads(line)
-    assert told["event"] == "error"
-    assert told["exit_code"] == code in {1, 7}
+    reported = json.loads(line)
+    assert reported["event"] == "error"
+    assert reported["exit_code"] == code in {1, 7}
 
 
 def test_the_version_needs_no_command() -> None:
@@ -115,7 +115,7 @@ def test_a_demo_without_records_is_refused(records: int) -> None:
     assert "--records" in err
 
 
-def test_a_lake_that_cannot_be_written_is_told_with_its_line(job_file: Path) -> None:
+def test_a_lake_that_cannot_be_written_is_reported_with_its_line(job_file: Path) -> None:
     job_file.write_text(job_file.read_text().replace("file://", "file:///proc/nowhere"))
     code, _, err = invoke("run", job_file)
     assert code == 1

@@ -44,7 +44,7 @@ NOTHING = (
 )
 
 
-def test_what_is_done_is_told_with_how_to_undo_it(job_file: Path, foreign: Path):
+def test_what_is_done_is_reported_with_how_to_undo_it(job_file: Path, foreign: Path):
     code, out, _ = invoke("doctor", job_file, "--apply", "--json")
     document = json.loads(out)
     assert code == 0

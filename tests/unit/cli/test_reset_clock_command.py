@@ -58,11 +58,11 @@ def test_it_shows_what_goes_back_and_then_it_does(job_file: Path, storage: Local
     assert "1 batches were landed ahead" in shown
     assert read_log(storage, NAME).end == end
     code, shown, _ = invoke("reset-clock", job_file, "--why", "NTP", "--json")
-    (told,) = json.loads(shown)["slices"]
-    assert (code, told["slice"], told["batches"]) == (0, "main", 1)
+    (reported,) = json.loads(shown)["slices"]
+    assert (code, reported["slice"], reported["batches"]) == (0, "main", 1)
     *_, last = read_history(storage, NAME)
     assert isinstance(last.body, ResetClock)
-    assert (last.body.why, last.body.now_ms) == ("NTP", told["now_ms"])
+    assert (last.body.why, last.body.now_ms) == ("NTP", reported["now_ms"])
     assert abs(SystemClock().now_ms() - read_log(storage, NAME).latest_ms) < YEARS_MS / 100
     code, shown, _ = invoke("reset-clock", job_file, "--why", "again")
     assert (code, shown) == (

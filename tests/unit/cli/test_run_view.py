@@ -23,7 +23,7 @@ from ashore.jobs.events import (
     Starting,
     Step,
     StepBegun,
-    Trouble,
+    WarningEvent,
 )
 
 JOB = job()
@@ -46,8 +46,8 @@ def shown(state: RunState, now_s: float) -> str:
 def test_the_view_shows_records_rate_lag_files_and_the_step() -> None:
     state = RunState("clicks")
     lines = [state.take(event, 100.0 + second) for second, event in enumerate(EVENTS)]
-    told = "landed 1,000 records in 2 files into a.b, 333/s, lag 500"
-    assert lines[-1] == f"batch 7, entry 12: {told}"
+    reported = "landed 1,000 records in 2 files into a.b, 333/s, lag 500"
+    assert lines[-1] == f"batch 7, entry 12: {reported}"
     text = shown(state, 107.0)
     for part in ("clicks", "main", "move", "1,000", "500", "200", "2"):
         assert part in text
@@ -55,11 +55,15 @@ def test_the_view_shows_records_rate_lag_files_and_the_step() -> None:
 
 def test_a_worker_that_stopped_is_shown_as_that_while_others_go_on() -> None:
     state = RunState("clicks")
-    for event in (*EVENTS, StepBegun("ods__big", Step.PLAN), Trouble("ods__big", "stopped: gone")):
+    for event in (
+        *EVENTS,
+        StepBegun("ods__big", Step.PLAN),
+        WarningEvent("ods__big", "stopped: gone"),
+    ):
         state.take(event, 100.0)
     assert state.slices["ods__big"].step == "stopped"
     assert state.slices["main"].step == "move"
-    state.take(Trouble("main", "no broker"), 101.0)
+    state.take(WarningEvent("main", "no broker"), 101.0)
     assert state.slices["main"].step == "move"
 
 
@@ -75,7 +79,7 @@ def test_the_rate_of_a_job_that_was_started_again_is_its_own() -> None:
 
 def test_trouble_is_kept_in_sight_and_errors_are_kept_for_the_end() -> None:
     state = RunState("clicks")
-    assert state.take(Trouble("main", "no broker"), 1.0)
+    assert state.take(WarningEvent("main", "no broker"), 1.0)
     assert "no broker" in shown(state, 2.0)
     state.take(Failed(3, "fenced", "gone", None), 3.0)
     assert state.error is not None
@@ -85,11 +89,11 @@ class Played:
     """A job process that tells these events and ends so; `sent` comes to the command meanwhile."""
 
     log_path = Path("job.log")
-    lines_heard = 0
+    lines_read = 0
 
-    def __init__(self, code: int, *told: Event, sent: int | None = None) -> None:
+    def __init__(self, code: int, *reported: Event, sent: int | None = None) -> None:
         self._code = code
-        self._told = told
+        self._told = reported
         self._sent = sent
 
     def __enter__(self) -> Self:
@@ -132,13 +136,13 @@ def test_a_run_that_is_stopped_ends_in_order() -> None:
         assert show_run(JOB, Played(0, *EVENTS, sent=number), Style.LINES) == 0
 
 
-def test_a_process_that_says_nothing_is_told_in_words_and_in_json(
+def test_a_process_that_says_nothing_is_reported_in_words_and_in_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert show_run(JOB, Played(-9, *EVENTS), Style.EVENTS) == 137
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (told[-1]["event"], told[-1]["code"]) == ("error", "job-process-ended")
-    assert (told[-1]["exit_code"], told[-1]["log"]) == (137, "job.log")
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (reported[-1]["event"], reported[-1]["code"]) == ("error", "job-process-ended")
+    assert (reported[-1]["exit_code"], reported[-1]["log"]) == (137, "job.log")
     assert show_run(JOB, Played(-9, *EVENTS), Style.LINES) == 137
     assert "exited with 137" in capsys.readouterr().err
 
@@ -155,17 +159,17 @@ AT = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
 
 
 def test_every_line_and_every_event_has_a_time(capsys: pytest.CaptureFixture[str]) -> None:
-    told = (*EVENTS, Beat())
-    show_run(JOB, Played(0, *told), Style.LINES)
+    reported = (*EVENTS, Beat())
+    show_run(JOB, Played(0, *reported), Style.LINES)
     lines = capsys.readouterr().err.splitlines()
     assert lines
     assert all(re.match(f"{AT} ", line) for line in lines)
-    show_run(JOB, Played(0, *told), Style.EVENTS)
+    show_run(JOB, Played(0, *reported), Style.EVENTS)
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each["event"] for each in events] == [each.kind for each in EVENTS]  # no beat
     assert all(re.fullmatch(AT, each["at"]) for each in events)
     assert (events[-1]["batch"], events[-1]["entry"]) == (7, 12)
-    show_run(JOB, Played(0, *told), Style.LOG)
+    show_run(JOB, Played(0, *reported), Style.LOG)
     logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [each["event"] for each in logged] == ["starting", "started", "landed"]
     assert logged[-1]["message"] == lines[-1].partition(" ")[2]

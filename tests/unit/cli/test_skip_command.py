@@ -46,7 +46,7 @@ def test_explain_shows_what_is_done_then() -> None:
 
 @pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "reported"),
     [
         (("clicks/0", "--to", 131, *WHY), 4, "--to 130"),
         (("clicks", "--to", 130, *WHY), 2, "such as clicks/3"),
@@ -54,7 +54,7 @@ def test_explain_shows_what_is_done_then() -> None:
         (("clicks/0", "--to", -1, *WHY), 2, "--to"),
     ],
 )
-def test_what_cannot_be_skipped(arguments: tuple[object, ...], code: int, told: str) -> None:
+def test_what_cannot_be_skipped(arguments: tuple[object, ...], code: int, reported: str) -> None:
     found, _, err = invoke("skip", "job.yaml", *arguments)
     assert found == code
-    assert told in err
+    assert reported in err

@@ -63,12 +63,12 @@ class Ended:
         return 0
 
 
-def test_tables_and_topics_are_told_apart_with_what_is_promised(
+def test_tables_and_topics_are_reported_apart_with_what_is_promised(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert show_validate(Ended(TABLE, TOPIC), as_json=False) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "ods.big is fed by slice ods__big" in lines
+    assert "ods.big is written by slice ods__big" in lines
     assert "guarantee each row once" in lines
     assert "topic counts is written by slice topic__counts" in lines
     assert "mode upsert, key minute, country" in lines
@@ -79,7 +79,7 @@ def test_tables_and_topics_are_told_apart_with_what_is_promised(
     assert "0 aggregate by country country count(*) bigint 32 ?" in lines
 
 
-def test_as_json_it_is_what_the_job_process_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_it_is_what_the_job_process_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert show_validate(Ended(TABLE, TOPIC), as_json=True) == 0
     out = capsys.readouterr().out
     assert out == json.dumps({"queries": [TABLE, TOPIC]}, indent=2) + "\n"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.unit.config.texts import EXAMPLE, SMALL, VALID, changed, first_words, job, only, problems
 
 from ashore.config import load_job, parse_job
-from ashore.config.naming import Start
+from ashore.config.naming import StartAt
 from ashore.errors import JobFileInvalid
 
 
@@ -23,8 +23,8 @@ def test_the_example_without_hive_loads() -> None:
     loaded = job(VALID)
     table = loaded.tables[0]
     assert loaded.lake.reveal() == "file:///data/lake"
-    assert loaded.source.start_of("clicks") == Start("earliest")
-    assert loaded.source.start_of("other") == Start("latest")
+    assert loaded.source.start_of("clicks") == StartAt("earliest")
+    assert loaded.source.start_of("other") == StartAt("latest")
     assert (table.late.after_ms, table.late.future_max_ms) == (7_200_000, 3_600_000)
     assert table.seal.remember_ms == 30 * 86_400_000
     assert (loaded.batch.interval_ms, loaded.batch.max_bytes) == (10_000, 2_000_000_000)
@@ -221,7 +221,7 @@ def test_one_error(
     assert instead in found[3]
 
 
-def test_every_problem_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_every_problem_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = changed(
         VALID,
         ("job: clicks", "job: 1"),
@@ -344,7 +344,7 @@ def test_keys_and_options_stay_text_as_written() -> None:
         "no": "1.10",
     }
     assert loaded.spark.conf == {"spark.x": "007"}
-    assert loaded.source.start_of("123") == Start("timestamp", 1_767_225_600_000)
+    assert loaded.source.start_of("123") == StartAt("timestamp", 1_767_225_600_000)
 
 
 def test_merge_keys_bring_in_what_is_not_there() -> None:
@@ -423,9 +423,9 @@ def test_starts_by_name_then_expression_then_default() -> None:
         ("topic: clicks", "topic: /.*/"),
     )
     source = job(text).source
-    assert source.start_of("clicks") == Start("latest")
-    assert source.start_of("other") == Start("earliest")
-    assert job(SMALL).source.start_of("clicks") == Start("latest")
+    assert source.start_of("clicks") == StartAt("latest")
+    assert source.start_of("other") == StartAt("earliest")
+    assert job(SMALL).source.start_of("clicks") == StartAt("latest")
 
 
 def test_without_a_schema_check_columns_are_not_judged() -> None:

@@ -114,9 +114,9 @@ def test_no_error_shows_a_secret(change: tuple[str, str]) -> None:
     with pytest.raises(JobFileInvalid) as caught:
         parse_job(text, environment=ENVIRONMENT)
     error = caught.value
-    told = str(error) + repr(error.to_dict()) + "".join(traceback.format_exception(error))
+    reported = str(error) + repr(error.to_dict()) + "".join(traceback.format_exception(error))
     for value in ENVIRONMENT.values():
-        assert value not in told
+        assert value not in reported
 
 
 def test_a_missing_variable_is_named() -> None:

@@ -1,10 +1,10 @@
-"""Tables that SQL feeds, topics that only SQL reads, and the section `sql`."""
+"""Tables that SQL writes, topics that only SQL reads, and the section `sql`."""
 
 import pytest
 from tests.unit.config.texts import changed, job, only, problems
 
 from ashore.config import check_views, match_topics, select_sources, select_topics
-from ashore.config.sql_checks import fed_partitions, view_name
+from ashore.config.sql_checks import sink_partitions, view_name
 from ashore.config.tables import Table
 from ashore.errors import JobFileInvalid
 
@@ -65,7 +65,7 @@ ERRORS = [
     pytest.param(("- table: ods.big", "- table: ods.users"), 13, "tables[2].topic", "fed", "two"),
     pytest.param(
         ("- table: ods.big", "- table: ods.big\n    provenance: true"),
-        *(14, "tables[2].provenance", "fed by SQL", "remove the key"),
+        *(14, "tables[2].provenance", "written by SQL", "remove the key"),
     ),
     pytest.param(
         ("- table: ods.big", "- table: ods.big\n    partition_by: [date]"),
@@ -114,15 +114,15 @@ def test_without_sql_every_table_needs_a_topic_that_lands() -> None:
     assert [each["key"] for each in found] == ["tables[1].land", "tables[2].topic"]
 
 
-def test_with_sql_some_table_must_be_fed() -> None:
+def test_with_sql_some_table_must_be_a_sink() -> None:
     assert only(changed(SQL_JOB, ("  - table: ods.big\n", "")))[1] == "sql"
 
 
-def test_names_and_partitions_of_fed_tables() -> None:
+def test_names_and_partitions_of_sink_tables() -> None:
     assert view_name("ods.clicks") == "clicks"
-    assert fed_partitions(Table(table="ods.big")) == ()
+    assert sink_partitions(Table(table="ods.big")) == ()
     timed = Table.model_validate({"table": "ods.big", "event_time": {"column": "ts"}})
-    assert fed_partitions(timed) == ("date", "hour")
+    assert sink_partitions(timed) == ("date", "hour")
 
 
 TOPICS_JOB = SQL_JOB.replace("  - table: ods.big\n", "").replace(
@@ -218,8 +218,8 @@ sql: "INSERT INTO ods.web_all SELECT * FROM clicks;"
 
 def test_a_topic_may_not_become_the_dead_letters_of_a_table_that_sql_feeds() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web_all, on_error: dead_letter"))
-    assert job(text).tables[-1].fed_tables == ("ods.web_all", "ods.web_all__dead")
-    with pytest.raises(JobFileInvalid, match=r"the topic web\.all__dead .* which SQL feeds"):
+    assert job(text).tables[-1].sink_tables == ("ods.web_all", "ods.web_all__dead")
+    with pytest.raises(JobFileInvalid, match=r"the topic web\.all__dead .* which SQL writes"):
         match_topics(job(text), ["raw", "web.all__dead"])
 
 
@@ -234,14 +234,14 @@ def test_a_topic_that_sql_writes_has_no_dead_letters() -> None:
 
 
 @pytest.mark.parametrize("topic", ["web.all", "web_ALL"])
-def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_feeds(topic: str) -> None:
-    with pytest.raises(JobFileInvalid, match=f"the topic {topic} .* which SQL feeds"):
+def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_writes(topic: str) -> None:
+    with pytest.raises(JobFileInvalid, match=f"the topic {topic} .* which SQL writes"):
         match_topics(job(VIEWS_JOB), ["raw", topic])
 
 
-def test_nor_may_a_table_that_sql_feeds_be_its_dead_letters() -> None:
+def test_nor_may_a_table_that_sql_writes_be_its_dead_letters() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
-    with pytest.raises(JobFileInvalid, match=r"which SQL feeds, is kept for ods\.web"):
+    with pytest.raises(JobFileInvalid, match=r"which SQL writes, is kept for ods\.web"):
         match_topics(job(text), ["raw", "web"])
 
 

@@ -42,7 +42,7 @@ def test_a_place_is_that_of_the_file(name: str) -> None:
     assert place(written, "nope") == f"clicks.yaml:{line}:{column}"
 
 
-def test_an_escape_that_hides_characters_is_told() -> None:
+def test_an_escape_that_hides_characters_is_reported() -> None:
     written = 'sql: "INSERT INTO ods.big\\n SELECT \\x41, nope"\n'
     assert place(written, "nope") == "clicks.yaml:14 (line 2, column 12 of the text)"
 

@@ -198,8 +198,8 @@ class Lake:
                 for _ in range(times):
                     writing.add(outcome, index, (key.stream, int(key.shard), offset))
             fetched = sum(counts.values())
-            told = {**counts, **NO_SIZES, "leader_epoch": self.leader}
-            reads.append(ShardRead(key, offsets, TABLE, fetched, **told))
+            reported = {**counts, **NO_SIZES, "leader_epoch": self.leader}
+            reads.append(ShardRead(key, offsets, TABLE, fetched, **reported))
         files = writing.write(is_moved=is_moved)
         body = Prepare(
             batch=self.batch,

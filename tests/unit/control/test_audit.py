@@ -7,8 +7,8 @@ from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, kind
 from tests.unit.control.watching import INTERVAL_S, Gate, Watch
 
 from ashore.control.adopted import adopted_path, write_adopted
-from ashore.control.audit import Pace, Report, audit_once, follow
-from ashore.control.audit.auditor import TROUBLED_AGAIN
+from ashore.control.audit import AuditReport, Pace, audit_once, follow
+from ashore.control.audit.auditor import FAILING_AGAIN
 from ashore.control.verify import ProblemKind
 from ashore.errors import StorageError
 from ashore.protocol import names
@@ -28,11 +28,11 @@ from ashore.testing import FailBefore, FaultyStorage
 CLICKS_1 = StreamShard("clicks", "1")
 
 
-def raised(report: Report) -> list[ProblemKind]:
+def raised(report: AuditReport) -> list[ProblemKind]:
     return sorted(finding.problem.kind for finding in report.raised)
 
 
-def cleared(report: Report) -> list[ProblemKind]:
+def cleared(report: AuditReport) -> list[ProblemKind]:
     return sorted(finding.problem.kind for finding in report.cleared)
 
 
@@ -155,7 +155,7 @@ def test_a_foreign_file_is_raised_and_cleared(lake: Lake, watch: Watch):
     assert cleared(watch.tick()) == [ProblemKind.FILE_FOREIGN]
 
 
-def test_an_adopted_file_is_no_stranger(lake: Lake, watch: Watch):
+def test_an_adopted_file_is_no_orphan(lake: Lake, watch: Watch):
     path = "ods.db/clicks/date=2026-11-20/part-0.parquet"
     lake.storage.create(path, b"x")
     lake.storage.create(adopted_path("clicks", "0" * 16), write_adopted(TABLE, "Spark", (path,)))
@@ -246,7 +246,7 @@ def test_a_lost_file_is_a_loss_until_it_is_back(lake: Lake, watch: Watch):
 
 
 def test_many_lost_files_are_counted_once_each(lake: Lake, watch: Watch):
-    lost = 2 * TROUBLED_AGAIN
+    lost = 2 * FAILING_AGAIN
     for offset in range(100, 100 + lost):
         fill(lake.source, "clicks", 0, 1)
         lake.storage.delete(lake.final(lake.land({lake.key(0): (offset, offset + 1)})))
@@ -333,7 +333,7 @@ def test_directories_have_their_turn_also_if_the_lake_was_away(lake: Lake):
     assert report.listing.took_ms is None  # still in the first round
 
 
-def test_what_lands_while_directories_are_listed_is_no_stranger(lake: Lake):
+def test_what_lands_while_directories_are_listed_is_no_orphan(lake: Lake):
     gate = Gate(lake.storage)
     watch = Watch(lake, storage=gate)
     fill(lake.source, "clicks", 0, 2)
@@ -512,8 +512,8 @@ def test_it_says_what_verify_says(lake: Lake, spoil: str, has_followed: bool):
 # ---- many intervals
 
 
-def test_following_ends_when_it_is_told_to(lake: Lake):
-    reports: list[Report] = []
+def test_following_ends_when_it_is_reported_to(lake: Lake):
+    reports: list[AuditReport] = []
     reports.extend(follow(lake.opened(), Pace(INTERVAL_S), lambda: len(reports) == 3))
     assert [report.tick for report in reports] == [1, 2, 3]
     assert reports[2].now_ms - reports[1].now_ms == pytest.approx(INTERVAL_S * 1000, abs=1)

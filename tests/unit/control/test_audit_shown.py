@@ -10,14 +10,14 @@ from tests.unit.control.watching import INTERVAL_S
 from ashore.catalogs import CatalogPartition, MemoryCatalog
 from ashore.config import parse_job
 from ashore.control.adopted import adopted_path, write_adopted
-from ashore.control.audit import Auditor, Finding, Pace, Report
+from ashore.control.audit import AuditFinding, Auditor, AuditReport, Pace
 from ashore.control.audit.auditor import CATALOG_EVERY_MS
 from ashore.control.verify import ProblemKind
 from ashore.formats.ddl import parse_ddl
 from ashore.landing.effects import success_content
 from ashore.landing.registrar import TableShape
 from ashore.protocol import names
-from ashore.protocol.effects import Action, Owed
+from ashore.protocol.effects import Action, DeferredAction
 from ashore.protocol.entries import (
     Closing,
     Commit,
@@ -44,19 +44,21 @@ MAIN = TableShape.of(DEFINITION).catalog_table("", "file:///data/lake", "clicks"
 DEAD = TableShape.of(DEFINITION).catalog_table(DEAD_SUFFIX, "file:///data/lake", "clicks")
 
 
-def owed(action: Action, partition: str, version: int = 0) -> Owed:
+def deferred(action: Action, partition: str, version: int = 0) -> DeferredAction:
     key = f"{action}:{TABLE}:{partition}" + (f":{version}" if version else "")
-    return Owed(key, action, TABLE, partition, version, 7 * version)
+    return DeferredAction(key, action, TABLE, partition, version, 7 * version)
 
 
-def closing(number: int | None, *left: Owed, registered: bool = False, done: tuple = ()) -> Closing:
+def closing(
+    number: int | None, *left: DeferredAction, registered: bool = False, done: tuple = ()
+) -> Closing:
     return Closing(number, 0, 0, registered, left, tuple(each.id for each in done))
 
 
 class Shown:
     """A lake in order, a catalog that knows its tables, and an auditor of both."""
 
-    def __init__(self, *left: Owed) -> None:
+    def __init__(self, *left: DeferredAction) -> None:
         self.lake = lake = make_lake()
         lake.job = parse_job(JOB + 'catalog: {hive: {uri: "thrift://127.0.0.1:9083"}}\n')
         self.catalog = MemoryCatalog()
@@ -68,17 +70,17 @@ class Shown:
         self.pace = Pace(INTERVAL_S)
         self.auditor = Auditor(lake.opened(), self.pace, catalog=self.catalog)
 
-    def tick(self, after_s: float = CATALOG_EVERY_MS / 1000) -> Report:
+    def tick(self, after_s: float = CATALOG_EVERY_MS / 1000) -> AuditReport:
         self.lake.clock.advance(after_s)
         return self.auditor.tick()
 
-    def only(self) -> Finding:
+    def only(self) -> AuditFinding:
         report = self.tick()
         (finding,) = report.findings
         assert report.exit_code == 5
         return finding
 
-    def seal(self, partition: str, version: int = 1, *left: Owed) -> None:
+    def seal(self, partition: str, version: int = 1, *left: DeferredAction) -> None:
         sealed = SealedPartition(TABLE, partition, version, 7 * version, 7, 0)
         entry = self.lake.append(Seal((sealed,), (Action.SUCCESS_FILE,), ()))
         self.lake.append(Commit("idle"), closing=closing(entry.number, *left))
@@ -87,7 +89,7 @@ class Shown:
         return names.join(names.table_path(TABLE), partition, names.success_name(version))
 
     def publish(self, partition: str, version: int = 1) -> None:
-        content = success_content("clicks", owed(Action.SUCCESS_FILE, partition, version))
+        content = success_content("clicks", deferred(Action.SUCCESS_FILE, partition, version))
         self.lake.storage.create(self.success_path(partition, version), content)
 
 
@@ -134,12 +136,12 @@ def test_each_version_has_its_success_file(shown: Shown):
 
 
 def test_a_success_file_that_is_owed_is_not_missed_until_it_is_done(shown: Shown):
-    due = owed(Action.SUCCESS_FILE, EVEN, 1)
+    due = deferred(Action.SUCCESS_FILE, EVEN, 1)
     sealed = SealedPartition(TABLE, EVEN, 1, 7, 7, 0)
     entry = shown.lake.append(Seal((sealed,), (Action.SUCCESS_FILE,), ()))
     assert shown.tick().findings == (), "its entry is not closed"
     shown.lake.append(Commit("idle"), closing=closing(entry.number, due))
-    assert shown.tick().findings == (), "it is owed"
+    assert shown.tick().findings == (), "it is deferred"
     shown.lake.append(Commit("idle"), closing=closing(None, done=(due,)))
     assert shown.only().problem.kind is ProblemKind.SUCCESS_FILE_MISSING
 
@@ -186,7 +188,7 @@ def test_a_partition_of_a_dead_table(shown: Shown):
 
 
 def test_a_partition_that_is_owed_is_not_missed_until_it_is_done():
-    left = (owed(Action.REGISTER, EVEN), owed(Action.REGISTER, ODD))
+    left = (deferred(Action.REGISTER, EVEN), deferred(Action.REGISTER, ODD))
     shown = Shown(*left)
     shown.catalog.drop_partitions(MAIN, [CatalogPartition(EVEN), CatalogPartition(ODD)])
     assert shown.tick().findings == ()

@@ -327,13 +327,13 @@ def test_interrupted_anywhere_an_adoption_is_gone_on_with(tmp_path: Path):
         lake, at = make_query(tmp_path / str(stop_after))
         done: list[Done] = []
 
-        def tell(each: Done, limit: int = stop_after, done: list[Done] = done) -> None:
+        def report(each: Done, limit: int = stop_after, done: list[Done] = done) -> None:
             done.append(each)
             if len(done) > limit:
                 raise Interrupted
 
         try:
-            treat(lake.opened(), at, tell, takes_over=True)
+            treat(lake.opened(), at, report, takes_over=True)
         except Interrupted:
             treat(lake.opened(), at, done.append, takes_over=True)
         assert joins(lake) == {"0": (30, 30), "1": (10, 10)}

@@ -11,7 +11,7 @@ from ashore.control.doctor.connect_sink import looks_like_connect, parse_connect
 from ashore.control.doctor.seen import (
     ConnectSeen,
     LoggedSize,
-    LogSeen,
+    SliceLogSeen,
     SourceSeen,
     SparkSeen,
     TableSeen,
@@ -81,7 +81,7 @@ SEEN = Observations(
     job="clicks",
     name=SliceName("clicks", "main"),
     token="0123456789abcdef",
-    log=LogSeen(EMPTY),
+    log=SliceLogSeen(EMPTY),
     tables=(CLICKS,),
     topics={"clicks": TopicSeen(TABLE, (f"{TABLE}__dead",), "parquet", ())},
     source=SourceSeen(
@@ -182,7 +182,7 @@ def test_what_an_adoption_that_was_cut_short_left_is_finished():
     }
     seen = replace(
         SEEN,
-        log=LogSeen(Fold(end=1, epoch=1, shards=states)),
+        log=SliceLogSeen(Fold(end=1, epoch=1, shards=states)),
         tables=(replace(CLICKS, owner="clicks", adopted=frozenset({part(0), part(1)})),),
     )
     found = plan_doctor(seen)
@@ -267,15 +267,15 @@ def shard_offsets(shard: str, earliest: int, end: int) -> SourceSeen:
     return replace(SEEN.source, offsets=there)
 
 
-def joined(first: int, generation: int = 1, stream_id: str = "id-1") -> LogSeen:
+def joined(first: int, generation: int = 1, stream_id: str = "id-1") -> SliceLogSeen:
     key = ShardKey("kafka", "clicks", generation, "0")
-    return LogSeen(Fold(end=1, epoch=1, shards={key: _state(key, first, stream_id)}))
+    return SliceLogSeen(Fold(end=1, epoch=1, shards={key: _state(key, first, stream_id)}))
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"source": SourceSeen("kafka", trouble="no broker")}, "no broker"),
+        ({"source": SourceSeen("kafka", error="no broker")}, "no broker"),
         ({"source": SourceSeen("kafka")}, "topic clicks does not exist"),
         ({"source": shard_offsets("0", 0, 99)}, "came to 100 in clicks/0, which ends at 99"),
         ({"source": shard_offsets("0", 101, 150)}, "came to 100 in clicks/0, Kafka begins at 101"),
@@ -294,7 +294,7 @@ def joined(first: int, generation: int = 1, stream_id: str = "id-1") -> LogSeen:
         ({"log": joined(99)}, "begins clicks/0 at 99 already"),
         ({"log": joined(100, stream_id="id-0")}, "already"),
         ({"log": joined(100, generation=2)}, "already"),
-        ({"log": LogSeen(None, "entry 3 is damaged")}, "log cannot be read"),
+        ({"log": SliceLogSeen(None, "entry 3 is damaged")}, "log cannot be read"),
     ],
 )
 def test_a_place_that_does_not_fit(changes: Mapping[str, object], why: str):
@@ -314,7 +314,7 @@ def test_what_kafka_has_no_more_is_left_to_a_job_that_skips():
     )  # the job's first batch records the rest as skipped
 
 
-def test_without_being_told_nothing_is_adopted():
+def test_without_being_reported_nothing_is_adopted():
     found = plan_doctor(replace(SEEN, former=None))
     assert found.steps == ()
     (refusal,) = found.refusals
@@ -345,7 +345,7 @@ def in_catalog(**changes: object) -> Observations:
         SEEN,
         former=None,
         has_catalog=True,
-        log=LogSeen(Fold(end=3, epoch=1, partitions=states)),
+        log=SliceLogSeen(Fold(end=3, epoch=1, partitions=states)),
         tables=(replace(table, **changes),),
     )
 

@@ -9,9 +9,9 @@ from ashore.config import parse_job
 from ashore.control.doctor import Diagnosis, FormerAt, diagnose, treat
 from ashore.control.doctor.steps import AdoptFiles, MoveAside
 from ashore.errors import ClockAhead, LogLost
-from ashore.landing.fed import fed_slice
 from ashore.landing.log_reader import read_log
 from ashore.landing.owner import claim_tables
+from ashore.landing.sinks import sink_slice
 from ashore.protocol import names
 from ashore.protocol.entries import Commit, Retire, RetiredPartition
 from ashore.sources.base import StreamShard
@@ -190,7 +190,7 @@ def test_a_lost_log_of_a_query_is_refused_and_the_topics_go_on():
     lake.job = parse_job(
         f"{JOB}  - table: ods.sums\nsql: |\n  INSERT INTO ods.sums SELECT 1 AS n\n"
     )
-    name = fed_slice("clicks", lake.job.tables[1])
+    name = sink_slice("clicks", lake.job.tables[1])
     final = names.FinalName(name.slice, 1, 0, 0, "0" * 16, "parquet")
     lake.storage.create(f"ods.db/sums/{names.final_name(final)}", b"x")
     lose(lake)

@@ -11,7 +11,7 @@ from tests.unit.control.test_state import HERE, INTERVAL_MS, LOG, NOW_MS
 
 from ashore.control import last_writer
 from ashore.control.last_writer import find_writer
-from ashore.control.state import State, judge_state
+from ashore.control.state import JobState, judge_state
 from ashore.control.status import read_status
 from ashore.jobs.heartbeat import Heartbeat, is_process_alive
 from ashore.landing.log_reader import read_log
@@ -44,7 +44,7 @@ def beat_of(lake: Lake, **changed: object) -> Heartbeat:
 
 def test_a_killed_job_without_lag_is_no_healthy_one(killed: Lake) -> None:
     status = read_status(killed.opened())
-    assert (status.state, status.lag) == (State.FAILED, 0)
+    assert (status.state, status.lag) == (JobState.FAILED, 0)
     assert status.since_ms == killed.clock.now_ms() - LONG_MS
     code, text = ailing(killed)
     assert code == 1
@@ -56,14 +56,14 @@ def test_a_job_that_is_there_or_stopped_or_is_elsewhere_is_as_before(
 ) -> None:
     with monkeypatch.context() as alive:
         alive.setattr(last_writer, "is_process_alive", lambda *_: True)
-        assert read_status(killed.opened()).state == State.IDLE
+        assert read_status(killed.opened()).state == JobState.IDLE
     take_over(killed, NOBODY, "elsewhere")
     killed.clock.advance(LONG_MS / 1000)
-    assert read_status(killed.opened()).state == State.IDLE
+    assert read_status(killed.opened()).state == JobState.IDLE
     stopped = make_lake()
     take_over(stopped, NOBODY)
     stopped.append(Commit("stop"))
-    assert read_status(stopped.opened()).state == State.STOPPED
+    assert read_status(stopped.opened()).state == JobState.STOPPED
 
 
 def test_what_a_command_writes_later_hides_no_killed_job(killed: Lake) -> None:
@@ -72,14 +72,14 @@ def test_what_a_command_writes_later_hides_no_killed_job(killed: Lake) -> None:
     killed.append(Skip((), None, (), (), "ana", "why"))
     killed.clock.advance(60)
     found = read_status(killed.opened(), beat)
-    assert (found.state, found.since_ms) == (State.FAILED, beat.beat_ms)
-    assert read_status(killed.opened(), replace(beat, ended="stopped")).state == State.STOPPED
+    assert (found.state, found.since_ms) == (JobState.FAILED, beat.beat_ms)
+    assert read_status(killed.opened(), replace(beat, ended="stopped")).state == JobState.STOPPED
     without = read_status(killed.opened())
-    assert without.state == State.STOPPED
+    assert without.state == JobState.STOPPED
     assert "a command" in without.why
     take_over(killed, NOBODY)  # a job, which was killed at once
-    assert read_status(killed.opened(), beat).state == State.FAILED
-    assert read_status(killed.opened()).state == State.FAILED
+    assert read_status(killed.opened(), beat).state == JobState.FAILED
+    assert read_status(killed.opened()).state == JobState.FAILED
 
 
 @pytest.mark.parametrize("entries", [0, 1, 2, 7, 40])

@@ -68,7 +68,7 @@ def expire_beyond(lake: Lake) -> None:
         (lambda lake: lake.source.delete("clicks"), StreamMissing),
     ],
 )
-def test_what_is_known_without_spark_is_told_before_it_starts(
+def test_what_is_known_without_spark_is_reported_before_it_starts(
     spoil: Callable[[Lake], object], expected: type[Stopped]
 ) -> None:
     lake = make_lake()

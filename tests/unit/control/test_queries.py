@@ -13,7 +13,7 @@ from ashore.cli import status_view
 from ashore.control.health import DECIDE, Allowed, check_health, worst
 from ashore.control.jobs import OpenJob
 from ashore.control.skip import apply, wish_of
-from ashore.control.state import State
+from ashore.control.state import JobState
 from ashore.control.status import JobStatus, read_status
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import QueryProgress, Step
@@ -67,7 +67,11 @@ def test_a_query_that_runs_shows_watermark_state_and_what_came_late(monkeypatch)
     query = status.slices[0].query
     assert query is not None
     assert (query.batch_id, query.late, query.dropped, query.why) == (0, 9, 4, None)
-    assert (query.state, query.watermark_ms, query.commit_ms) == (State.IDLE, AT.watermark_ms, 120)
+    assert (query.state, query.watermark_ms, query.commit_ms) == (
+        JobState.IDLE,
+        AT.watermark_ms,
+        120,
+    )
     text = shown(status, monkeypatch)
     for part in (
         "query q-1, batch 0, idle",
@@ -87,7 +91,11 @@ def test_a_query_that_stopped_does_not_hide_behind_a_job_that_runs(monkeypatch) 
     status = world.status(stopped)
     query = status.slices[0].query
     assert query is not None
-    assert (status.state, query.state, query.why) == (State.IDLE, State.STOPPED, stopped.stopped)
+    assert (status.state, query.state, query.why) == (
+        JobState.IDLE,
+        JobState.STOPPED,
+        stopped.stopped,
+    )
     (warned,) = [each for each in status.warnings if each.kind == "stopped"]
     assert warned.subject == NAME.slice
     assert "stopped 1.0 min ago: the topic is gone" in warned.text
@@ -121,9 +129,9 @@ def test_a_worker_that_stopped_is_no_step_that_does_not_end(capsys) -> None:
     assert writer.at_work()[0] == "idle"
     (worker,) = writer.workers()
     assert (worker.slice, worker.stopped, worker.query) == (NAME.slice, "refused", AT)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["event"] for each in told] == ["step", "step", "query", "trouble"]
-    assert told[-1]["message"] == "stopped: refused"
+    reported = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["event"] for each in reported] == ["step", "step", "query", "trouble"]
+    assert reported[-1]["message"] == "stopped: refused"
 
 
 def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -> None:
@@ -137,10 +145,10 @@ def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -
     log.open()
     info = source.describe_streams(["clicks"])["clicks"]
     joined = Join((Joined(key, info.stream_id, 0, "earliest"),))
-    log.append(joined, Closing(1, 0, 0, registered=False, owed=(), done=()))
+    log.append(joined, Closing(1, 0, 0, registered=False, deferred=(), done=()))
     read = ShardRead(key, OffsetRange(0, 10), "ods.big", 0, 0, 0, 0, 0, 0, None, 0)
     log.append(Prepare(1, BatchTime(0), (read,), (), (), (), Query("q-1", 1, "later")), None)
-    log.append(Commit("stop"), Closing(4, 0, 0, registered=False, owed=(), done=()))
+    log.append(Commit("stop"), Closing(4, 0, 0, registered=False, deferred=(), done=()))
     assert not [each for each in world.status().warnings if each.kind == "truncated"]
 
     source.elect(shard, cut_at=8)

@@ -81,7 +81,7 @@ def test_what_would_be_done_is_told_from_what_is_there() -> None:
     assert conflict.lines[0] == f"conflict: {final} has another size than the log says"
 
 
-def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_reported_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     def has_no_entry() -> str:
         raise KeyError("getpwuid(): uid not found: 4711")
 

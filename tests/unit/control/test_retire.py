@@ -19,7 +19,7 @@ from ashore.formats.ddl import Atom, Field, Schema
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.retiring import RetirePartition
 from ashore.protocol import names
-from ashore.protocol.effects import Action, Owed
+from ashore.protocol.effects import Action, DeferredAction
 from ashore.protocol.entries import Closing, Retire
 from ashore.protocol.files import BatchPlace
 from ashore.testing import FailBefore, FaultyStorage
@@ -90,21 +90,21 @@ def test_success_files_go_and_files_that_no_log_lists_stay(lake: Lake):
 
 def test_what_is_owed_to_it_is_owed_no_more(lake: Lake):
     for partition in (EVEN, f"{DATE}/hour=01"):
-        owe(lake, partition)
+        defer(lake, partition)
     run(lake, EVEN)
     fold = read_log(lake.storage, lake.name)
-    assert {each.partition for each in fold.owed.values()} == {f"{DATE}/hour=01"}
+    assert {each.partition for each in fold.deferred.values()} == {f"{DATE}/hour=01"}
 
 
-def owe(lake: Lake, partition: str) -> None:
-    owed = Owed(f"register:{partition}", Action.REGISTER, TABLE, partition)
+def defer(lake: Lake, partition: str) -> None:
+    deferred = DeferredAction(f"register:{partition}", Action.REGISTER, TABLE, partition)
     unclosed = lake.unclosed()
     number = None if unclosed is None else unclosed.number
     if number is None:
         number = lake.land({lake.key(0): (100, 100)}).number
     lake.append(
         retire_module.Commit("test"),
-        closing=Closing(number, 0, 0, registered=True, owed=(owed,), done=()),
+        closing=Closing(number, 0, 0, registered=True, deferred=(deferred,), done=()),
     )
 
 
@@ -121,14 +121,14 @@ def test_by_age_only_partitions_of_time_that_have_ended(lake: Lake):
 
 
 @pytest.mark.parametrize(
-    ("table", "partition", "told"),
+    ("table", "partition", "reported"),
     [
         (TABLE, f"{DATE}/hour=0", "has never had a partition"),
         ("ods.klicks", EVEN, "tells of a file of table ods.klicks"),
     ],
 )
-def test_what_no_log_knows_is_refused(lake: Lake, table: str, partition: str, told: str):
-    with pytest.raises(JobFileInvalid, match=told):
+def test_what_no_log_knows_is_refused(lake: Lake, table: str, partition: str, reported: str):
+    with pytest.raises(JobFileInvalid, match=reported):
         plan_retire(lake.opened(), table, [partition])
 
 
@@ -176,9 +176,9 @@ def test_the_command_explains_and_tells(lake: Lake, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(retire_command, "plan_retire", lambda *_args: planned)
     monkeypatch.setattr(retire_command, "apply_retire", lambda *_args, **_kw: done.append(1) or 2)
     arguments = ["retire", "job.yaml", TABLE, EVEN]
-    told = CliRunner().invoke(app, [*arguments, "--explain"])
-    assert (told.exit_code, done) == (0, [])
-    assert f"retire {TABLE} {EVEN}: 7 rows, 2 files are deleted" in told.output
+    reported = CliRunner().invoke(app, [*arguments, "--explain"])
+    assert (reported.exit_code, done) == (0, [])
+    assert f"retire {TABLE} {EVEN}: 7 rows, 2 files are deleted" in reported.output
     shown = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(shown.stdout)["deleted"] == 2
     assert CliRunner().invoke(app, arguments[:3]).exit_code == 2

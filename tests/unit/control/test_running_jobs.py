@@ -7,7 +7,7 @@ from tests.unit.config.test_sql import SQL_JOB
 from tests.unit.config.texts import job
 from tests.unit.control.lakes import Lake, fill, make_lake
 
-from ashore.control import roll_back
+from ashore.control import rollback
 from ashore.control.jobs import (
     GivenUp,
     OpenJob,
@@ -79,7 +79,7 @@ def test_a_job_that_runs_is_left_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", USE_CASES)
-def test_it_can_be_told_to_take_over_and_then_nobody_waits(name: str) -> None:
+def test_it_can_be_reported_to_take_over_and_then_nobody_waits(name: str) -> None:
     opened = open_lake(SPOIL[name])
     began_s = opened.clock.monotonic_s()
     assert USE_CASES[name](opened, True) in (True, GivenUp(1, 5), 3)
@@ -114,7 +114,7 @@ def test_a_query_that_runs_does_not_go_back() -> None:
     )
     clock.log.open()
     before = read_log(storage, clock.log.name).end
-    query = roll_back.find_query(found, "ods.big")
+    query = rollback.find_query(found, "ods.big")
     with pytest.raises(LogGrows):
-        roll_back.apply(found, query, 0, "why", takes_over=False)
+        rollback.apply(found, query, 0, "why", takes_over=False)
     assert read_log(storage, clock.log.name).end == before + 1, "the other process alone wrote"

@@ -6,8 +6,8 @@ import pytest
 from tests.unit.control.lakes import TABLE, Lake, fill, make_lake
 
 from ashore.control.health import DECIDE, Allowed, check_health, worst
-from ashore.control.status import JobStatus, OwedStatus, Warned, rate_of, read_status
-from ashore.protocol.entries import Closing, Commit, Failed, Owed, Skip
+from ashore.control.status import DeferredStatus, JobStatus, Warned, rate_of, read_status
+from ashore.protocol.entries import Closing, Commit, DeferredAction, FailedTries, Skip
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.sources.base import StreamShard
 
@@ -63,7 +63,7 @@ def test_lag_counts_what_the_log_has_not():
     assert main.lag == 25
 
 
-def test_rates_are_told_over_the_last_batches():
+def test_rates_are_reported_over_the_last_batches():
     lake = make_lake()
     (main,) = status_of(lake).slices
     assert main.records_per_s == 50  # the second batch, a second after the first
@@ -212,30 +212,30 @@ def test_what_keeps_partitions_from_being_sealed_is_named():
 
 def test_what_is_owed_is_shown():
     lake = make_lake()
-    owed = Owed("register:x", "register", TABLE, "date=2026-11-21/hour=00")
-    lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (owed,), ()))
+    deferred = DeferredAction("register:x", "register", TABLE, "date=2026-11-21/hour=00")
+    lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (deferred,), ()))
     (main,) = status_of(lake).slices
     assert (main.owed, main.unclosed) == (("register:x",), None)
-    assert main.owed_by_action == (OwedStatus("register", 1, 0, None, None, None),)
+    assert main.owed_by_action == (DeferredStatus("register", 1, 0, None, None, None),)
     assert status_of(lake).warnings == ()  # nothing is wrong with it so far
 
 
 def test_what_is_owed_in_vain_is_warned_of_with_since_when_how_often_and_why():
     lake = make_lake()
-    owed = Owed("register:x", "register", TABLE, "date=2026-11-21/hour=00")
+    deferred = DeferredAction("register:x", "register", TABLE, "date=2026-11-21/hour=00")
     began_ms = lake.clock.now_ms()
-    failed = (Failed("register", 1, began_ms, "no metastore answers"),)
-    lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (owed,), (), failed))
+    failed = (FailedTries("register", 1, began_ms, "no metastore answers"),)
+    lake.append(Commit("idle"), closing=Closing(3, 4, 0, True, (deferred,), (), failed))
     lake.clock.advance(30)
-    failed = (Failed("register", 3, lake.clock.now_ms(), "still none"),)
+    failed = (FailedTries("register", 3, lake.clock.now_ms(), "still none"),)
     lake.append(Commit("idle"), closing=Closing(None, 0, 0, False, (), (), failed))
     lake.clock.advance(7)
     (main,) = status_of(lake).slices
-    assert main.owed_by_action == (OwedStatus("register", 1, 4, 39_000, 8_000, "still none"),)
+    assert main.owed_by_action == (DeferredStatus("register", 1, 4, 39_000, 8_000, "still none"),)
     warned = only_warning(lake)
     assert (warned.kind, warned.subject) == ("owed", "main")
     assert warned.text == (
-        "1 x register owed: failing for 39.0 s, tried 4 times, the last 8.0 s ago: still none"
+        "1 x register deferred: failing for 39.0 s, tried 4 times, the last 8.0 s ago: still none"
     )
     lake.append(Commit("idle"), closing=Closing(None, 0, 0, False, (), ("register:x",)))
     found = status_of(lake)

@@ -201,7 +201,7 @@ def verify_while(lake: Lake, happen) -> VerifyResult:
     return verify_job(replace(lake.opened(), storage=Busy(lake.storage, happen)))
 
 
-def test_what_lands_while_tables_are_listed_is_no_stranger():
+def test_what_lands_while_tables_are_listed_is_no_orphan():
     lake = make_lake()
     fill(lake.source, "clicks", 1, 4)
     result = verify_while(lake, lambda: lake.land({lake.key(1): (40, 44)}))
@@ -326,8 +326,8 @@ def test_spans_that_overlap_are_seen():
     lake.rewrite(replace(body, files=files))
     result = lake.verify()
     assert result.problem_counts[ProblemKind.SPANS] == 2
-    told = (("overlapping_spans", 2),)
-    lake.rewrite(replace(lake.entries[-1].body, counters=told))
+    reported = (("overlapping_spans", 2),)
+    lake.rewrite(replace(lake.entries[-1].body, counters=reported))
     assert ProblemKind.SPANS not in kinds(lake.verify())
 
 
@@ -396,7 +396,7 @@ def test_since_that_is_no_time_is_refused():
         parse_since("yesterday", 0)
 
 
-def test_progress_is_told_of_every_step():
+def test_progress_is_reported_of_every_step():
     lake = make_lake()
     seen = set()
     verify_job(lake.opened(), progress=lambda step, done, total: seen.add(step))

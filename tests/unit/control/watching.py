@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.unit.control.lakes import Lake
 
-from ashore.control.audit import Auditor, Pace, Report
+from ashore.control.audit import Auditor, AuditReport, Pace
 from ashore.errors import StorageError
 from ashore.storage.base import FileStat
 from ashore.storage.memory import MemoryStorage
@@ -52,6 +52,6 @@ class Watch:
         self.auditor = Auditor(opened, pace or Pace(INTERVAL_S))
         self.first = self.tick()
 
-    def tick(self) -> Report:
+    def tick(self) -> AuditReport:
         self.lake.clock.advance(INTERVAL_S)
         return self.auditor.tick()

@@ -223,7 +223,7 @@ def take_half_a_file_for_a_file(patch: Patch) -> None:
     patch.setattr(_FaultyWriter, "_call", blind)
 
 
-def forget_what_is_owed(patch: Patch) -> None:
+def forget_what_is_deferred(patch: Patch) -> None:
     """A registration that the metastore did not take is taken for done."""
     register = Registrar.register
 
@@ -285,7 +285,7 @@ OWN_MUTANTS: dict[str, tuple[str, Callable[[Patch], None]]] = {
     "take half a file where there is no room": ("space-quota", take_half_a_file_for_a_file),
     "leave dirty files": ("upgrade", leave_dirty_files),
     "write a format that is new": ("upgrade", write_a_format_that_is_new),
-    "forget what is owed": ("metastore-outage", forget_what_is_owed),
+    "forget what is deferred": ("metastore-outage", forget_what_is_deferred),
 }
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from ashore.control.verify import verify_job
-from ashore.drills import SCENARIOS, Length, Order, Planned, run_drill
+from ashore.drills import SCENARIOS, DrillOrder, Length, PlannedFault, run_drill
 from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
 from ashore.drills.checkers.progress import longest_stall_s
 from ashore.drills.checkers.registered import check_registered
@@ -113,7 +113,7 @@ def test_time_without_progress(samples: list[tuple[float, int, int]], stall_s: f
 def test_a_budget_that_is_not_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_budget, "BATCHES", 20)  # a kill every 20 batches is too many
     length = replace(replay_budget.DRILL.short, rounds=2, records=40)
-    verdict = run_drill(Order(replay_budget.DRILL, 1, length))
+    verdict = run_drill(DrillOrder(replay_budget.DRILL, 1, length))
     assert verdict.figures.read_twice == 4
     assert verdict.exit_code == 5
     assert "the budget is 0.50%" in verdict.problems[0]
@@ -121,7 +121,7 @@ def test_a_budget_that_is_not_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_drill_in_which_no_fault_strikes_is_not_green() -> None:
     length = Length(rounds=1, records=24, text="")
-    far = Planned(0, "kill", "move", 99)
+    far = PlannedFault(0, "kill", "move", 99)
 
     def play(stage) -> None:
         site = stage.site()
@@ -129,14 +129,14 @@ def test_a_drill_in_which_no_fault_strikes_is_not_green() -> None:
         assert site.live(Kill(Moment(far.place, far.number))).code == 0
 
     drill = replace(lost_answers.DRILL, plan=lambda _dice, _length: (far,), play=play)
-    verdict = run_drill(Order(drill, 1, length))
+    verdict = run_drill(DrillOrder(drill, 1, length))
     assert (verdict.exit_code, verdict.doubts) == (6, ("no fault has struck",))
 
 
 def test_every_storage_call_of_both_lives_has_its_turn() -> None:
     drill = next(each for each in SCENARIOS if each.name == "lost-answers")
     planned = {(each.place, each.number) for each in drill.schedule(1, drill.short)}
-    one = run_drill(Order(drill, 1, replace(drill.short, rounds=1)))
+    one = run_drill(DrillOrder(drill, 1, replace(drill.short, rounds=1)))
     assert one.exit_code == 0
     lives = [
         re.fullmatch(r"(life .*): calls 1 to .* of (\d+) were struck", note) for note in one.notes

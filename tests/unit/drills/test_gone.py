@@ -48,7 +48,7 @@ def test_skips_are_compared_offset_by_offset(entries: list[Entry], problems: int
     assert len(compare_skipped(entries, produced(2, 3, 4))) == problems
 
 
-def test_offsets_that_begin_again_are_told_apart_by_their_records() -> None:
+def test_offsets_that_begin_again_are_reported_apart_by_their_records() -> None:
     found = Produced(Numbered("clicks", 1, partitions=2))
     found.counts[:] = [4, 3]
     found.begin_again()

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
+from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
 from ashore.drills.checkers.in_flight import InFlight
-from ashore.drills.drill import Planned
+from ashore.drills.drill import PlannedFault
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.scenarios import kill_driver, poison_records
 from ashore.drills.stage import Stage
@@ -24,9 +24,9 @@ def play_kill(moment: Moment) -> Verdict:
         site.live(Kill(moment))
         stage.drain(site)
 
-    planned = (Planned(0, "kill", moment.step, moment.number),)
+    planned = (PlannedFault(0, "kill", moment.step, moment.number),)
     drill = replace(kill_driver.DRILL, plan=lambda _dice, _length: planned, play=play)
-    return run_drill(Order(drill, 1, SHORT))
+    return run_drill(DrillOrder(drill, 1, SHORT))
 
 
 @pytest.mark.parametrize("step", ["open", "plan", "write"])
@@ -36,7 +36,7 @@ def test_a_kill_with_nothing_in_flight_proves_nothing(step: str) -> None:
     assert verdict.doubts == ("kill: nothing was in flight whenever it struck: 1 times",)
 
 
-def test_what_was_in_flight_is_told() -> None:
+def test_what_was_in_flight_is_reported() -> None:
     written, prepared = play_kill(Moment("prepare")), play_kill(Moment("move"))
     assert (written.exit_code, prepared.exit_code) == (0, 0)
     assert any("files written and in no entry" in note for note in written.notes)
@@ -63,7 +63,7 @@ def test_a_short_form_kills_where_something_is_half_done(drill: Drill) -> None:
 def test_every_fault_of_every_drill_says_what_was_in_flight() -> None:
     for drill in SCENARIOS:
         length = replace(drill.short, rounds=1, records=24, is_real=False)
-        verdict = run_drill(Order(drill, 3, length))
+        verdict = run_drill(DrillOrder(drill, 3, length))
         struck = [mark for mark in verdict.timeline.marks if mark.kind.startswith("fault")]
         assert struck, drill.name
         assert all("; in flight: " in mark.text for mark in struck), drill.name
@@ -79,7 +79,7 @@ def test_a_drill_that_hangs_is_red_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     drill = replace(kill_driver.DRILL, play=play)
     length = replace(SHORT, limit_s=0.2)
     try:
-        verdict = run_drill(Order(drill, 1, length))
+        verdict = run_drill(DrillOrder(drill, 1, length))
     finally:
         release.set()
     assert verdict.exit_code == 5
@@ -101,7 +101,7 @@ def test_a_drill_that_goes_round_in_circles_in_memory_is_red_and_ends() -> None:
             ended.set()
 
     drill = replace(kill_driver.DRILL, play=play)
-    verdict = run_drill(Order(drill, 1, replace(SHORT, limit_s=0.2)))
+    verdict = run_drill(DrillOrder(drill, 1, replace(SHORT, limit_s=0.2)))
     assert verdict.exit_code == 5
     assert ended.wait(30)  # no thread goes on for ever
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ashore.cli import drill_commands
 from ashore.cli.app import app
-from ashore.drills import Figures, Length, Order, Planned, Timeline, Verdict
+from ashore.drills import DrillOrder, Figures, Length, PlannedFault, Timeline, Verdict
 from ashore.drills.drill import Mark, Sample
 from ashore.drills.page import render_page, render_timeline
 from ashore.drills.report import logged, make_run_directory, write_report
@@ -28,7 +28,7 @@ VERDICT = Verdict(
     problems=(),
     doubts=(),
     notes=("a note",),
-    schedule=(Planned(0, "kill", "move", 2),),
+    schedule=(PlannedFault(0, "kill", "move", 2),),
     timeline=Timeline(
         (Mark(0.5, "start", "it starts"), Mark(1.0, "fault: kill", 'SIGKILL at "move" <&>')),
         (Sample(0.0, 0, 20), Sample(1.0, 10, 10), Sample(2.0, 20, 0)),
@@ -128,7 +128,7 @@ def test_several_drills_end_with_a_table(
     names = ["clock-jump", "poison-records"] + ["upgrade"] * is_ended_early
     run_drill, played = drill_commands.run_drill, []
 
-    def ending(order: Order, *others: object) -> Verdict:
+    def ending(order: DrillOrder, *others: object) -> Verdict:
         played.append(order.drill.name)
         if len(played) == 3:
             raise KeyboardInterrupt

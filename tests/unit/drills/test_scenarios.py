@@ -9,7 +9,7 @@ import pytest
 from tests.marks import but
 from tests.unit.drills.mutants import MUTANTS, OWN_MUTANTS
 
-from ashore.drills import SCENARIOS, Drill, Length, Order, Verdict, run_drill
+from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
 from ashore.drills.scenarios import kill_driver, replay_budget, zombie_writer
 
 NAMES = [drill.name for drill in SCENARIOS]
@@ -34,7 +34,7 @@ def rehearsal(drill: Drill) -> Length:
 
 def rehearse(name: str) -> Verdict:
     drill = next(each for each in SCENARIOS if each.name == name)
-    return run_drill(Order(drill, SEED, rehearsal(drill)))
+    return run_drill(DrillOrder(drill, SEED, rehearsal(drill)))
 
 
 @pytest.mark.parametrize("name", MOST_SLOW)
@@ -69,7 +69,7 @@ def test_what_a_drill_is_for_turns_it_red(mutant: str, monkeypatch: pytest.Monke
     drill = next(each for each in SCENARIOS if each.name == name)
     rounds = min(drill.short.rounds, 60)
     length = replace(drill.short, rounds=rounds, records=24, is_real=False)
-    assert run_drill(Order(drill, SEED, length)).exit_code == 5
+    assert run_drill(DrillOrder(drill, SEED, length)).exit_code == 5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,7 +83,7 @@ def test_its_faults_follow_from_seed_and_length(name: str) -> None:
         assert [each.round for each in schedule] == sorted(each.round for each in schedule)
 
 
-def test_a_release_that_cannot_be_rolled_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_cannot_be_rolled_back_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     OWN_MUTANTS["write a format that is new"][1](monkeypatch)
     problems = set(rehearse("upgrade").problems)
     assert problems == {"the release before cannot read formats [1, 2]"}

@@ -21,7 +21,7 @@ from ashore.drills.faults import (
 from ashore.drills.faults.full import DiskFull, FullStorage
 from ashore.drills.faults.slow import SlowCalls, SlowStorage
 from ashore.drills.recorder import Recorder
-from ashore.drills.scenarios.outages import count_owed
+from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.errors import Fenced, StorageError
@@ -82,7 +82,7 @@ def test_a_broker_that_stays_away_ends_the_process(site: MemorySite) -> None:
     assert site.landed() == 10
 
 
-def test_the_clock_jumps_when_it_is_told_to(site: MemorySite) -> None:
+def test_the_clock_jumps_when_it_is_reported_to(site: MemorySite) -> None:
     before_ms = site.clock.now_ms()
     assert site.live(ClockJump(Moment("plan", 2), -3_600)).code == 0
     assert site.clock.now_ms() < before_ms
@@ -178,10 +178,10 @@ def test_without_a_metastore_partitions_are_owed(recorder: Recorder) -> None:
     site.produce(30)
     assert site.live(Outage(Moment("plan"), Out.METASTORE, math.inf)).code == 0
     assert (site.landed(), site.registered()) == (30, {})
-    assert count_owed(site) == 3
+    assert count_deferred(site) == 3
     site.mend()
     assert site.live().code == 0
-    assert (len(site.registered() or {}), count_owed(site)) == (3, 0)
+    assert (len(site.registered() or {}), count_deferred(site)) == (3, 0)
 
 
 def test_slow_calls_have_no_rhythm_and_are_the_same_for_a_seed() -> None:

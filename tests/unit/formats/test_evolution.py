@@ -8,10 +8,10 @@ import pytest
 from tests.evolution import READABLE, write_files
 
 from ashore.formats import parse_ddl, to_arrow
-from ashore.formats.evolution import Verdict, compare_schemas
+from ashore.formats.evolution import Compatibility, compare_schemas
 
 
-def judge(known: str, wanted: str, file_format: str = "parquet") -> list[tuple[Verdict, str]]:
+def judge(known: str, wanted: str, file_format: str = "parquet") -> list[tuple[Compatibility, str]]:
     changes = compare_schemas(parse_ddl(known), parse_ddl(wanted), file_format)
     return [(each.verdict, each.text) for each in changes]
 
@@ -63,8 +63,10 @@ def test_a_change_names_the_column_and_both_types():
 
 
 def test_what_is_widened_in_orc_is_never_more_than_risky():
-    assert [verdict for verdict, _ in judge("id INT", "id BIGINT", "orc")] == [Verdict.RISKY]
-    assert [verdict for verdict, _ in judge("id INT", "id INT, n INT", "orc")] == [Verdict.ALLOWED]
+    assert [verdict for verdict, _ in judge("id INT", "id BIGINT", "orc")] == [Compatibility.RISKY]
+    assert [verdict for verdict, _ in judge("id INT", "id INT, n INT", "orc")] == [
+        Compatibility.ALLOWED
+    ]
 
 
 @pytest.mark.parametrize(("known", "wanted", "file_format"), READABLE)
@@ -74,14 +76,14 @@ def test_arrow_reads_old_and_new_rows_where_a_change_can_be_read(
     [(verdict, _)] = judge(f"v {known}", f"v {wanted}", file_format)
     expected = write_files(tmp_path, known, wanted, file_format)
     columns = pa.schema([*to_arrow(parse_ddl(f"id BIGINT, v {wanted}")), ("hour", pa.string())])
-    told = ds.dataset(tmp_path, schema=columns, format=file_format, partitioning="hive")
-    assert told.to_table(columns=["v"])["v"].to_pylist() == expected
-    if verdict is Verdict.ALLOWED:
-        found = read_untold(tmp_path, file_format)
+    reported = ds.dataset(tmp_path, schema=columns, format=file_format, partitioning="hive")
+    assert reported.to_table(columns=["v"])["v"].to_pylist() == expected
+    if verdict is Compatibility.ALLOWED:
+        found = read_unreported(tmp_path, file_format)
         assert found is None or found == expected
 
 
-def read_untold(root: Path, file_format: str) -> list[object] | None:
+def read_unreported(root: Path, file_format: str) -> list[object] | None:
     """Read as one does who takes the columns of the first file; None: Arrow refuses."""
     try:
         table = ds.dataset(root, format=file_format, partitioning="hive").to_table(columns=["v"])

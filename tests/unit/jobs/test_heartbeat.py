@@ -38,7 +38,7 @@ def test_a_heart_beats_until_the_job_ends_and_says_how(why: str | None, ended: s
     assert len(list(heartbeat_path("clicks", LAKE).parent.iterdir())) == 1  # nothing is left over
 
 
-def test_jobs_and_lakes_are_told_apart() -> None:
+def test_jobs_and_lakes_are_reported_apart() -> None:
     beat_once(None)
     assert read_heartbeat("other", LAKE) is None
     assert read_heartbeat("clicks", "file:///other") is None

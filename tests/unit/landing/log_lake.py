@@ -39,7 +39,7 @@ from ashore.testing import FakeClock, Fault, FaultyStorage, PendingEffects
 NAME = SliceName("clicks", "main")
 LOG = names.log_directory(NAME)
 TARGET = target_of(8).directory
-NOTHING = Closing(None, 0, 0, registered=False, owed=(), done=())
+NOTHING = Closing(None, 0, 0, registered=False, deferred=(), done=())
 
 
 class Witness(MemoryStorage):
@@ -191,7 +191,7 @@ def finish(log: LandingLog, storage: Storage) -> Closing | None:
                 for place in step.places:
                     _move(storage, place)
             case CloseEntry():
-                closing = Closing(step.number, 1, 0, registered=False, owed=(), done=())
+                closing = Closing(step.number, 1, 0, registered=False, deferred=(), done=())
     return closing
 
 

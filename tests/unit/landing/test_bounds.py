@@ -177,7 +177,7 @@ class Refusing(WrappedStorage):
         raise StorageError("no", path=path)
 
 
-def test_a_directory_that_cannot_be_deleted_is_told(lake: Lake):
+def test_a_directory_that_cannot_be_deleted_is_reported(lake: Lake):
     for epoch in (1, 2):
         log = lake.opened()
         lake.storage.delete(f"{stage(lake, epoch)}/0-00000000000000aa.in-progress")
@@ -242,7 +242,7 @@ def test_a_job_that_never_comes_to_its_first_batch_reads_no_more_of_its_log(monk
     assert job.fold("clicks").epoch == 23
     job.slices[0].open()
     job.slices[0].tick()
-    assert job.told.landed_rows == 4, "it lands, once it lives long enough"
+    assert job.reported.landed_rows == 4, "it lands, once it lives long enough"
 
 
 def test_nor_does_a_query(monkeypatch):
@@ -305,14 +305,14 @@ def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypat
     for _ in range(10):
         job.slices[0].tick()
     assert job.fold("clicks").next_batch == 10
-    assert job.told.landed_rows == 10
+    assert job.reported.landed_rows == 10
 
 
-def test_a_batch_of_a_query_cannot_become_smaller_and_its_size_is_told(monkeypatch):
-    told = []
+def test_a_batch_of_a_query_cannot_become_smaller_and_its_size_is_reported(monkeypatch):
+    reported = []
     monkeypatch.setattr(query_sink, "FILES_MAX", 1)
-    monkeypatch.setattr(Quiet, "note", lambda _self, _slice, message: told.append(message))
+    monkeypatch.setattr(Quiet, "note", lambda _self, _slice, message: reported.append(message))
     world = query_world()
     assert world.start().run() is None
-    assert ["DISTRIBUTE BY" in each for each in told] == [True] * 3
-    assert "batch 0 has 2 files" in told[0]
+    assert ["DISTRIBUTE BY" in each for each in reported] == [True] * 3
+    assert "batch 0 has 2 files" in reported[0]

@@ -162,20 +162,20 @@ def test_what_is_risky_is_refused_until_somebody_accepts_it(
         world.run(job_of(**change))
     assert "--accept-schema" in refused.value.hint
     assert read_log(world.storage, NAME).end == end
-    [told] = world.run(job_of(**change), "ana")
-    assert told.endswith("accepted by ana")
+    [reported] = world.run(job_of(**change), "ana")
+    assert reported.endswith("accepted by ana")
     last = world.defined()[-1]
     assert (last.by, len(last.accepted)) == ("ana", 1)
     assert world.run(job_of(**change)) == []  # accepted once
 
 
 @pytest.mark.parametrize(("change", "said"), ALLOWED)
-def test_what_readers_can_stand_is_told_and_recorded_before_it_is_written(
+def test_what_readers_can_stand_is_reported_and_recorded_before_it_is_written(
     world: World, change: dict[str, Any], said: str
 ) -> None:
-    [told] = world.run(job_of(**change), "ana")
-    assert said in told
-    assert "union_by_name" in told
+    [reported] = world.run(job_of(**change), "ana")
+    assert said in reported
+    assert "union_by_name" in reported
     history = [entry.body for entry in read_history(world.storage, NAME)]
     defined = [index for index, body in enumerate(history) if isinstance(body, Define)]
     written = [index for index, body in enumerate(history) if isinstance(body, Prepare)]
@@ -253,7 +253,7 @@ def test_a_log_of_an_earlier_release_learns_of_its_tables_at_the_first_start(
     assert len(old.defined()) == 1
 
 
-# ---- tables that SQL feeds
+# ---- tables that SQL writes
 
 RESULT = OutputSpec("ods.result", "n BIGINT", ("parity",), "UTC", None, "ms", "jsonl", 1 << 20)
 QUERY = SliceName("shop", "ods__result")

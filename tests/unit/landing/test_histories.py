@@ -67,7 +67,7 @@ def regrown(source: RecordedSource, loop: SliceLoop) -> None:
     grow(source, 5)
 
 
-def test_each_batch_says_which_leader_told_its_end() -> None:
+def test_each_batch_says_which_leader_reported_its_end() -> None:
     world, source, loop = landed_job()
     assert state_of(loop).leader_epoch == 0
     source.elect(CLICKS_0)

@@ -26,16 +26,16 @@ CLICKS = StreamShard("clicks", "0")
 class Stubborn(MemoryStorage):
     """A storage that deletes nothing."""
 
-    trouble: Exception = StorageError("no right to delete")
+    error: Exception = StorageError("no right to delete")
 
     def delete(self, path: str) -> None:
-        raise self.trouble
+        raise self.error
 
 
 def job_with(storage: MemoryStorage, ttl_ms: int = 0) -> Job:
     job = Job("clicks", until_drained=False, storage=storage)
     rhythm = Rhythm(0.01, CleanRule(0.02, ttl_ms), 2.0, until_drained=False)
-    parts = JobParts(storage, SystemClock(), job.told, lambda: ["ods.clicks"])
+    parts = JobParts(storage, SystemClock(), job.reported, lambda: ["ods.clicks"])
     job.loop = JobLoop(job.slices, [], rhythm, parts)
     for path in (LEFT, LATER):
         storage.create(path, b"x")
@@ -57,30 +57,30 @@ def test_a_job_that_runs_deletes_what_nothing_can_want():
     job = job_with(MemoryStorage())
     with running(job):
         wait_until(lambda: job.storage.stat(LEFT) is None)
-        wait_until(lambda: job.told.landed_rows == 10)
+        wait_until(lambda: job.reported.landed_rows == 10)
     assert job.storage.stat(LATER) is not None
-    assert job.told.troubles == []
+    assert job.reported.warnings == []
 
 
 def test_a_young_file_is_left_to_its_slow_task():
     job = job_with(MemoryStorage(), ttl_ms=3_600_000)
     with running(job):
-        wait_until(lambda: job.told.steps.count("idle") > 20)  # cleaning was due many times
+        wait_until(lambda: job.reported.steps.count("idle") > 20)  # cleaning was due many times
     assert job.storage.stat(LEFT) is not None
 
 
 def test_a_janitor_that_may_not_delete_says_so_and_landing_goes_on():
     job = job_with(Stubborn())
     with running(job):
-        wait_until(lambda: "housekeeping: no right to delete" in job.told.troubles)
+        wait_until(lambda: "housekeeping: no right to delete" in job.reported.warnings)
         job.source.append(CLICKS, *[b"{}"] * 5)
-        wait_until(lambda: job.told.landed_rows == 15)
+        wait_until(lambda: job.reported.landed_rows == 15)
 
 
 @pytest.mark.parametrize("kind", [InvariantBroken, ZeroDivisionError])
 def test_a_bug_of_the_janitor_stops_the_job_rather_than_the_cleaning(kind: type[Exception]):
     storage = Stubborn()
-    storage.trouble = kind("a bug")
+    storage.error = kind("a bug")
     job = job_with(storage)
     with pytest.raises(kind, match="a bug"):
         job.loop.run()

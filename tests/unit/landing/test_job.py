@@ -96,7 +96,7 @@ def test_a_table_that_could_not_be_written_is_refused_with_its_line(tmp_path, sc
     assert refused.value.fields["line"] == 8
 
 
-def test_what_decodes_slowly_is_told(tmp_path):
+def test_what_decodes_slowly_is_reported(tmp_path):
     maps = CLICKS.replace("id BIGINT", "id BIGINT, m MAP<STRING, INT>")
     job = load(tmp_path, maps)
     assert slow_reasons(match_topics(job, ["clicks"])["clicks"]) == ["column m holds a MAP"]
@@ -144,12 +144,12 @@ def test_a_table_that_is_refused_is_not_claimed(tmp_path):
     assert claimed == []
 
 
-def test_how_tables_are_sealed_is_told_without_another_look_at_the_topics(tmp_path):
+def test_how_tables_are_sealed_is_reported_without_another_look_at_the_topics(tmp_path):
     http = CLICKS + '    seal: {delay: 5m, actions: [], http: "http://here/sealed"}\n'
     source = RecordedSource()
     source.create("clicks")
     streams = JobStreams(load(tmp_path, http, LOGS), source, lambda _: None)
-    assert streams.seal_address("ods.clicks") == "http://here/sealed"  # a start may owe it
+    assert streams.seal_address("ods.clicks") == "http://here/sealed"  # a start may defer it
     source.is_reachable = False
     assert streams.seal_rules() == (SealRule("ods.clicks", "UTC", 300_000, ("http",)),)
     assert streams.seal_address("ods.log_a") is None

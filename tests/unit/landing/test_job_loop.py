@@ -39,13 +39,13 @@ from ashore.storage.open import LakeAddress
 from ashore.testing import FailBefore, FaultyStorage, RecordedRunner, RecordedSource
 
 
-class Told:
+class Reported:
     """A progress that keeps what it was told."""
 
     def __init__(self) -> None:
         self.landed_rows = 0
         self.landed_tables: set[str] = set()
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
         self.notes: list[str] = []
         self.steps: list[str] = []
 
@@ -56,8 +56,8 @@ class Told:
         self.landed_rows += batch.rows
         self.landed_tables.update(batch.tables)
 
-    def trouble(self, slice_name: str, message: str) -> None:
-        self.troubles.append(message)
+    def warn(self, slice_name: str, message: str) -> None:
+        self.warnings.append(message)
 
     def note(self, slice_name: str, message: str) -> None:
         self.notes.append(message)
@@ -65,7 +65,7 @@ class Told:
     def query(self, slice_name: str, progress: QueryProgress) -> None: ...
 
     def stopped(self, slice_name: str, message: str) -> None:
-        self.troubles.append(f"stopped: {message}")
+        self.warnings.append(f"stopped: {message}")
 
 
 class Job:
@@ -80,14 +80,14 @@ class Job:
     ) -> None:
         self.storage = storage or MemoryStorage()
         self.source = RecordedSource(clock=SystemClock())
-        self.told = Told()
+        self.reported = Reported()
         for stream in streams:
             self.source.create(stream, 1)
             values = [b'{"ts": %d}' % number for number in range(records)]
             self.source.append(StreamShard(stream, "0"), *values)
         self.slices = [self._slice(stream) for stream in streams]
         rhythm = Rhythm(0.01, CleanRule(3600, 0), 2.0, until_drained)
-        parts = JobParts(self.storage, SystemClock(), self.told, list)
+        parts = JobParts(self.storage, SystemClock(), self.reported, list)
         self.how = (rhythm, parts)
         self.loop = JobLoop(self.slices, [], *self.how)
 
@@ -102,7 +102,9 @@ class Job:
         clock = SystemClock()
         log = LandingLog(LogContext(self.storage, clock, unique), name)
         runner = RecordedRunner(self.source, self.storage)
-        return SliceLoop(plan, SliceParts(self.storage, self.source, runner, log, clock, self.told))
+        return SliceLoop(
+            plan, SliceParts(self.storage, self.source, runner, log, clock, self.reported)
+        )
 
     def fold(self, stream: str):
         return read_log(self.storage, SliceName("job", stream))
@@ -130,8 +132,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_slices_are_drained_side_by_side_and_their_logs_closed():
     job = Job("clicks", "orders")
     job.loop.run()
-    assert job.told.landed_rows == 20
-    assert job.told.landed_tables == {"ods.clicks", "ods.orders"}
+    assert job.reported.landed_rows == 20
+    assert job.reported.landed_tables == {"ods.clicks", "ods.orders"}
     for stream in ("clicks", "orders"):
         fold = job.fold(stream)
         assert [state.next for state in fold.shards.values()] == [10]
@@ -158,7 +160,7 @@ def test_an_error_that_no_one_thought_of_takes_no_other_along_either(monkeypatch
     assert [state.next for state in job.fold("orders").shards.values()] == [10]
 
 
-def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
+def test_what_may_pass_is_ridden_out_and_reported(monkeypatch):
     job = Job("clicks")
     read_offsets, failures = job.source.read_offsets, [1, 2, 3]
 
@@ -170,8 +172,8 @@ def test_what_may_pass_is_ridden_out_and_told(monkeypatch):
 
     monkeypatch.setattr(job.source, "read_offsets", sometimes)
     job.loop.run()
-    assert job.told.landed_rows == 10
-    assert job.told.troubles == ["no broker"] * 3
+    assert job.reported.landed_rows == 10
+    assert job.reported.warnings == ["no broker"] * 3
 
 
 def test_a_lake_that_is_away_when_the_job_starts_is_waited_for(monkeypatch):
@@ -180,8 +182,8 @@ def test_a_lake_that_is_away_when_the_job_starts_is_waited_for(monkeypatch):
     for each in job.slices:
         monkeypatch.setattr(each.parts.log, "_context", LogContext(storage, SystemClock(), unique))
     job.loop.run()
-    assert job.told.landed_rows == 20
-    assert len(job.told.troubles) == 2
+    assert job.reported.landed_rows == 20
+    assert len(job.reported.warnings) == 2
     assert storage.calls[0].kind == "list", "the log is read before it is written"
 
 
@@ -232,7 +234,7 @@ def test_a_query_goes_on_when_a_slice_has_ended_and_a_stop_reaches_both():
     job.loop = JobLoop(job.slices, [query], *job.how)
     runner = threading.Thread(target=job.loop.run)
     runner.start()
-    wait_until(lambda: job.told.landed_rows == 10 and query.began.is_set())
+    wait_until(lambda: job.reported.landed_rows == 10 and query.began.is_set())
     job.loop.stop()
     runner.join(10)
     assert not runner.is_alive()
@@ -244,8 +246,8 @@ def test_a_query_that_stops_for_good_takes_no_slice_along():
     job.loop = JobLoop(job.slices, [Endless(job.storage, OffsetsGone("gone"))], *job.how)
     with pytest.raises(QueryStopped) as stopped:
         job.loop.run()
-    assert job.told.landed_rows == 10
-    assert "stopped: gone" in job.told.troubles
+    assert job.reported.landed_rows == 10
+    assert "stopped: gone" in job.reported.warnings
     assert stopped.value.exit_code == 8
     assert "query: gone" in stopped.value.message
     (one,) = stopped.value.fields["stopped"]
@@ -293,7 +295,7 @@ def test_a_slice_that_stops_for_good_takes_no_query_along(monkeypatch):
 
     runner = threading.Thread(target=run)
     runner.start()
-    wait_until(lambda: job.told.troubles == ["stopped: gone"])
+    wait_until(lambda: job.reported.warnings == ["stopped: gone"])
     assert runner.is_alive()
     assert not query.stopping.is_set()
     query.stop()
@@ -338,7 +340,7 @@ def test_a_process_in_which_too_many_calls_hang_ends_to_be_started_again(monkeyp
     with pytest.raises(CallsHang) as ended:
         job.loop.run()
     assert ended.value.exit_code == 1
-    assert job.told.troubles == ["stopped: 256 calls hang"], "it is not tried again"
+    assert job.reported.warnings == ["stopped: 256 calls hang"], "it is not tried again"
 
 
 def test_a_job_that_is_to_end_does_not_wait_for_ever(monkeypatch):
@@ -350,16 +352,16 @@ def test_a_job_that_is_to_end_does_not_wait_for_ever(monkeypatch):
     monkeypatch.setattr(job.source, "describe_streams", never)
     with pytest.raises(SourceUnreachable):
         job.loop.run()
-    assert len(job.told.troubles) == job_loop.TRIES_UNTIL_DRAINED
+    assert len(job.reported.warnings) == job_loop.TRIES_UNTIL_DRAINED
 
 
 def test_a_job_without_end_lands_what_comes_and_stops_in_order():
     job = Job("clicks", until_drained=False)
     runner = threading.Thread(target=job.loop.run)
     runner.start()
-    wait_until(lambda: job.told.landed_rows == 10)
+    wait_until(lambda: job.reported.landed_rows == 10)
     job.source.append(StreamShard("clicks", "0"), b'{"ts": 10}')
-    wait_until(lambda: job.told.landed_rows == 11 and "idle" in job.told.steps)
+    wait_until(lambda: job.reported.landed_rows == 11 and "idle" in job.reported.steps)
     job.loop.stop()
     runner.join(10)
     assert not runner.is_alive()

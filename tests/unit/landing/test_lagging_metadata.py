@@ -43,8 +43,8 @@ class Lagging(RecordedSource):
         self.ends_back = 0  # how many of the next answers say an end that went back
 
     def describe_streams(self, streams: Sequence[str]) -> Streams:
-        told = super().describe_streams(streams)
-        return self.lags.pop(0)(told) if self.lags and CLICKS in told else told
+        reported = super().describe_streams(streams)
+        return self.lags.pop(0)(reported) if self.lags and CLICKS in reported else reported
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
         found: Mapping[StreamShard, ShardOffsets] = super().read_offsets(shards)
@@ -122,12 +122,12 @@ def test_another_identity_stops_at_once(lags: list[Callable[[Streams], Streams]]
     assert world.clock.monotonic_s() == began_s
 
 
-def test_what_is_looked_at_again_is_told_once() -> None:
-    told: list[str] = []
+def test_what_is_looked_at_again_is_reported_once() -> None:
+    reported: list[str] = []
 
     def look() -> None:
         raise OffsetsWentBack("ends at 1")
 
     with pytest.raises(OffsetsWentBack):
-        look_again(FakeClock(), look, told.append)
-    assert told == ["ends at 1; looking again for 10 s"]
+        look_again(FakeClock(), look, reported.append)
+    assert reported == ["ends at 1; looking again for 10 s"]

@@ -279,13 +279,13 @@ def test_what_was_given_up_may_appear_between_the_fold_and_the_new_open(lake: La
     assert log.fold == lake.truth()
 
 
-def test_a_wait_is_told_and_slept(lake: Lake):
-    told: list[str] = []
+def test_a_wait_is_reported_and_slept(lake: Lake):
+    reported: list[str] = []
     storage = lake.faulty(FailBefore(1, "create"), FailBefore(2, "create"))
-    log = LandingLog(LogContext(storage, lake.clock, lake.unique, on_wait=told.append), NAME)
+    log = LandingLog(LogContext(storage, lake.clock, lake.unique, on_wait=reported.append), NAME)
     before = lake.clock.monotonic_s()
     log.open()
-    assert [each.split(":")[0] for each in told] == ["append of entry 0"] * 2
+    assert [each.split(":")[0] for each in reported] == ["append of entry 0"] * 2
     assert lake.clock.monotonic_s() - before == pytest.approx(0.15)
 
 

@@ -55,8 +55,8 @@ def test_it_does_not_outlive_its_parent_by_more_than_a_second(tmp_path: Path) ->
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     home = {**os.environ, "ASHORE_HOME": str(tmp_path)}
     with subprocess.Popen(command, start_new_session=True, text=True, env=home, **pipes) as process:
-        told = iter(process.stdout.readline, "")  # it may beat before
-        assert any(json.loads(line)["event"] == "starting" for line in told)
+        reported = iter(process.stdout.readline, "")  # it may beat before
+        assert any(json.loads(line)["event"] == "starting" for line in reported)
         lines = (process.stdout.readline() for _ in range(99))  # beats go on meanwhile
         child = psutil.Process(next(int(line) for line in lines if line.strip().isdigit()))
         assert child.is_running()
@@ -67,12 +67,12 @@ def test_it_does_not_outlive_its_parent_by_more_than_a_second(tmp_path: Path) ->
         assert psutil.wait_procs([child], timeout=10)[1] == []
 
 
-def test_an_error_that_nobody_expects_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_error_that_nobody_expects_is_reported_in_a_sentence(tmp_path: Path) -> None:
     job_file = tmp_path / "job.yaml"
     job_file.write_text(JOB.format(lake=tmp_path / "lake"))
     command = [sys.executable, "-c", PROGRAM, "run", str(job_file)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert (ended.returncode, told[-1]["exit_code"], told[-1]["code"]) == (1, 1, "error")
-    assert told[-1]["message"].endswith("ZeroDivisionError: by what the JVM said")
+    reported = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.returncode, reported[-1]["exit_code"], reported[-1]["code"]) == (1, 1, "error")
+    assert reported[-1]["message"].endswith("ZeroDivisionError: by what the JVM said")
     assert "Traceback" in ended.stderr

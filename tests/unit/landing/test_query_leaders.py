@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.crash.harness import CLICKS, NAME
 from tests.crash.query_job import Query, QueryWorld, query_world
-from tests.crash.test_roll_back import GoingBack, back_world
+from tests.crash.test_rollback import GoingBack, back_world
 
 from ashore.errors import BatchFailed, HistoryTruncated, OffsetsWentBack, Stopped
 from ashore.landing.gaps import SkipWish, find_skip, skip
@@ -13,7 +13,7 @@ from ashore.landing.histories import find_truncated, history_truncated
 from ashore.landing.joins import LAG_S
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick
-from ashore.protocol.entries import Prepare, Rewind, Skip
+from ashore.protocol.entries import Prepare, Rollback, Skip
 from ashore.protocol.fold import ShardState
 from ashore.protocol.names import query_source
 from ashore.protocol.positions import ShardKey
@@ -171,8 +171,10 @@ def test_a_query_that_goes_back_behind_the_cut_reads_on_and_in_front_of_it_does_
     going = world.start().loop
     assert isinstance(going, GoingBack)
     going.tick()
-    (rewind,) = [e.body for e in read_history(world.machine, NAME) if isinstance(e.body, Rewind)]
-    assert dict(rewind.leader_epochs) == {each.key: 0 for each in rewind.shards}
+    (rollback,) = [
+        e.body for e in read_history(world.machine, NAME) if isinstance(e.body, Rollback)
+    ]
+    assert dict(rollback.leader_epochs) == {each.key: 0 for each in rollback.shards}
     back = read_log(world.machine, NAME).shards[KEY]
     assert (back.next < before.next, back.leader_epoch) == (True, 0)
     regrow(world, cut_at=back.next)

@@ -61,7 +61,7 @@ def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "reported"),
     [
         ((KEY, 10, 15), "twice in part"),
         ((KEY, 20, 21), "beyond its end"),
@@ -69,8 +69,8 @@ def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
         ((replace(KEY, stream="orders"), 10, 20), "not asked for"),
     ],
 )
-def test_nothing_else_may_be_read(more: tuple[ShardKey, int, int], told: str) -> None:
-    with pytest.raises(CountsDisagree, match=told):
+def test_nothing_else_may_be_read(more: tuple[ShardKey, int, int], reported: str) -> None:
+    with pytest.raises(CountsDisagree, match=reported):
         merge_results(an_order(), results(*WHOLE, more))
 
 

@@ -50,18 +50,18 @@ catalog: {{hive: {{uri: "thrift://127.0.0.1:9083"}}}}
 """
 
 
-class Told(Quiet):
+class Reported(Quiet):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
         self.events: list[PartitionsRetired] = []
-        self.troubles: list[str] = []
+        self.warnings: list[str] = []
 
     def retired(self, slice_name: str, retired: PartitionsRetired) -> None:
         self.events.append(retired)
 
-    def trouble(self, slice_name: str, message: str) -> None:
-        self.troubles.append(message)
+    def warn(self, slice_name: str, message: str) -> None:
+        self.warnings.append(message)
 
 
 class Lake:
@@ -83,7 +83,7 @@ class Lake:
         self.source = RecordedSource("kafka", self.servers)
         self.source.create("clicks", 2)
         self.catalog = MemoryCatalog()
-        self.told = Told()
+        self.reported = Reported()
         text = JOB.format(columns=columns, policy=policy, seal=seal, retention=retention)
         self.job = parse_job(text)
         self.loop = self.start()
@@ -96,7 +96,7 @@ class Lake:
             self.source,
             self.catalog,
             self.clock,
-            self.told,
+            self.reported,
         )
         runner = TaskRunner(self.source, self.storage, unique)
         self.loop = JobAssembly(self.job, around).slice(runner, 1)
@@ -180,16 +180,18 @@ def test_without_a_retention_nothing_goes():
     assert lake.loop.parts.retirer is None
 
 
-def test_it_is_told_and_counted():
+def test_it_is_reported_and_counted():
     lake = Lake()
     landed_days(lake, 4)
     partitions = len(lake.retired())
     counters = read_log(lake.machine, NAME).counters
     assert counters["retired_partitions"] == partitions > 0
-    assert counters["retired_files"] == sum(each.files for each in lake.told.events) > partitions
-    assert sum(each.partitions for each in lake.told.events) == partitions
-    assert {each.tables for each in lake.told.events} == {(TABLE,)}
-    assert lake.told.troubles == []
+    assert (
+        counters["retired_files"] == sum(each.files for each in lake.reported.events) > partitions
+    )
+    assert sum(each.partitions for each in lake.reported.events) == partitions
+    assert {each.tables for each in lake.reported.events} == {(TABLE,)}
+    assert lake.reported.warnings == []
 
 
 # ---- what stays
@@ -287,7 +289,7 @@ def test_a_table_that_is_never_sealed_loses_its_old_partitions_too():
     assert len(lake.retired()) == 1
 
 
-def test_a_partition_with_files_of_others_stays_as_a_whole_and_that_is_told_once():
+def test_a_partition_with_files_of_others_stays_as_a_whole_and_that_is_reported_once():
     lake = old_lake()
     (old,) = lake.partitions()
     directory = f"{names.table_path(TABLE)}/{old}"
@@ -297,8 +299,8 @@ def test_a_partition_with_files_of_others_stays_as_a_whole_and_that_is_told_once
         lake.pass_time(retirer_module.EVERY_S)
     assert lake.retired() == []
     assert old in lake.registered()
-    (told,) = lake.told.troubles
-    assert f"{TABLE} {old} stays: it holds 1 files" in told
+    (reported,) = lake.reported.warnings
+    assert f"{TABLE} {old} stays: it holds 1 files" in reported
     lake.machine.delete(f"{directory}/part-0.jsonl")
     lake.land()
     assert lake.retired()[:1] == [old]
@@ -371,7 +373,7 @@ def test_a_catalog_that_is_away_puts_it_off_and_stops_nothing():
     look_again(lake)
     assert lake.retired() == [old]
     assert old in lake.partitions(), "files go last"
-    assert any("retention put off" in each for each in lake.told.troubles)
+    assert any("retention put off" in each for each in lake.reported.warnings)
     lake.pass_time(retirer_module.PAUSE_S)
     lake.land()
     assert old in lake.partitions()
@@ -419,9 +421,9 @@ def test_what_is_owed_to_it_is_owed_no_more():
     look_again(lake)
     gone = set(lake.retired())
     assert len(gone) == 1
-    owed = lake.loop.log.fold.owed.values()
-    assert owed
-    assert not [each for each in owed if each.partition in gone]
+    deferred = lake.loop.log.fold.deferred.values()
+    assert deferred
+    assert not [each for each in deferred if each.partition in gone]
 
 
 def test_directories_are_listed_once_an_hour():

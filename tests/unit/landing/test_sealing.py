@@ -1,4 +1,4 @@
-"""Sealing and owed effects in the loop: memory storage, recorded batches, a catalog that fails."""
+"""Sealing and deferred actions in the loop: memory storage, recorded batches, a failing catalog."""
 
 import json
 import threading
@@ -126,7 +126,7 @@ def test_a_partition_is_sealed_and_its_success_file_tells_version_and_rows():
     assert job.loop.tick() is Tick.IDLE
     assert len(job.seals()) == 1
     assert job.fold.unclosed is None
-    assert job.fold.owed == {}
+    assert job.fold.deferred == {}
 
 
 def test_a_late_record_seals_again_with_the_number_of_rows_added():
@@ -170,7 +170,7 @@ def test_partitions_are_registered_before_their_batch_is_closed():
     assert job.registered() == {EIGHT}
     job.loop.tick()
     assert job.fold.partitions[TABLE, EIGHT].registered
-    assert job.fold.owed == {}
+    assert job.fold.deferred == {}
     calls = job.catalog.calls
     job.land(END_MS - 4)
     assert job.catalog.calls == calls  # a partition that is known costs no call
@@ -184,8 +184,8 @@ def test_a_command_that_closes_a_batch_owes_its_registrations_too():
     assert job.loop.tick() is Tick.LANDED  # nothing is closed before the next entry
     job.start()
     assert open_and_find_lost(job.loop.parts.committer()) is None
-    (owed,) = read_log(job.storage, NAME).owed.values()
-    assert (owed.action, owed.partition) == ("register", EIGHT)
+    (deferred,) = read_log(job.storage, NAME).deferred.values()
+    assert (deferred.action, deferred.partition) == ("register", EIGHT)
 
 
 def test_partitions_that_wait_for_their_seal_leave_others_alone():
@@ -197,7 +197,7 @@ def test_partitions_that_wait_for_their_seal_leave_others_alone():
     assert job.registered() == set()
     assert job.fold.partitions["ods.plain", EIGHT].registered
     assert not job.fold.partitions[TABLE, EIGHT].registered
-    assert (job.fold.owed, job.fold.unclosed) == ({}, None)
+    assert (job.fold.deferred, job.fold.unclosed) == ({}, None)
     calls = job.catalog.calls
     job.append(StreamShard("plain", "0"), END_MS - 4)
     job.land(END_MS - 3)
@@ -216,22 +216,22 @@ def test_a_catalog_that_is_away_delays_registration_and_stops_nothing():
     job.land(END_MS - 5)
     job.land(END_MS - 4)
     job.loop.tick()
-    assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
+    assert list(job.fold.deferred) == [f"register:{TABLE}:{EIGHT}"]
     assert not job.fold.partitions[TABLE, EIGHT].registered
     since_ms, why = job.clock.now_ms(), "the catalog in memory is away"
     assert job.fold.failing == {  # it is not asked again at every batch
         "register": Failing("register", since_ms, 1, since_ms, why)
     }
     job.clock.advance(1)
-    job.start()  # another process: what is owed is part of the log
+    job.start()  # another process: what is deferred is part of the log
     job.loop.tick()
-    assert list(job.fold.owed) == [f"register:{TABLE}:{EIGHT}"]
+    assert list(job.fold.deferred) == [f"register:{TABLE}:{EIGHT}"]
     assert job.fold.failing == {"register": Failing("register", since_ms, 2, since_ms + 1000, why)}
     job.catalog.is_reachable = True
     job.clock.advance(PAUSE_S)
     job.loop.tick()
     assert job.registered() == {EIGHT}
-    assert job.fold.owed == job.fold.failing == {}
+    assert job.fold.deferred == job.fold.failing == {}
     assert job.fold.partitions[TABLE, EIGHT].registered
     assert job.fold.unclosed is None
 
@@ -262,18 +262,18 @@ def test_what_was_done_is_not_done_again_before_the_log_says_so():
     calls = job.catalog.calls
     assert job.loop.tick() is Tick.IDLE
     assert job.catalog.calls == calls
-    assert job.fold.owed == {}
+    assert job.fold.deferred == {}
 
 
 @pytest.mark.parametrize("address", ["http://[", "http://127.0.0.1:1/\n", "ftp://127.0.0.1:1/"])
-def test_an_address_that_cannot_be_told_anything_stays_owed(address: str):
+def test_an_address_that_cannot_be_reported_anything_stays_owed(address: str):
     job = Job(("http",))
     job.address = address
     job.land(END_MS - 5)
     job.clock.advance(4 * 3_600)
     job.land(END_MS + DELAY_MS, date="2026-11-22")
     assert job.loop.tick() is Tick.IDLE
-    assert [owed.action for owed in job.fold.owed.values()] == ["http"]
+    assert [deferred.action for deferred in job.fold.deferred.values()] == ["http"]
     assert job.fold.failing["http"].error
 
 
@@ -284,14 +284,14 @@ def test_an_effect_of_a_later_release_is_named_and_stays_owed():
     job.land(END_MS + DELAY_MS, date="2026-11-22")
     assert job.loop.tick() is Tick.IDLE
     assert job.success()["rows"] == 1
-    (owed,) = read_log(job.storage, NAME).owed.values()
-    assert (type(owed.action), owed.action) == (str, "snapshot")
+    (deferred,) = read_log(job.storage, NAME).deferred.values()
+    assert (type(deferred.action), deferred.action) == (str, "snapshot")
     assert "does not know the effect snapshot" in job.fold.failing["snapshot"].error
     job.start()  # nothing of it stops a start, nor is it forgotten
     assert job.loop.tick() is Tick.IDLE
     assert job.fold.failing["snapshot"].times == 2
     job.land(END_MS + DELAY_MS + 1, date="2026-11-22")
-    assert [*job.fold.owed] == [owed.id]
+    assert [*job.fold.deferred] == [deferred.id]
 
 
 def test_the_seal_of_a_catalog_is_marked_there():
@@ -307,7 +307,7 @@ def test_the_seal_of_a_catalog_is_marked_there():
 class Listener(BaseHTTPRequestHandler):
     """Keeps what it is told; answers with an error as often as it was asked to."""
 
-    told: ClassVar[list[dict[str, object]]] = []
+    reported: ClassVar[list[dict[str, object]]] = []
     refusals = 0
 
     def do_POST(self) -> None:
@@ -316,29 +316,29 @@ class Listener(BaseHTTPRequestHandler):
             Listener.refusals -= 1
             self.send_error(503)
             return
-        Listener.told.append(json.loads(body))
+        Listener.reported.append(json.loads(body))
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, *_arguments: object) -> None: ...
 
 
-def test_a_seal_is_told_by_http_until_the_answer_is_success():
+def test_a_seal_is_reported_by_http_until_the_answer_is_success():
     job = Job(("http",))
     with HTTPServer(("127.0.0.1", 0), Listener) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         job.address = f"http://127.0.0.1:{server.server_port}/sealed"
-        Listener.told, Listener.refusals = [], 1
+        Listener.reported, Listener.refusals = [], 1
         job.land(END_MS - 5)
         job.clock.advance(4 * 3_600)
         job.land(END_MS + DELAY_MS, date="2026-11-22")
         assert job.loop.tick() is Tick.IDLE
-        assert [owed.action for owed in job.fold.owed.values()] == ["http"]
+        assert [deferred.action for deferred in job.fold.deferred.values()] == ["http"]
         job.clock.advance(PAUSE_S)
         assert job.loop.tick() is Tick.IDLE
         server.shutdown()
-    assert job.fold.owed == {}
-    assert [(each["partition"], each["version"]) for each in Listener.told] == [(EIGHT, 1)]
+    assert job.fold.deferred == {}
+    assert [(each["partition"], each["version"]) for each in Listener.reported] == [(EIGHT, 1)]
 
 
 def test_a_schema_that_conflicts_is_refused_before_anything_is_written():
@@ -365,13 +365,13 @@ class BrokenCatalog(MemoryCatalog):
 
 
 def test_a_catalog_that_is_not_in_order_stops_no_job_from_starting():
-    troubles: list[str] = []
-    registrar = Registrar(BrokenCatalog(), "file:///lake", "shop", troubles.append)
+    warnings: list[str] = []
+    registrar = Registrar(BrokenCatalog(), "file:///lake", "shop", warnings.append)
     registrar.ensure([SPEC])
-    assert "no database connection" in troubles[0]
+    assert "no database connection" in warnings[0]
     for _ in range(3):
         registrar.check(SPEC)
-    assert len(troubles) == 2  # a catalog that is away is waited for once
-    assert "no database connection" in troubles[1]
-    with pytest.raises(CatalogError):  # it stays owed, and status tells why
+    assert len(warnings) == 2  # a catalog that is away is waited for once
+    assert "no database connection" in warnings[1]
+    with pytest.raises(CatalogError):  # it stays deferred, and status tells why
         registrar.register(TABLE, [EIGHT])

@@ -77,9 +77,9 @@ def run(tmp_path: Path):
         plan = BatchPlan(0, order.time, ranges, ranges[:1], 1000, ranges[1:], 1, is_behind=False)
         runner = CrashingRunner(records, dies_anyway=dies_anyway)
         runners.append(runner)
-        told = []
-        results = run_apart(runner, order, plan, told.append)
-        return merge_results(order, results), runner, told, records
+        reported = []
+        results = run_apart(runner, order, plan, reported.append)
+        return merge_results(order, results), runner, reported, records
 
     yield run
     for each in runners:
@@ -97,15 +97,15 @@ def run(tmp_path: Path):
     ],
 )
 def test_the_record_that_kills_goes_to_the_dead_letters_and_all_others_land(run, poison):
-    written, runner, told, records = run(poison)
+    written, runner, reported, records = run(poison)
     assert sum(read.fetched for read in written.reads) == len(records)
     assert sum(read.dead for read in written.reads) == len(poison)
     assert written.rows == len(records) - len(poison)
     dead = [each for each in written.files if written.targets[each.target].role is Role.DEAD]
     spans = [(str(span.shard), span.start) for file in dead for span in file.spans]
     assert sorted(spans) == sorted(poison)
-    assert len(told) == len(poison)
-    assert "crashes the decoder" in told[0]
+    assert len(reported) == len(poison)
+    assert "crashes the decoder" in reported[0]
     assert len(runner.sizes) <= len(poison) * (2 + 2 * (2 * SIZE).bit_length())
 
 
@@ -120,9 +120,9 @@ def test_a_table_that_fails_at_bad_records_fails_at_this_one(run):
 
 
 def test_a_batch_without_such_records_is_run_once(run):
-    _, runner, told, _ = run([])
+    _, runner, reported, _ = run([])
     assert runner.sizes == [2 * SIZE]
-    assert told == []
+    assert reported == []
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6).filter(lambda sizes: sum(sizes) > 1))

@@ -53,7 +53,7 @@ def test_an_error_is_what_it_was(pool):
     assert pool.map([("double", 2)]) == [4], "the next round has workers again"
 
 
-def test_an_error_that_cannot_travel_is_told_all_the_same(pool):
+def test_an_error_that_cannot_travel_is_reported_all_the_same(pool):
     with pytest.raises(RuntimeError, match="Stubborn"):
         pool.map([("raise what cannot travel", None)])
 
@@ -67,7 +67,7 @@ def test_a_worker_that_dies_fails_its_round_and_is_replaced(pool, number):
     assert pool.map([("double", 3)]) == [6]
 
 
-def test_a_worker_that_ends_by_itself_is_told_with_its_code(pool):
+def test_a_worker_that_ends_by_itself_is_reported_with_its_code(pool):
     with pytest.raises(WorkerDied, match="ended with exit code 9"):
         pool.map([("exit", 9)])
 

@@ -194,7 +194,7 @@ def test_what_takes_columns_by_their_places_has_those_of_each_input() -> None:
     assert matched.expressions == ()
 
 
-def test_rows_that_a_node_makes_of_one_are_told_apart() -> None:
+def test_rows_that_a_node_makes_of_one_are_reported_apart() -> None:
     rows = ((ID, literal("0")), (literal(None), literal("1")))
     output = (attribute("id", 5), attribute("spark_grouping_id", 6))
     root = planned("ExpandExec", leaf(VALUE), projections=rows, output=output)
@@ -202,14 +202,14 @@ def test_rows_that_a_node_makes_of_one_are_told_apart() -> None:
     assert [(name, len(terms)) for name, terms in expand.expressions] == [("projections", 2)] * 2
 
 
-def test_of_a_leaf_what_leaves_rows_out_is_told() -> None:
+def test_of_a_leaf_what_leaves_rows_out_is_reported() -> None:
     scan = planned("FileSourceScanExec", output=(VALUE,), dataFilters=(node("IsNotNull", VALUE),))
     (found,) = graph_of(scan).nodes
     assert [name for name, _ in found.expressions] == ["dataFilters"]
     assert found.source == 0
 
 
-def test_operators_are_told_in_the_order_of_their_ids() -> None:
+def test_operators_are_reported_in_the_order_of_their_ids() -> None:
     found = graph_of(chain(chain(leaf(VALUE), "Sum", state=0), "Max", state=1))
     assert [each.operator_id for each in describe_operators(found)] == [0, 1]
 

@@ -92,7 +92,7 @@ def test_how_a_value_is_held_plays_no_part(kind: str) -> None:
     assert term_of(lineage(leaf(VALUE)), node(kind, decoded(VALUE))) == ID
 
 
-def test_a_cast_is_told_by_its_type() -> None:
+def test_a_cast_is_reported_by_its_type() -> None:
     found = lineage(leaf(VALUE))
     casts = [node("Cast", decoded(VALUE), dataType=each) for each in ("integer", "long", "integer")]
     places = found.all(casts)
@@ -139,7 +139,7 @@ def test_copies_of_a_row_hold_what_it_held_but_the_number_that_tells_them_apart(
     assert term_of(found, attribute("spark_grouping_id", 6)).kind is TermKind.MADE
 
 
-def test_what_a_generator_makes_is_told_by_it() -> None:
+def test_what_a_generator_makes_is_reported_by_it() -> None:
     generator = node("Explode", decoded(VALUE))
     root = planned(
         "GenerateExec",
@@ -153,7 +153,7 @@ def test_what_a_generator_makes_is_told_by_it() -> None:
     assert found.terms.table[made.arguments[0]].name == "Explode"
 
 
-def test_variables_of_functions_are_told_by_their_order() -> None:
+def test_variables_of_functions_are_reported_by_their_order() -> None:
     def function(one: int, other: int) -> Node:
         x, y = (node("NamedLambdaVariable", name="v", exprId={"id": each}) for each in (one, other))
         return node("LambdaFunction", node("Subtract", x, y), x, y)

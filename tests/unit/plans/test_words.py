@@ -80,7 +80,7 @@ def test_fields(table: Table) -> None:
     assert table.text(table.field("c", table.call("Upper", a))) == "c"
 
 
-def test_columns_are_told_with_their_sources_where_one_is_meant(table: Table) -> None:
+def test_columns_are_reported_with_their_sources_where_one_is_meant(table: Table) -> None:
     mine, theirs, again = table.column("a"), table.column("b", 1), table.column("b", 2)
     made = table.terms.add(Term(TermKind.MADE, "item", arguments=(mine,)))
     expected = {

@@ -10,11 +10,11 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Closing,
     Commit,
-    Failed,
+    DeferredAction,
+    FailedTries,
     Join,
     Joined,
     Open,
-    Owed,
     Plan,
     Prepare,
     Query,
@@ -32,7 +32,7 @@ from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)
 EIGHT = target_of(8).partition
-NO_CLOSING = Closing(None, 0, 0, registered=False, owed=(), done=())
+NO_CLOSING = Closing(None, 0, 0, registered=False, deferred=(), done=())
 
 
 @pytest.fixture
@@ -101,13 +101,13 @@ def test_an_entry_that_closes_nothing_while_one_is_unclosed(chain: Chain):
 
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_an_entry_that_closes_another(chain: Chain, number: int):
-    closing = Closing(number, 2, 0, registered=True, owed=(), done=())
+    closing = Closing(number, 2, 0, registered=True, deferred=(), done=())
     refuse(chain, f"it closes entry {number}, unclosed is 2", closing=closing)
 
 
 def test_an_entry_that_closes_what_is_closed(chain: Chain):
     chain.commit()
-    closing = Closing(2, 2, 0, registered=True, owed=(), done=())
+    closing = Closing(2, 2, 0, registered=True, deferred=(), done=())
     refuse(chain, "it closes entry 2, unclosed is None", closing=closing)
 
 
@@ -142,70 +142,72 @@ def test_only_prepare_reland_and_seal_have_effects_to_be_closed(chain: Chain):
     assert chain.fold.unclosed.number == chain.fold.end
 
 
-# ---- owed effects
+# ---- deferred actions
 
-OWED = Owed("register:8", "register", TABLE, EIGHT)
+DEFERRED = DeferredAction("register:8", "register", TABLE, EIGHT)
 
 
 def test_what_is_owed_stays_until_it_is_done(chain: Chain):
-    chain.prepare(owed=[OWED])
-    assert chain.fold.owed == {OWED.id: OWED}
+    chain.prepare(deferred=[DEFERRED])
+    assert chain.fold.deferred == {DEFERRED.id: DEFERRED}
     assert not chain.fold.partitions[TABLE, EIGHT].registered
     chain.prepare(Part(KEY, 1, {9: 1}))
     chain.open()
-    assert chain.fold.owed == {OWED.id: OWED}
-    chain.prepare(Part(KEY, 1, {9: 1}), done=[OWED.id])
-    assert chain.fold.owed == {}
+    assert chain.fold.deferred == {DEFERRED.id: DEFERRED}
+    chain.prepare(Part(KEY, 1, {9: 1}), done=[DEFERRED.id])
+    assert chain.fold.deferred == {}
     assert chain.fold.partitions[TABLE, EIGHT].registered
 
 
 def test_tries_in_vain_are_counted_until_what_was_tried_is_done(chain: Chain):
     def fail(times: int, last_ms: int, error: str) -> None:
-        failed = (Failed("register", times, last_ms, error),)
+        failed = (FailedTries("register", times, last_ms, error),)
         chain.append(chain.draft(Commit("x"), replace(NO_CLOSING, failed=failed)))
 
     chain.append(
         chain.draft(
             Commit("x"),
-            replace(chain.closing(owed=[OWED]), failed=(Failed("register", 1, 7, "away"),)),
+            replace(
+                chain.closing(deferred=[DEFERRED]), failed=(FailedTries("register", 1, 7, "away"),)
+            ),
         )
     )
     fail(2, 9, "refused")
     chain.open()
     assert chain.fold.failing == {"register": Failing("register", 7, 3, 9, "refused")}
-    chain.add(chain.batch(), done=[OWED.id])
+    chain.add(chain.batch(), done=[DEFERRED.id])
     assert chain.fold.failing == {}
     chain.commit()
-    chain.prepare(owed=[OWED])
-    assert chain.fold.failing == {}  # what fails is another thing than what is owed
+    chain.prepare(deferred=[DEFERRED])
+    assert chain.fold.failing == {}  # what fails is another thing than what is deferred
 
 
 @pytest.mark.parametrize(
     ("failed", "reason"),
     [
-        (Failed("http", 1, 7, "away"), "http failed, and nothing of it is owed"),
-        (Failed("register", 0, 7, "away"), "register failed 0 times"),
+        (FailedTries("http", 1, 7, "away"), "http failed, and nothing of it is deferred"),
+        (FailedTries("register", 0, 7, "away"), "register failed 0 times"),
     ],
 )
-def test_a_failure_that_cannot_have_been(chain: Chain, failed: Failed, reason: str):
-    closing = replace(chain.closing(owed=[OWED]), failed=(failed,))
+def test_a_failure_that_cannot_have_been(chain: Chain, failed: FailedTries, reason: str):
+    closing = replace(chain.closing(deferred=[DEFERRED]), failed=(failed,))
     refuse(chain, reason, closing=closing)
 
 
 def test_a_done_effect_that_was_never_owed(chain: Chain):
     closing = replace(chain.closing(), done=("register:9",))
-    refuse(chain, "register:9 is done but was never owed", closing=closing)
+    refuse(chain, "register:9 is done but was never deferred", closing=closing)
 
 
 def test_an_effect_that_is_done_twice(chain: Chain):
-    chain.prepare(owed=[OWED])
-    chain.add(chain.batch(), done=[OWED.id])
-    refuse(chain, "was never owed", closing=replace(chain.closing(), done=(OWED.id,)))
+    chain.prepare(deferred=[DEFERRED])
+    chain.add(chain.batch(), done=[DEFERRED.id])
+    refuse(chain, "was never deferred", closing=replace(chain.closing(), done=(DEFERRED.id,)))
 
 
 def test_an_entry_that_closes_none_has_no_effects_to_tell(chain: Chain):
     chain.commit()
-    for change in ({"owed": (OWED,)}, {"moved": 1}, {"already_moved": 1}):
+    for change in ({"deferred": (DEFERRED,)}, {"moved": 1}, {"already_moved": 1}):
         refuse(chain, "effects of no entry", closing=replace(NO_CLOSING, **change))
 
 

@@ -4,7 +4,7 @@ import pytest
 from tests.strategies import TABLE, Chain, Part, key_of, target_of
 
 from ashore.protocol.effects import Action
-from ashore.protocol.entries import Commit, Owed, Prepare, Seal, SealedPartition
+from ashore.protocol.entries import Commit, DeferredAction, Prepare, Seal, SealedPartition
 from ashore.protocol.files import DataFile, FilePlace
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import (
@@ -74,8 +74,8 @@ def published(chain: Chain) -> Publish | None:
     return next((step for step in steps if isinstance(step, Publish)), None)
 
 
-def register(table: str, partition: str) -> Owed:
-    return Owed(f"register:{table}:{partition}", Action.REGISTER, table, partition)
+def register(table: str, partition: str) -> DeferredAction:
+    return DeferredAction(f"register:{table}:{partition}", Action.REGISTER, table, partition)
 
 
 def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
@@ -126,8 +126,8 @@ def test_only_new_partitions_of_partitioned_tables_are_registered(chain: Chain):
 
 
 def test_a_registration_that_is_owed_is_not_owed_again_by_the_next_batch(chain: Chain):
-    owed = register(TABLE, target_of(8).partition)
-    chain.prepare(Part(key_of(), 6, {8: 3, 9: 3}), owed=[owed])
+    deferred = register(TABLE, target_of(8).partition)
+    chain.prepare(Part(key_of(), 6, {8: 3, 9: 3}), deferred=[deferred])
     assert not chain.fold.partitions[TABLE, target_of(8).partition].registered
     assert published(chain) == Publish((), registers_all=True)
 

@@ -1,24 +1,27 @@
-"""What an entry owes to a catalog, by the tables that wait for their seals."""
+"""The actions that an entry defers, by the tables that wait for their seals."""
 
 from dataclasses import replace
 
 import pytest
 from tests.strategies import TABLE, Chain, Part, key_of
 
-from ashore.protocol.entries import Commit, Failed, Owed
+from ashore.protocol.entries import Commit, DeferredAction, FailedTries
 from ashore.protocol.plan_publish import (
     NO_CATALOG,
     NOTHING_CLOSED,
     Publish,
     Publishing,
     Tried,
+    complete_deferred,
     find_due,
     plan_publish,
-    settle,
 )
 
 DEAD = f"{TABLE}__dead"
-REGISTER, HTTP = Owed("register:8", "register", TABLE, "hour=8"), Owed("http:8", "http", TABLE, "8")
+REGISTER, HTTP = (
+    DeferredAction("register:8", "register", TABLE, "hour=8"),
+    DeferredAction("http:8", "http", TABLE, "8"),
+)
 KNOWN = {REGISTER.id: REGISTER, HTTP.id: HTTP}
 
 
@@ -58,18 +61,22 @@ def test_a_batch_without_files_is_registered_where_there_is_a_catalog(chain: Cha
 
 
 def test_what_its_closing_could_not_tell_is_done_after_it(chain: Chain):
-    closing = replace(chain.closing(), registered=False, owed=(REGISTER, HTTP))
+    closing = replace(chain.closing(), registered=False, deferred=(REGISTER, HTTP))
     assert find_due({}, closing) == (HTTP,)
     assert find_due({}, replace(closing, registered=True)) == (REGISTER, HTTP)
     chain.append(chain.draft(Commit("idle"), closing))
-    assert find_due(chain.fold.owed, NOTHING_CLOSED) == (REGISTER, HTTP)
+    assert find_due(chain.fold.deferred, NOTHING_CLOSED) == (REGISTER, HTTP)
 
 
 def test_tries_add_up_until_the_closing_is_written():
-    once = settle(KNOWN, NOTHING_CLOSED, Tried(frozenset(), (Failed("http", 1, 5, "away"),)))
-    assert (once.owed, once.done) == ((), ())
-    twice = settle(KNOWN, once, Tried(frozenset({REGISTER.id}), (Failed("http", 1, 6, "503"),)))
-    assert (twice.done, twice.failed) == ((REGISTER.id,), (Failed("http", 2, 6, "503"),))
+    once = complete_deferred(
+        KNOWN, NOTHING_CLOSED, Tried(frozenset(), (FailedTries("http", 1, 5, "away"),))
+    )
+    assert (once.deferred, once.done) == ((), ())
+    twice = complete_deferred(
+        KNOWN, once, Tried(frozenset({REGISTER.id}), (FailedTries("http", 1, 6, "503"),))
+    )
+    assert (twice.done, twice.failed) == ((REGISTER.id,), (FailedTries("http", 2, 6, "503"),))
     assert find_due(KNOWN, twice) == (HTTP,)
-    done = settle(KNOWN, twice, Tried(frozenset({HTTP.id})))
+    done = complete_deferred(KNOWN, twice, Tried(frozenset({HTTP.id})))
     assert (done.done, done.failed) == ((HTTP.id, REGISTER.id), ())

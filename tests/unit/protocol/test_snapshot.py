@@ -6,9 +6,9 @@ from tests.strategies import START_MS, TABLE, Chain, Part, key_of, target_of
 from ashore.errors import InvariantBroken
 from ashore.protocol.entries import (
     Commit,
+    DeferredAction,
     EntryInvalid,
-    Failed,
-    Owed,
+    FailedTries,
     Seal,
     SealedPartition,
     open_bytes,
@@ -46,8 +46,8 @@ def test_a_snapshot_is_the_fold_and_says_where_it_ends():
 
 def test_what_failed_is_part_of_a_snapshot():
     chain = landed(8)
-    closing = chain.closing(owed=[Owed("http:1", "http", TABLE, EIGHT)])
-    failed = (Failed("http", 2, START_MS, "away"),)
+    closing = chain.closing(deferred=[DeferredAction("http:1", "http", TABLE, EIGHT)])
+    failed = (FailedTries("http", 2, START_MS, "away"),)
     chain.append(chain.draft(Commit("idle"), replace(closing, failed=failed)))
     fold = read_snapshot(write_snapshot(chain.fold))
     assert fold.failing == {"http": Failing("http", START_MS, 2, START_MS, "away")}
@@ -107,7 +107,7 @@ def test_a_partition_of_which_something_is_owed_is_kept():
     chain = landed(8)
     sealed(chain, 8)
     chain.prepare(Part(key_of(), 1, {9: 1}))
-    chain.add(chain.batch(), owed=[Owed("http:1", "http", TABLE, EIGHT)])
+    chain.add(chain.batch(), deferred=[DeferredAction("http:1", "http", TABLE, EIGHT)])
     chain.commit()
     assert (TABLE, EIGHT) in forget_sealed(chain.fold, START_MS + 10**12).partitions
     chain.add(chain.batch(), done=["http:1"])

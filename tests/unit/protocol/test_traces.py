@@ -27,11 +27,11 @@ def test_an_empty_log_knows_of_nothing():
     assert find_later(LogEnd(), []) == []
 
 
-def test_the_latest_come_first_and_are_told():
+def test_the_latest_come_first_and_are_reported():
     later = find_later(END, [Trace("a", 4), Trace("b", 5, 9), Trace("c", 5, 8), Trace("d", 4, 7)])
     assert [each.path for each in later] == ["b", "c", "d", "a"]
-    told = describe_loss(END, later)
-    assert "ends at entry 12, epoch 3, before batch 7" in told
-    assert "b (epoch 5, batch 9)" in told
-    assert "and 1 more" in told
+    reported = describe_loss(END, later)
+    assert "ends at entry 12, epoch 3, before batch 7" in reported
+    assert "b (epoch 5, batch 9)" in reported
+    assert "and 1 more" in reported
     assert "there is no log" in describe_loss(LogEnd(), later)

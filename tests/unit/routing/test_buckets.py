@@ -100,7 +100,7 @@ def test_without_partitions_there_is_one_bucket():
     assert assigned(["date", "country"], "UTC", []) == []
 
 
-def test_a_value_that_no_directory_can_be_named_after_is_told():
+def test_a_value_that_no_directory_can_be_named_after_is_reported():
     rows = [{"country": "x" * 247}, {"country": "x" * 248}, {"country": "%" * 90}]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     buckets = Bucketer(["country"], "UTC", SCHEMA).assign(table, pa.array([0, 0, 0]))

@@ -31,9 +31,9 @@ def test_nothing_runs_at_first_and_asking_leaves_nothing_behind(tmp_path: Path):
 
 def test_a_note_without_its_process_means_died_and_down_clears_it(tmp_path: Path):
     write_note(tmp_path / "kafka" / "kafka.process.json", {"pid": 1, "started": 1})
-    assert registry.status(tmp_path)["kafka"].state is registry.State.DIED
+    assert registry.status(tmp_path)["kafka"].state is registry.ServiceState.DIED
     assert registry.down(["kafka"], tmp_path) == []
-    assert registry.status(tmp_path)["kafka"].state is registry.State.DOWN
+    assert registry.status(tmp_path)["kafka"].state is registry.ServiceState.DOWN
 
 
 @pytest.mark.parametrize("call", [registry.up, registry.down])

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ashore.errors import JobFileInvalid, SourceError, SourceUnreachable
 from ashore.sources.client import Admin, Cluster
-from ashore.sources.failures import PASSING, UNREACHABLE, Complaints, tell
+from ashore.sources.failures import PASSING, UNREACHABLE, Complaints, explain
 from ashore.testing import FakeClock
 
 
@@ -54,17 +54,17 @@ def test_passing_errors_are_asked_again_with_more_time_each() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(PASSING))
-def test_passing_errors_are_told_at_the_deadline(code: int) -> None:
+def test_passing_errors_are_reported_at_the_deadline(code: int) -> None:
     clock = FakeClock()
     begun_s = clock.monotonic_s()
     _, call = failing(clock, *[code] * 100)
-    with pytest.raises(SourceError, match="kafka:9092") as told:
+    with pytest.raises(SourceError, match="kafka:9092") as reported:
         admin(clock).ask(call)
-    assert isinstance(told.value, SourceUnreachable) == (code in UNREACHABLE)
+    assert isinstance(reported.value, SourceUnreachable) == (code in UNREACHABLE)
     assert 19 < clock.monotonic_s() - begun_s < 21
 
 
-def test_an_answer_that_never_comes_is_told_as_unreachable() -> None:
+def test_an_answer_that_never_comes_is_reported_as_unreachable() -> None:
     clock = FakeClock()
 
     def call(_client: object, wait_s: float) -> str:
@@ -75,7 +75,7 @@ def test_an_answer_that_never_comes_is_told_as_unreachable() -> None:
         admin(clock).ask(call)
 
 
-def test_other_errors_are_told_at_once() -> None:
+def test_other_errors_are_reported_at_once() -> None:
     clock = FakeClock()
     given, call = failing(clock, KafkaError.INVALID_REQUEST)
     with pytest.raises(SourceError, match="INVALID_REQUEST: as the library says"):
@@ -91,9 +91,9 @@ def test_a_refused_login_ends_the_asking() -> None:
         "sasl_ssl://kafka:9092/bootstrap: Invalid username (after 3ms in state AUTH)",
     )
     given, call = failing(clock, *[KafkaError._TIMED_OUT] * 9)
-    with pytest.raises(SourceError, match=r"refuses the login: Invalid username$") as told:
+    with pytest.raises(SourceError, match=r"refuses the login: Invalid username$") as reported:
         admin(clock, [stale, refused]).ask(call)
-    assert not isinstance(told.value, SourceUnreachable)
+    assert not isinstance(reported.value, SourceUnreachable)
     assert len(given) == 1
 
 
@@ -108,22 +108,22 @@ def test_the_count_of_brokers_that_are_down_hides_no_cause() -> None:
     complaints = Complaints()
     complaints.note(KafkaError(KafkaError._RESOLVE, "kafka:9092/bootstrap: no such host"))
     complaints.note(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
-    told = tell(KafkaError(KafkaError._TIMED_OUT), complaints, "kafka:9092", 5)
-    assert "within 5 s: no such host" in told.message
+    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "kafka:9092", 5)
+    assert "within 5 s: no such host" in reported.message
 
 
 def test_permission_and_tls_have_hints_of_their_own() -> None:
-    denied = tell(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Complaints(), "k:1", 5)
+    denied = explain(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Complaints(), "k:1", 5)
     assert "Describe and Read" in denied.hint
-    handshake = tell(KafkaError(KafkaError._SSL, "handshake"), Complaints(), "k:1", 5)
+    handshake = explain(KafkaError(KafkaError._SSL, "handshake"), Complaints(), "k:1", 5)
     assert "no TLS connection to Kafka at k:1: handshake" in handshake.message
 
 
 def test_a_value_that_the_library_refuses_is_an_invalid_job_file() -> None:
     cluster = Cluster.of("kafka:9092", {"request.timeout.ms": "soon"}, 5)
-    with pytest.raises(JobFileInvalid, match=r"socket\.timeout\.ms") as told:
+    with pytest.raises(JobFileInvalid, match=r"socket\.timeout\.ms") as reported:
         cluster.open_admin()
-    assert told.value.fields["problems"][0]["key"] == "source.kafka.options"
+    assert reported.value.fields["problems"][0]["key"] == "source.kafka.options"
 
 
 def test_secrets_are_not_in_the_cluster_s_text() -> None:

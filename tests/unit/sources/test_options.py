@@ -19,9 +19,9 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def refused(options: dict[str, str]) -> JobFileInvalid:
-    with pytest.raises(JobFileInvalid) as told:
+    with pytest.raises(JobFileInvalid) as reported:
         translate_options(options)
-    return told.value
+    return reported.value
 
 
 def test_no_options_are_no_settings() -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
     assert "no counterpart" in refused({"sasl.login.callback.handler.class": "X"}).message
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     error = refused({"group.id": "g", "nonsense": "1", "security.protocol": "TLS"})
     assert [each["key"].rpartition("options.")[2] for each in error.fields["problems"]] == [
         "group.id",

@@ -30,7 +30,7 @@ WRAPPED = f"[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred. Reason: Trace
 
 
 @pytest.mark.parametrize("text", [CAST, WRAPPED])
-def test_a_cast_is_told_with_value_place_and_what_to_write(text: str) -> None:
+def test_a_cast_is_reported_with_value_place_and_what_to_write(text: str) -> None:
     found = find_row_error(text)
     assert found is not None
     assert found.condition == "CAST_INVALID_INPUT"
@@ -75,7 +75,7 @@ def test_the_place_of_a_view_is_counted_in_its_select() -> None:
     )
 
 
-def test_a_query_that_fails_for_a_row_is_told_in_a_sentence_and_is_not_run_again() -> None:
+def test_a_query_that_fails_for_a_row_is_reported_in_a_sentence_and_is_not_run_again() -> None:
     failed = RuntimeError("[STREAM_FAILED] ...")
     error = explain_failure("j/ods__big", failed, RuntimeError(CAST), locate)
     assert isinstance(error, RowNotComputed)

@@ -12,7 +12,7 @@ def operator(rows: int, dropped: int) -> dict[str, object]:
     return {"numRowsTotal": rows, "memoryUsedBytes": 50, "customMetrics": files, **times}
 
 
-def test_each_batch_is_told_of_once_and_the_last_is_kept() -> None:
+def test_each_batch_is_reported_of_once_and_the_last_is_kept() -> None:
     first = {
         "batchId": 4,
         "timestamp": "2026-11-18T12:00:00.000Z",

@@ -5,34 +5,34 @@ import pytest
 from ashore.checkpoints.layout import PARTITIONS
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.settings import (
-    BASE_BATCHES,
     FORMAT,
     JOIN_FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
     PROVIDER,
+    SNAPSHOT_BATCHES,
     state_settings,
 )
 from ashore.spark.sql.tuning import Tuning
 
-TUNING = Tuning(partitions=8, base_batches=12, kept_batches=180, maintenance_threads=3)
+TUNING = Tuning(partitions=8, snapshot_batches=12, kept_batches=180, maintenance_threads=3)
 
 
 def test_state_is_in_rocksdb_unless_the_job_file_says_otherwise() -> None:
     settings = state_settings(TUNING, {})
     assert settings[PROVIDER].endswith("RocksDBStateStoreProvider")
     assert (settings[PARTITIONS], settings[FORMAT]) == ("8", "1")
-    own = state_settings(TUNING, {PROVIDER: "mine", "spark.other": "x", BASE_BATCHES: "99"})
+    own = state_settings(TUNING, {PROVIDER: "mine", "spark.other": "x", SNAPSHOT_BATCHES: "99"})
     assert own == {
         **{name: value for name, value in settings.items() if name != JOIN_FORMAT},
         PROVIDER: "mine",
-        BASE_BATCHES: "99",
+        SNAPSHOT_BATCHES: "99",
     }
 
 
 def test_what_was_tuned_is_set() -> None:
     settings = state_settings(TUNING, {})
-    assert settings[BASE_BATCHES] == "12"
+    assert settings[SNAPSHOT_BATCHES] == "12"
     assert settings[KEPT_BATCHES] == "180"
     assert settings[MAINTENANCE_THREADS] == "3"
 

@@ -9,7 +9,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import PARTITIONS
 from ashore.config import Job
 from ashore.landing.job import load_job_file
-from ashore.spark.sql.settings import BASE_BATCHES, KEPT_BATCHES
+from ashore.spark.sql.settings import KEPT_BATCHES, SNAPSHOT_BATCHES
 from ashore.spark.sql.tuned import query_settings
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock
@@ -38,9 +38,9 @@ def checkpoint() -> Checkpoint:
     """Ten batches, 20 seconds apart, of a query that was begun with 8 partitions."""
     clock = FakeClock()
     storage = MemoryStorage(clock)
-    told = json.dumps({"conf": {PARTITIONS: "8"}})
+    reported = json.dumps({"conf": {PARTITIONS: "8"}})
     for batch in range(10):
-        storage.create(f"ck/offsets/{batch}", f"v1\n{told}\n{{}}".encode())
+        storage.create(f"ck/offsets/{batch}", f"v1\n{reported}\n{{}}".encode())
         for partition in range(8):
             storage.create(f"ck/state/0/{partition}/{batch + 1}.changelog", bytes(100))
         clock.advance(20)
@@ -65,9 +65,9 @@ def test_state_that_is_there_keeps_its_partitions(tmp_path: Path, checkpoint: Ch
 def test_what_was_measured_counts(tmp_path: Path, checkpoint: Checkpoint) -> None:
     settings = query_settings(job(tmp_path, keep="10m"), 2, checkpoint)
     assert settings[KEPT_BATCHES] == "30"
-    assert settings[BASE_BATCHES] == "33"
+    assert settings[SNAPSHOT_BATCHES] == "33"
 
 
 def test_the_job_file_has_the_last_word(tmp_path: Path, checkpoint: Checkpoint) -> None:
-    own = job(tmp_path, {BASE_BATCHES: "7"})
-    assert query_settings(own, 2, checkpoint)[BASE_BATCHES] == "7"
+    own = job(tmp_path, {SNAPSHOT_BATCHES: "7"})
+    assert query_settings(own, 2, checkpoint)[SNAPSHOT_BATCHES] == "7"

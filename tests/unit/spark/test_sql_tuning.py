@@ -8,7 +8,6 @@ import pytest
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.spark.sql.measured import read_batches, read_partitions
 from ashore.spark.sql.tuning import (
-    BASE_BATCHES_MAX,
     KEPT_BATCHES_MIN,
     KEPT_FILES_MAX,
     MAINTENANCE_S,
@@ -16,19 +15,20 @@ from ashore.spark.sql.tuning import (
     REPLAY_BYTES_PER_S,
     REPLAY_FILE_S,
     REPLAY_S,
+    SNAPSHOT_BATCHES_MAX,
     Batches,
     Tuning,
     Wanted,
-    plan_bases,
     plan_kept,
     plan_partitions,
+    plan_snapshots,
     plan_threads,
     tune,
 )
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock
 
-BATCHES = Batches(interval_s=10, changelog_bytes=1e6, base_bytes=40e6, stores=16)
+BATCHES = Batches(interval_s=10, changelog_bytes=1e6, snapshot_bytes=40e6, stores=16)
 
 
 @pytest.mark.parametrize(
@@ -46,37 +46,37 @@ def test_partitions(cores: int, interval_s: float, partitions: int) -> None:
     assert plan_partitions(cores, interval_s) == partitions
 
 
-def test_a_base_comes_when_the_changelogs_are_as_large() -> None:
-    assert plan_bases(10, BATCHES, 4) == 40
-    assert plan_bases(10, replace(BATCHES, changelog_bytes=2e6), 4) == 20
+def test_a_snapshot_comes_when_the_changelogs_are_as_large() -> None:
+    assert plan_snapshots(10, BATCHES, 4) == 40
+    assert plan_snapshots(10, replace(BATCHES, changelog_bytes=2e6), 4) == 20
 
 
-def test_no_base_is_overtaken_by_the_next() -> None:
-    small = replace(BATCHES, base_bytes=1e6)
-    assert plan_bases(10, small, 2) * 10 >= MAINTENANCE_S
-    assert plan_bases(1, small, 2) == MAINTENANCE_S
-    assert plan_bases(90, small, 2) == 2
+def test_no_snapshot_is_overtaken_by_the_next() -> None:
+    small = replace(BATCHES, snapshot_bytes=1e6)
+    assert plan_snapshots(10, small, 2) * 10 >= MAINTENANCE_S
+    assert plan_snapshots(1, small, 2) == MAINTENANCE_S
+    assert plan_snapshots(90, small, 2) == 2
 
 
 def test_changelogs_are_few_enough_to_be_replayed_in_time() -> None:
-    large = replace(BATCHES, changelog_bytes=2e6, base_bytes=10e9)
-    batches = plan_bases(10, large, 2)
+    large = replace(BATCHES, changelog_bytes=2e6, snapshot_bytes=10e9)
+    batches = plan_snapshots(10, large, 2)
     replayed_s = batches * (large.changelog_bytes / REPLAY_BYTES_PER_S + 16 * REPLAY_FILE_S) / 2
     assert REPLAY_S * 0.9 < replayed_s <= REPLAY_S
-    assert plan_bases(10, large, 4) > batches
+    assert plan_snapshots(10, large, 4) > batches
 
 
-def test_a_damaged_base_can_be_skipped() -> None:
-    slow = replace(BATCHES, changelog_bytes=1e3, base_bytes=10e9, stores=1)
-    assert plan_bases(10, slow, 64) == BASE_BATCHES_MAX
-    assert plan_bases(0.1, None, 2) == BASE_BATCHES_MAX
+def test_a_damaged_snapshot_can_be_skipped() -> None:
+    slow = replace(BATCHES, changelog_bytes=1e3, snapshot_bytes=10e9, stores=1)
+    assert plan_snapshots(10, slow, 64) == SNAPSHOT_BATCHES_MAX
+    assert plan_snapshots(0.1, None, 2) == SNAPSHOT_BATCHES_MAX
 
 
 @pytest.mark.parametrize("batches", [None, replace(BATCHES, changelog_bytes=0)])
-def test_without_measured_batches_bases_are_as_often_as_spark_makes_them(
+def test_without_measured_batches_snapshots_are_as_often_as_spark_makes_them(
     batches: Batches | None,
 ) -> None:
-    assert plan_bases(10, batches, 2) == 10
+    assert plan_snapshots(10, batches, 2) == 10
 
 
 def test_batches_are_kept_by_time() -> None:
@@ -125,7 +125,7 @@ class Site:
         for store, size in stores.items():
             self.write(f"state/{store}/{number + 1}.changelog", bytes(size))
 
-    def base(self, store: str, number: int, size: int) -> None:
+    def snapshot(self, store: str, number: int, size: int) -> None:
         self.write(f"state/{store}/SSTs/{number}-u.sst", bytes(size))
         self.clock.advance(0.1)
         self.write(f"state/{store}/{number}.zip", bytes(10))
@@ -135,7 +135,7 @@ class Site:
         self.storage.create(f"ck/{path}", data)
 
 
-def test_nothing_is_told_before_two_batches_and_a_store() -> None:
+def test_nothing_is_reported_before_two_batches_and_a_store() -> None:
     site = Site()
     assert (read_batches(site.checkpoint), read_partitions(site.checkpoint)) == (None, None)
     site.batch(0, after_s=1, stores={"0/0": 10})
@@ -160,19 +160,19 @@ def test_batches_by_their_median() -> None:
     assert read_batches(site.checkpoint) == Batches(5.0, 300.0, 0.0, 2)
 
 
-def test_a_base_is_what_it_added() -> None:
+def test_a_snapshot_is_what_it_added() -> None:
     site = Site()
     for number in range(3):
         site.batch(number, after_s=5, stores={"0/0": 100})
-    site.base("0/0", 1, 50_000)
+    site.snapshot("0/0", 1, 50_000)
     first = read_batches(site.checkpoint)
     assert first is not None
-    assert first.base_bytes == 50_000  # there is no other to tell by
-    site.base("0/0", 2, 3_000)
-    site.base("0/0", 3, 5_000)
+    assert first.snapshot_bytes == 50_000  # there is no other to tell by
+    site.snapshot("0/0", 2, 3_000)
+    site.snapshot("0/0", 3, 5_000)
     later = read_batches(site.checkpoint)
     assert later is not None
-    assert later.base_bytes == 4_000
+    assert later.snapshot_bytes == 4_000
 
 
 def test_stores_with_names_and_operators_add_up() -> None:

@@ -107,7 +107,7 @@ def test_sizes_modes_and_durability() -> None:
         ("host:1", {"fs.permissions.umask-mode": "u=rwx"}, "octal", "correct"),
     ],
 )
-def test_what_cannot_be_used_is_told(
+def test_what_cannot_be_used_is_reported(
     authority: str, options: Mapping[str, str], message: str, hint: str
 ) -> None:
     with pytest.raises(JobFileInvalid, match=message) as caught:

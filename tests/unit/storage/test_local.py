@@ -89,7 +89,7 @@ class StingySystem(PosixSystem):
         return super().write(descriptor, data[:3])
 
 
-def test_a_full_disk_is_told_with_a_hint_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_with_a_hint_and_leaves_nothing(tmp_path: Path) -> None:
     storage = LocalStorage(str(tmp_path), BrokenSystem(errno.ENOSPC, {"write"}))
     with pytest.raises(StorageError, match="No space left on device") as caught:
         storage.create("log/1", b"x")

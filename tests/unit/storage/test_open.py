@@ -45,7 +45,7 @@ def test_a_local_lake(tmp_path: Path) -> None:
         ("file:///data/../lake", "write file:///lake"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_told_with_the_right_one(
+def test_an_address_that_cannot_be_used_is_reported_with_the_right_one(
     uri: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
@@ -66,7 +66,7 @@ def test_a_lake_on_hdfs_is_opened_without_asking_it(uri: str, address: str) -> N
     assert open_storage(uri).describe() == address
 
 
-def test_a_missing_package_is_told_with_the_line_to_type() -> None:
+def test_a_missing_package_is_reported_with_the_line_to_type() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", WITHOUT_PACKAGE], capture_output=True, text=True, check=True
     )

@@ -61,7 +61,7 @@ def test_asking_is_repeated_after_growing_delays(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ASKING)
-def test_the_last_error_is_told(kind: str) -> None:
+def test_the_last_error_is_reported(kind: str) -> None:
     faulty = FaultyStorage(filled(), [FailBefore(1), FailBefore(2), FailBefore(3), LateEffect(4)])
     storage = retrying(faulty)
     with pytest.raises(AnswerUnknown):

@@ -6,7 +6,7 @@ from ashore.errors import InvariantBroken
 from ashore.testing import FakeClock
 
 
-def test_time_passes_when_told() -> None:
+def test_time_passes_when_reported() -> None:
     clock = FakeClock(start_ms=1_000, monotonic_start_s=5)
     clock.advance(1.5)
     clock.sleep(0.5)

@@ -180,7 +180,7 @@ def test_a_restart_loses_nothing_and_makes_nothing_durable() -> None:
     assert names(restarted.power_cut(NOTHING), "/") == [[]]
 
 
-def test_calls_are_numbered_and_fail_where_told() -> None:
+def test_calls_are_numbered_and_fail_where_reported() -> None:
     disk = SimulatedDisk([FailBefore(1), FailAfterEffect(3), PowerCut(1, kind="stat")])
     with pytest.raises(OSError, match="Input/output error"):
         disk.make_directory("/a")

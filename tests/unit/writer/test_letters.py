@@ -9,7 +9,7 @@ from tests.unit.writer.test_rows import NAME, NOON_MS, item
 
 from ashore.errors import CountsDisagree
 from ashore.landing.batch import LettersOrder, TaskResult
-from ashore.landing.fed import fed_output
+from ashore.landing.sinks import sink_output
 from ashore.landing.writer import write_letters
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace, FileSpan, Role
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 
 def order() -> LettersOrder:
-    output = fed_output(item(on_error="dead_letter"), "`n` bigint")
+    output = sink_output(item(on_error="dead_letter"), "`n` bigint")
     shards = (ZERO, ONE)
     return LettersOrder(LakeAddress("memory:"), NAME, 1, 4, BatchTime(NOON_MS), output, shards)
 

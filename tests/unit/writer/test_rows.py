@@ -8,7 +8,7 @@ import pytest
 from ashore.config import Table
 from ashore.errors import BadRecord, QueryRefused
 from ashore.landing.batch import RowsOrder, TaskResult
-from ashore.landing.fed import fed_output
+from ashore.landing.sinks import sink_output
 from ashore.landing.writer import write_rows
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace
@@ -27,7 +27,9 @@ def item(**keys: object) -> Table:
 
 
 def order(table: Table, ddl: str = DDL) -> RowsOrder:
-    return RowsOrder(LakeAddress("memory:"), NAME, 1, 4, BatchTime(NOON_MS), fed_output(table, ddl))
+    return RowsOrder(
+        LakeAddress("memory:"), NAME, 1, 4, BatchTime(NOON_MS), sink_output(table, ddl)
+    )
 
 
 def batch(*rows: tuple[int | None, int, str | None]) -> pa.RecordBatch:
@@ -134,9 +136,9 @@ def test_a_key_of_a_map_that_no_table_can_hold_ends_the_batch() -> None:
 )
 def test_what_could_not_be_written_is_refused(table: Table, ddl: str, words: str) -> None:
     with pytest.raises(QueryRefused, match=words) as refused:
-        fed_output(table, ddl)
+        sink_output(table, ddl)
     assert refused.value.hint
 
 
 def test_a_schema_that_says_the_same_is_accepted() -> None:
-    assert fed_output(item(schema=DDL.replace("`", "")), DDL).schema == DDL
+    assert sink_output(item(schema=DDL.replace("`", "")), DDL).schema == DDL

@@ -29,7 +29,7 @@ from ashore.landing.batch import KeepSpan, TaskResult, merge_results
 from ashore.landing.specs import LateRule
 from ashore.landing.writer import task, write_task
 from ashore.landing.writer.counters import sort_counters
-from ashore.landing.writer.pool import FilePool, Limits
+from ashore.landing.writer.pool import FilePool, PoolLimits
 from ashore.landing.writer.runs import split_runs
 from ashore.protocol.files import FileSpan, Role
 from ashore.protocol.positions import OffsetRange
@@ -172,7 +172,7 @@ def test_a_dead_row_holds_the_record_as_it_came():
     assert landed.counters == {"tombstones": 1}
 
 
-def test_the_date_of_dead_letters_is_told_in_the_zone_of_the_table():
+def test_the_date_of_dead_letters_is_reported_in_the_zone_of_the_table():
     landed = land([a_record(3, b"bad")], timezone="America/New_York")
     assert list(landed.by_directory) == ["ods.db/clicks__dead/date=2026-11-20"]
 
@@ -419,7 +419,7 @@ def test_files_are_rolled():
     assert len({each.file.unique for each in landed.files}) == 5
 
 
-def test_spans_of_rolled_files_that_cannot_be_told_apart_are_counted():
+def test_spans_of_rolled_files_that_cannot_be_reported_apart_are_counted():
     order = an_order({"clicks": spec(roll_bytes=1)})
     batches = [a_batch([click(1), click(9)]), a_batch([click(5)])]
     assert Landed(order, *batches).counters == {"overlapping_spans": 1}
@@ -430,7 +430,7 @@ def test_the_least_recently_used_file_is_closed_when_too_many_are_open():
     countries = ["a", "b", "a", "c", "a", "b"]
     batches = [a_batch([click(i, country=country)]) for i, country in enumerate(countries)]
     order = an_order({"clicks": spec(partition_by=("country",))})
-    landed = Landed(order, *batches, limits=Limits(open_max=2, closing_max=1))
+    landed = Landed(order, *batches, limits=PoolLimits(open_max=2, closing_max=1))
     ids = [[row["id"] for row in each.rows] for each in landed.files]
     assert ids == [[0, 2, 4], [1], [3], [5]]
     assert landed.storage.open_most <= 3
@@ -439,7 +439,7 @@ def test_the_least_recently_used_file_is_closed_when_too_many_are_open():
 
 def test_open_files_are_bounded_whatever_the_data_are():
     records = [click(i, country=f"c{i}") for i in range(100)]
-    landed = land(records, partition_by=("country",), limits=Limits(8, 4))
+    landed = land(records, partition_by=("country",), limits=PoolLimits(8, 4))
     assert len(landed.files) == 100
     assert landed.storage.open_most <= 12
     assert landed.storage.open_now == 0
@@ -458,7 +458,7 @@ def test_rows_that_are_not_encoded_yet_are_bounded_for_all_open_files_together()
         for n in range(0, 1_000, 100)
     ]
     order = an_order({"clicks": spec(partition_by=("country",))})
-    limits = Limits(held_bytes_max=20_000)
+    limits = PoolLimits(held_bytes_max=20_000)
     pool = Watched(order, 0, MemoryStorage(), unique, limits)
     writer = task._TaskWriter(order, 0, pool)
     for batch in batches:
@@ -482,7 +482,7 @@ def test_files_are_closed_side_by_side():
 
     records = [click(i, country=f"c{i}") for i in range(8)]
     order = an_order({"clicks": spec(partition_by=("country",))})
-    result = write_task(order, Slow(), 0, [a_batch(records)], limits=Limits(8, 4))
+    result = write_task(order, Slow(), 0, [a_batch(records)], limits=PoolLimits(8, 4))
     assert len(result.files) == 8
 
 
@@ -508,7 +508,7 @@ def test_a_storage_that_fails_lists_nothing_and_leaves_nothing_open(kind, number
     order = an_order({"clicks": spec(partition_by=("country",), roll_bytes=1)})
     batches = [a_batch([click(10 * i + j, country=f"c{j}") for j in range(4)]) for i in range(3)]
     with pytest.raises(StorageError, match="injected"):
-        write_task(order, storage, 0, batches, limits=Limits(2, 2))
+        write_task(order, storage, 0, batches, limits=PoolLimits(2, 2))
     assert storage.fired
     assert inner.open_now == 0
     assert not [each for each in threading.enumerate() if each.name.startswith("close")]

@@ -1,7 +1,8 @@
 """The grammar of Spark's checkpoints: every path and every file that Ashore reads or writes there.
 
 What it is: typed values for paths (`paths`), for the text files of a query (`logs`) and for what a
-base of a state store names (`bases`), each with its parser, and its writer where one is needed.
+snapshot of a state store names (`snapshots`), each with its parser, and its writer where one is
+needed.
 What it promises: pure; nobody else knows this grammar. Parsing is total: any path gives a value,
 whatever is not known an `UnknownPath`; any bytes give a value or CheckpointUnfit, which names the
 file and what is wrong with it. A value keeps all that its file says: written again, a file of Spark
@@ -21,8 +22,8 @@ What it must not know: storages; what is done with a checkpoint; SQL.
                                     `<partition>/<store>/`, with the same in it
             _metadata/schema        its keys and values; in partition 0 only
             <version>.changelog     RocksDB: what batch <version> - 1 has changed
-            <version>.zip           RocksDB: a base, which is all that the store holds, but tables
-            SSTs/<table>.sst        RocksDB: tables, which the bases after them share
+            <version>.zip           RocksDB: a snapshot, which is all that the store holds, but
+            tables SSTs/<table>.sst        RocksDB: tables, which the snapshots after them share
             <version>.delta         HDFSBackedStateStoreProvider: what a batch has changed
             <version>.snapshot      HDFSBackedStateStoreProvider: all that the store holds
             <version>_<id>.<kind>   the same in format 2, whose commits name the ids
@@ -47,7 +48,6 @@ that of Kafka is an offset for each topic partition: the one that comes next. Of
 Spark takes these settings, not the session's, when it goes on.
 """
 
-from ashore.checkpoints.layout.bases import parse_tables, read_tables
 from ashore.checkpoints.layout.logs import (
     HINT,
     PARTITIONS,
@@ -85,6 +85,7 @@ from ashore.checkpoints.layout.paths import (
     is_store,
     parse_path,
 )
+from ashore.checkpoints.layout.snapshots import parse_tables, read_tables
 
 __all__ = [
     "HINT",

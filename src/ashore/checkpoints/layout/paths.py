@@ -36,9 +36,9 @@ class StateKind(StrEnum):
     """What a file of a state store holds."""
 
     CHANGELOG = "changelog"
-    BASE = "zip"
+    ROCKSDB_SNAPSHOT = "zip"
     DELTA = "delta"
-    SNAPSHOT = "snapshot"
+    SNAPSHOT = "snapshot"  # of the store that Spark calls HDFS-backed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class StatePath:
     @property
     def is_whole(self) -> bool:
         """Whether it is the version as a whole, and no change of another."""
-        return self.kind in {StateKind.BASE, StateKind.SNAPSHOT}
+        return self.kind in {StateKind.ROCKSDB_SNAPSHOT, StateKind.SNAPSHOT}
 
     @property
     def path(self) -> str:
@@ -126,7 +126,7 @@ class ChecksumPath:
 
 @dataclass(frozen=True, slots=True)
 class TablePath:
-    """A table of RocksDB, which some bases of the store name."""
+    """A table of RocksDB, which some snapshots of the store name."""
 
     store: Store
     name: str

@@ -8,17 +8,17 @@ What it must not know: terminals, Spark.
 
 from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
 from ashore.control.audit.follow import audit_once, follow
-from ashore.control.audit.result import Activity, Away, Finding, Gauge, Report, Round
+from ashore.control.audit.result import Activity, AuditFinding, AuditReport, Away, Gauge, Round
 
 __all__ = [
     "ONE_PASS",
     "Activity",
+    "AuditFinding",
+    "AuditReport",
     "Auditor",
     "Away",
-    "Finding",
     "Gauge",
     "Pace",
-    "Report",
     "Round",
     "audit_once",
     "follow",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ashore.control.audit.result import Activity
 
 
-class LogSeen(NamedTuple):
+class LogProgress(NamedTuple):
     """How far the logs of all slices are."""
 
     entries: int
@@ -28,7 +28,7 @@ class ActivityWatch:
         self._entries: int | None = None
         self._due_since_ms: int | None = None
 
-    def look(self, seen: LogSeen, lag: int | None, now_ms: int) -> Activity:
+    def look(self, seen: LogProgress, lag: int | None, now_ms: int) -> Activity:
         """Take in one look. `lag`: offsets that wait; None: not known."""
         is_first, has_grown = self._entries is None, seen.entries != self._entries
         self._entries = seen.entries

@@ -19,25 +19,25 @@ from itertools import chain, groupby, islice
 
 from ashore.catalogs import Catalog
 from ashore.control.adopted import read_adopted
-from ashore.control.audit.activity import ActivityWatch, LogSeen
+from ashore.control.audit.activity import ActivityWatch, LogProgress
 from ashore.control.audit.judge import (
     Book,
     Listing,
+    Observation,
     ShardLog,
-    SourceSeen,
-    Statement,
+    SourceAnswers,
     Subject,
     judge_ranges,
     judge_source,
     split_listing,
     state_file,
-    state_strangers,
+    state_orphans,
 )
 from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
-from ashore.control.audit.result import Activity, Away, Gauge, Report
+from ashore.control.audit.published import Published, SuccessFile
+from ashore.control.audit.result import Activity, AuditReport, Away, Gauge
 from ashore.control.audit.rounds import ListingRound, ReadingRound
 from ashore.control.audit.shown import CatalogLook, judge_success
-from ashore.control.audit.told import SuccessFile, Told
 from ashore.control.audit.watched import WatchedFiles
 from ashore.control.jobs import OpenJob
 from ashore.control.lost_logs import count_waiting, judge_log, slices_of
@@ -66,7 +66,7 @@ from ashore.storage.base import FileStat
 
 RECENT_MS = 3_600_000  # directories that an entry has filled since are listed every interval
 TOGETHER = 100  # old entries are proven so many at once: each asks Kafka anew
-TROUBLED_AGAIN = 10  # entries with something wrong that are proven again in an interval
+FAILING_AGAIN = 10  # entries with something wrong that are proven again in an interval
 CATALOG_EVERY_MS = 60_000  # the catalog is looked at; a metastore has others to answer
 SILENT_INTERVALS = 3  # of the job, in which its log should have grown if there is work
 SILENT_MS_MIN = 10_000
@@ -118,7 +118,7 @@ class _Due:
         is_known = file.listed <= self.ends.get(file.slice, -1)
         return is_known and self.unclosed.get(file.slice) != file.listed
 
-    def is_told(self, file: SuccessFile) -> bool:
+    def is_published(self, file: SuccessFile) -> bool:
         """Tell whether the log had said before the listings that a success file is there."""
         return file.entry <= self.ends.get(file.slice, -1)
 
@@ -159,8 +159,8 @@ class Auditor:
         self._clock = opened.clock
         self._pace = pace
         self._progress = progress
-        self._told = Told()
-        self._log = LogReading(opened.storage, opened.job.job, progress, self._told.take)
+        self._published = Published()
+        self._log = LogReading(opened.storage, opened.job.job, progress, self._published.take)
         self._ledger: Ledger = self._log.builder.drain()
         self._book = Book()
         self._watched = WatchedFiles()
@@ -169,7 +169,7 @@ class Auditor:
         self._new: dict[ClaimKey, Claim] = {}  # seen in this interval
         self._old: dict[ClaimKey, Claim] = {}  # there before the auditor was
         self._waiting: dict[ClaimKey, Claim] = {}  # for the source
-        self._troubled: dict[ClaimKey, Claim] = {}
+        self._failing: dict[ClaimKey, Claim] = {}
         self._listing = ListingRound()
         self._reading = ReadingRound(pace.round_every_s, opened.clock.now_ms())
         self._kafka, self._lake, self._away = _Absence(), _Absence(), _Absence()
@@ -184,10 +184,10 @@ class Auditor:
         self._ticks = 0
         self._has_history = False  # the log was read to its end once
 
-    def tick(self) -> Report:
+    def tick(self) -> AuditReport:
         """Look once. With ONE_PASS everything; a StorageError is raised then."""
         self._ticks += 1
-        trouble: str | None = None
+        found: str | None = None
         try:
             self._look()
         except CallsHang:
@@ -195,12 +195,12 @@ class Auditor:
         except StorageError as error:
             if self._pace is ONE_PASS:
                 raise
-            trouble = error.message
+            found = error.message
         now_ms = self._clock.now_ms()
-        self._lake.note(trouble, now_ms)
+        self._lake.note(found, now_ms)
         raised, cleared = self._book.turn(now_ms)
         claims = (self._new, self._old, self._waiting)
-        return Report(
+        return AuditReport(
             job=self._opened.job.job,
             tick=self._ticks,
             now_ms=now_ms,
@@ -222,7 +222,7 @@ class Auditor:
         if self._lake.state.since_ms is not None:
             return self._activity.look_away(self._log.last_written_ms)
         entries = sum(each.entries for each in self._log.slices(self._ledger))
-        seen = LogSeen(entries, self._log.last_written_ms, bool(self._ledger.unclosed))
+        seen = LogProgress(entries, self._log.last_written_ms, bool(self._ledger.unclosed))
         return self._activity.look(seen, self._lag, now_ms)
 
     def _look(self) -> None:
@@ -244,8 +244,8 @@ class Auditor:
             self._book.say(("source", ""), statement)
         for directory, listing in listings.items():
             self._judge_directory(directory, listing.files, due)
-            told = filter(due.is_told, self._told.success_files(directory))
-            statement = judge_success(self._opened.job.job, told, listing.success)
+            published = filter(due.is_published, self._published.success_files(directory))
+            statement = judge_success(self._opened.job.job, published, listing.success)
             self._book.say(("success", directory), statement)
         if is_catalog_seen:
             self._judge_catalog()
@@ -277,7 +277,7 @@ class Auditor:
             for name, error in errors.items()
             if error is not None
         ]
-        self._book.say(LOSS, Statement(tuple(problems)))
+        self._book.say(LOSS, Observation(tuple(problems)))
 
     def _read_log(self) -> None:
         problems: list[Problem] = []
@@ -285,7 +285,7 @@ class Auditor:
             self._log.read_on()
         except LogDamaged as error:
             problems.append(_name_damage(error))
-        self._book.say(DAMAGE, Statement(tuple(problems)))
+        self._book.say(DAMAGE, Observation(tuple(problems)))
         self._ledger = self._log.builder.drain()
         self._take(self._ledger)
         self._has_history = True
@@ -323,7 +323,7 @@ class Auditor:
 
     def _find_claim(self, key: ClaimKey) -> Claim | None:
         """Return a claim that is not settled yet: what was landed again belongs to it."""
-        unsettled = (self._troubled, self._waiting, self._old, self._new)
+        unsettled = (self._failing, self._waiting, self._old, self._new)
         return next((found for claims in unsettled if (found := claims.get(key))), None)
 
     def _ends(self) -> dict[str, int]:
@@ -338,11 +338,11 @@ class Auditor:
 
     # ---- the source
 
-    def _ask_source(self, before: dict[ShardKey, int]) -> SourceSeen | None:
+    def _ask_source(self, before: dict[ShardKey, int]) -> SourceAnswers | None:
         source, now_ms = self._opened.source, self._clock.now_ms()
         logged = list(self._shards())
         if not logged:
-            return SourceSeen(before, {}, {}, {})
+            return SourceAnswers(before, {}, {}, {})
         try:
             streams = source.describe_streams(sorted({each.key.stream for each in logged}))
             shards = [
@@ -359,7 +359,7 @@ class Auditor:
             self._lag = None
             return None
         self._kafka.note(None, now_ms)
-        return SourceSeen(before, streams, offsets, cut)
+        return SourceAnswers(before, streams, offsets, cut)
 
     def _find_cut(
         self, logged: Sequence[ShardLog], offsets: Mapping[StreamShard, ShardOffsets]
@@ -403,13 +403,13 @@ class Auditor:
         known = self._watched.open(directory)
         if not self._book.has(DAMAGE):  # else entries that cannot be read may list them
             left = self._log.builder.has_left
-            strange = {path for path in there if path not in known or left(known[path].file)}
-            strangers = self._drop_adopted(strange)
-            statement = state_strangers(strangers, self._ledger.table_of)
-            self._book.say(("strangers", directory), statement)
+            orphaned = {path for path in there if path not in known or left(known[path].file)}
+            orphans = self._drop_adopted(orphaned)
+            statement = state_orphans(orphans, self._ledger.table_of)
+            self._book.say(("orphans", directory), statement)
         for path, watched in known.items():
             if self._is_excused(watched.file):
-                self._book.say(("file", path), Statement())
+                self._book.say(("file", path), Observation())
             elif due.has(watched.file):
                 stat = there.get(path)
                 if watched.is_suspect(stat):
@@ -431,7 +431,7 @@ class Auditor:
             self._adopted = set(read_adopted(self._storage, self._opened.job.job))
         except LogDamaged as error:
             problems.append(_name_damage(error))
-        self._book.say(("log", "adopted"), Statement(tuple(problems)))
+        self._book.say(("log", "adopted"), Observation(tuple(problems)))
 
     def _find_pending(self, file: LoggedFile) -> None:
         """Look for a file that may be on its way."""
@@ -445,7 +445,7 @@ class Auditor:
         self._say_file(file, look_at_file(self._storage, file, is_in_flight=False))
 
     def _say_file(self, file: LoggedFile, look: FileLook) -> None:
-        is_counted = (file.slice, file.entry) in self._troubled
+        is_counted = (file.slice, file.entry) in self._failing
         self._book.say(("file", file.final), state_file(file, look, is_counted=is_counted))
 
     def _is_excused(self, file: LoggedFile) -> bool:
@@ -461,7 +461,7 @@ class Auditor:
         self._catalog_due_ms = now_ms + (0 if self._pace is ONE_PASS else CATALOG_EVERY_MS)
         error: str | None = None
         try:
-            self._catalog.look(self._told, self._pace.listings)
+            self._catalog.look(self._published, self._pace.listings)
         except CatalogError as raised:
             error = raised.message
         self._away.note(error, now_ms)
@@ -472,14 +472,14 @@ class Auditor:
         if self._catalog is None or self._book.has(DAMAGE):
             return
         self._read_adopted()
-        tables = {names.table_path(table): table for table in self._told.definitions}
+        tables = {names.table_path(table): table for table in self._published.definitions}
         adopted = {
             (tables[table], directory.removeprefix(table).strip("/"))
             for directory in map(names.parent, self._adopted)
             for table in tables
             if directory == table or directory.startswith(f"{table}/")
         }
-        for table, statement in self._catalog.judge(self._told, adopted):
+        for table, statement in self._catalog.judge(self._published, adopted):
             self._book.say(("catalog", table), statement)
 
     # ---- proofs
@@ -491,8 +491,8 @@ class Auditor:
         if self._kafka.state.since_ms is None:
             for key in list(self._waiting):
                 self._prove(self._waiting, key)
-        for key in list(self._troubled)[:TROUBLED_AGAIN]:
-            self._prove(self._troubled, key)
+        for key in list(self._failing)[:FAILING_AGAIN]:
+            self._prove(self._failing, key)
         budget = self._budget()
         while self._old and budget.is_left():
             keys = []
@@ -536,7 +536,7 @@ class Auditor:
         if proof.is_waiting:
             self._waiting[key] = claim
         elif not proof.is_sound:
-            self._troubled[key] = claim  # looked at again, until it is mended
+            self._failing[key] = claim  # looked at again, until it is mended
 
     # ---- reading again
 

@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from ashore.catalogs import Catalog
 from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
 from ashore.control.audit.proof import quiet
-from ashore.control.audit.result import Report
+from ashore.control.audit.result import AuditReport
 from ashore.control.jobs import OpenJob
 from ashore.control.verify import Progress
 
 NAP_S = 0.1  # so soon it is seen that somebody wants to stop
 
 
-def audit_once(opened: OpenJob, progress: Progress = quiet) -> Report:
+def audit_once(opened: OpenJob, progress: Progress = quiet) -> AuditReport:
     """Look at everything once. Raises StorageError, NotInstalled."""
     with _asked_catalog(opened) as catalog:
         return Auditor(opened, ONE_PASS, progress, catalog).tick()
 
 
-def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[Report]:
+def follow(opened: OpenJob, pace: Pace, is_stopping: Callable[[], bool]) -> Iterator[AuditReport]:
     """Yield a report of each interval. Raises CallsHang: this process can look no more."""
     clock = opened.clock
     with _asked_catalog(opened) as catalog:

@@ -10,12 +10,12 @@ What it must not know: how observations are made.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ashore.control.audit.result import Finding
+from ashore.control.audit.result import AuditFinding
 from ashore.control.verify import Problem, ProblemKind
 from ashore.control.verify.evidence import judge_file
 from ashore.control.verify.files import FileLook
 from ashore.control.verify.ledger import LoggedFile
-from ashore.control.verify.verdict import judge_stranger
+from ashore.control.verify.verdict import judge_orphan
 from ashore.errors import HistoryTruncated
 from ashore.protocol import names
 from ashore.protocol.plan_batch import ShardOffsets
@@ -28,7 +28,7 @@ Subject = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Observation:
     """What was found of a subject when it was last looked at."""
 
     problems: tuple[Problem, ...] = ()
@@ -36,17 +36,17 @@ class Statement:
     unprovable: int = 0
 
 
-ALL_IS_WELL = Statement()
+ALL_IS_WELL = Observation()
 
 
 class Book:
     """The last statement about each subject. Used by one thread."""
 
     def __init__(self) -> None:
-        self._said: dict[Subject, Statement] = {}
-        self._open: dict[Problem, Finding] = {}
+        self._said: dict[Subject, Observation] = {}
+        self._open: dict[Problem, AuditFinding] = {}
 
-    def say(self, subject: Subject, statement: Statement) -> None:
+    def say(self, subject: Subject, statement: Observation) -> None:
         """Replace what was said of a subject."""
         if statement == ALL_IS_WELL:
             self._said.pop(subject, None)
@@ -63,18 +63,18 @@ class Book:
         added = dict.fromkeys((*before.problems, *problems))
         self.say(subject, replace(before, problems=tuple(added)))
 
-    def turn(self, now_ms: int) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    def turn(self, now_ms: int) -> tuple[tuple[AuditFinding, ...], tuple[AuditFinding, ...]]:
         """Return what is raised and what is cleared since the last call."""
         found = dict.fromkeys(each for said in self._said.values() for each in said.problems)
         gone = [finding for problem, finding in self._open.items() if problem not in found]
-        raised = [Finding(problem, now_ms) for problem in found if problem not in self._open]
+        raised = [AuditFinding(problem, now_ms) for problem in found if problem not in self._open]
         for finding in gone:
             del self._open[finding.problem]
         self._open.update({finding.problem: finding for finding in raised})
         return tuple(raised), tuple(replace(each, cleared_ms=now_ms) for each in gone)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[AuditFinding, ...]:
         """What is open, the oldest first."""
         return tuple(self._open.values())
 
@@ -89,25 +89,25 @@ class Book:
         return sum(each.unprovable for each in self._said.values())
 
 
-def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Statement:
+def judge_ranges(problems: Iterable[Problem], seams: Iterable[Seam]) -> Observation:
     """Say what does not meet in the ranges of the log."""
     offsets = sum(abs(seam.found - seam.expected) for seam in seams)
-    return Statement(tuple(problems), offsets)
+    return Observation(tuple(problems), offsets)
 
 
 # ---- files
 
 
-def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Statement:
+def state_file(file: LoggedFile, look: FileLook, *, is_counted: bool) -> Observation:
     """Say what is wrong with a file. `is_counted`: its rows count as unaccounted for elsewhere."""
     problems = tuple(judge_file(file, look))
     is_whole = look.path is not None and look.error is None
-    return Statement(problems, 0 if is_whole or is_counted else file.file.rows)
+    return Observation(problems, 0 if is_whole or is_counted else file.file.rows)
 
 
-def state_strangers(strangers: Iterable[str], table_of: Mapping[str, str]) -> Statement:
+def state_orphans(orphans: Iterable[str], table_of: Mapping[str, str]) -> Observation:
     """Say what the visible files of a directory are that no entry lists."""
-    return Statement(tuple(judge_stranger(each, table_of) for each in sorted(strangers)))
+    return Observation(tuple(judge_orphan(each, table_of) for each in sorted(orphans)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def split_listing(found: Iterable[FileStat]) -> Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSeen:
+class SourceAnswers:
     """What the source has told between two readings of the log."""
 
     before: Mapping[ShardKey, int]  # next offsets, read before the source was asked
@@ -159,7 +159,7 @@ class ShardLog:
         return StreamShard(self.key.stream, self.key.shard)
 
 
-def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statement, int]:
+def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int]:
     """Say where log and source contradict each other, and the lag.
 
     A topic that does not exist is no finding: what it held, nobody can tell.
@@ -183,7 +183,7 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceSeen) -> tuple[Statemen
             text = f"{error.message}. {error.hint}"
             kind = ProblemKind.HISTORY_TRUNCATED
             problems[Problem(kind, shard.table, str(shard.key), text)] = None
-    return Statement(tuple(problems), gone), lag
+    return Observation(tuple(problems), gone), lag
 
 
 def _judge_offsets(

@@ -10,7 +10,7 @@ What it must not know: when it is an entry's turn.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ashore.control.audit.judge import Statement, state_file
+from ashore.control.audit.judge import Observation, state_file
 from ashore.control.verify.again import Answer, Answers, read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import look_at_files
@@ -46,8 +46,8 @@ class Claim:
 class Proof:
     """What became of a claim."""
 
-    entry: Statement
-    files: dict[str, Statement]  # by final path
+    entry: Observation
+    files: dict[str, Observation]  # by final path
     is_waiting: bool  # for the source
 
     @property
@@ -68,7 +68,7 @@ def prove(
     Without a source, what only that can tell is waited for.
     """
     evidence = Evidence(ledger)
-    files: dict[str, Statement] = {}
+    files: dict[str, Observation] = {}
     for file, look in look_at_files(storage, ledger, {}, None, progress):
         for _ in evidence.take(file, look):
             pass  # what is wrong with the file, `state_file` says too
@@ -87,7 +87,7 @@ def prove(
     is_waiting = any(each.key.shard in answers.failed for each in asked)
     unaccounted = tally.lost + tally.duplicated + (tally.unprovable if is_waiting else 0)
     unprovable = 0 if is_waiting else tally.unprovable
-    return Proof(Statement(findings.named(), unaccounted, unprovable), files, is_waiting)
+    return Proof(Observation(findings.named(), unaccounted, unprovable), files, is_waiting)
 
 
 def narrow(ledger: Ledger, parts: list[Part], files: list[LoggedFile]) -> Ledger:

@@ -10,7 +10,7 @@ from ashore.control.verify import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something that is wrong, from when it was first seen."""
 
     problem: Problem
@@ -61,7 +61,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """What is known at the end of an interval."""
 
     job: str
@@ -70,9 +70,9 @@ class Report:
     gauge: Gauge
     entries: dict[str, int]  # of each slice: so many were read
     unproven: int  # entries whose records were not looked at yet, or wait for the source
-    raised: tuple[Finding, ...]  # in this interval
-    cleared: tuple[Finding, ...]
-    findings: tuple[Finding, ...]  # that are open
+    raised: tuple[AuditFinding, ...]  # in this interval
+    cleared: tuple[AuditFinding, ...]
+    findings: tuple[AuditFinding, ...]  # that are open
     listing: Round  # names and sizes; of directories
     reading: Round  # checksums; of files
     kafka: Away

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, TableSeen
-from ashore.control.audit.judge import Statement
-from ashore.control.audit.told import SuccessFile, Told
+from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, CatalogTableSeen
+from ashore.control.audit.judge import Observation
+from ashore.control.audit.published import Published, SuccessFile
 from ashore.control.verify import Problem, ProblemKind
 from ashore.landing.effects import success_content
 from ashore.landing.registrar import TableShape
@@ -24,9 +24,9 @@ from ashore.routing.names import parse_partition_path, partition_path
 NAMED_MAX = 5  # partitions of a finding
 
 
-def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) -> Statement:
+def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) -> Observation:
     """Say which success files of a directory are gone. `there`: the paths that it has."""
-    return Statement(
+    return Observation(
         tuple(
             Problem(
                 ProblemKind.SUCCESS_FILE_MISSING,
@@ -46,7 +46,7 @@ def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedTable:
     """What a catalog should have of a table. Partitions as their directories below it."""
 
     table: CatalogTable
@@ -54,7 +54,7 @@ class Expected:
     filled: Collection[str]  # where files are, or were
 
 
-def judge_catalog(expected: Expected, seen: TableSeen | None) -> Iterator[Problem]:
+def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Iterator[Problem]:
     """Yield how a catalog differs from what the log says that it was told."""
     table, name = expected.table, expected.table.full_name
     due = {CatalogPartition(each).values: each for each in expected.registered if each}
@@ -110,42 +110,44 @@ class CatalogLook:
         self._job = job
         self._next: dict[str, int] = defaultdict(int)  # whose turn it is to be located
         self._elsewhere: dict[str, dict[CatalogPartition, str]] = defaultdict(dict)
-        self._seen: list[tuple[CatalogTable, TableSeen | None]] = []
+        self._seen: list[tuple[CatalogTable, CatalogTableSeen | None]] = []
         self._before: Mapping[str, set[str]] = {}
 
-    def look(self, told: Told, count: int | None) -> None:
+    def look(self, published: Published, count: int | None) -> None:
         """Ask about each table that the log defines and says to be registered.
 
         Comes before the log is read once more, and `judge`. Raises CatalogError.
 
         Arguments:
-            told: what the log says.
+            published: what the log says.
             count: so many partitions of a table are located, others in the next look; None: all.
 
         """
         self._seen = []
-        self._before = by_table(told.registered)
+        self._before = by_table(published.registered)
         for name, partitions in sorted(self._before.items()):
-            table = self._find_table(name, told.definitions)
+            table = self._find_table(name, published.definitions)
             if table is not None:
                 turn = self._take_turn(name, sorted(each for each in partitions if each), count)
                 seen = self._catalog.observe(table, turn)
                 self._seen.append((table, seen and self._remember(name, turn, seen)))
 
-    def judge(self, told: Told, adopted: Iterable[PartitionKey]) -> Iterator[tuple[str, Statement]]:
+    def judge(
+        self, published: Published, adopted: Iterable[PartitionKey]
+    ) -> Iterator[tuple[str, Observation]]:
         """Yield what is to be said of each table that was looked at.
 
         `adopted`: partitions that have files of another writer.
         """
-        after, filled = by_table(told.registered), by_table((*told.filled, *adopted))
+        after, filled = by_table(published.registered), by_table((*published.filled, *adopted))
         for table, seen in self._seen:
             name = table.full_name
             due = self._before[name] & after.get(name, set())  # not those retired meanwhile
             if not due:
-                yield name, Statement()
+                yield name, Observation()
                 continue
-            expected = Expected(table, due, filled[name])
-            yield name, Statement(tuple(judge_catalog(expected, seen)))
+            expected = ExpectedTable(table, due, filled[name])
+            yield name, Observation(tuple(judge_catalog(expected, seen)))
 
     def _find_table(
         self, name: str, definitions: Mapping[str, TableDefinition]
@@ -165,7 +167,9 @@ class CatalogLook:
         self._next[name] = start + count if start + count < len(partitions) else 0
         return [CatalogPartition(each) for each in turn]
 
-    def _remember(self, name: str, turn: Sequence[CatalogPartition], seen: TableSeen) -> TableSeen:
+    def _remember(
+        self, name: str, turn: Sequence[CatalogPartition], seen: CatalogTableSeen
+    ) -> CatalogTableSeen:
         """Return what was seen, with the places that were found in earlier turns."""
         known = self._elsewhere[name]
         for each in turn:

@@ -21,7 +21,7 @@ SMALL = 256  # files: lists of fewer are packed together
 SMALL_LISTS = 16  # at most
 
 
-class Shown(NamedTuple):
+class ListedState(NamedTuple):
     """What a listing has shown of a file."""
 
     size: int
@@ -34,7 +34,7 @@ class Watched:
 
     file: LoggedFile
     is_seen: bool = False
-    shown: Shown | None = None  # None: it was not there
+    shown: ListedState | None = None  # None: it was not there
 
     def is_suspect(self, now: FileStat | None) -> bool:
         """Tell whether a file must be looked at: it is not as it was, or not as it should be."""
@@ -43,15 +43,15 @@ class Watched:
         before = self.shown
         if now is None or before is None:
             return (now is None) is not (before is None)
-        return Shown(now.size, now.modified_ms) != before
+        return ListedState(now.size, now.modified_ms) != before
 
     def see(self, now: FileStat | None) -> None:
         """Take what a listing shows."""
         self.is_seen = True
-        self.shown = None if now is None else Shown(now.size, now.modified_ms)
+        self.shown = None if now is None else ListedState(now.size, now.modified_ms)
 
 
-class _Directory:
+class _WatchedDirectory:
     """The files of one directory."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _Directory:
             (self._large if len(together) >= SMALL else self._small).add(together)
 
     def open(self) -> dict[str, Watched]:
-        seen: dict[str, Shown | None] = _unpack(self._seen) if self._seen else {}
+        seen: dict[str, ListedState | None] = _unpack(self._seen) if self._seen else {}
         watched = {}
         for file in chain(self._large, self._small):
             unique = file.file.unique
@@ -82,8 +82,8 @@ class _Directory:
         return chain(self._large.copy(), self._small.copy())
 
 
-def _unpack(packed: bytes) -> dict[str, Shown | None]:
-    found: dict[str, Shown | None] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of `keep`
+def _unpack(packed: bytes) -> dict[str, ListedState | None]:
+    found: dict[str, ListedState | None] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - of `keep`
     return found
 
 
@@ -91,7 +91,7 @@ class WatchedFiles:
     """Files by directory. Used by one thread."""
 
     def __init__(self) -> None:
-        self._directories: dict[str, _Directory] = {}
+        self._directories: dict[str, _WatchedDirectory] = {}
 
     @property
     def directories(self) -> Collection[str]:
@@ -100,7 +100,7 @@ class WatchedFiles:
 
     def add(self, directory: str, files: Sequence[LoggedFile]) -> None:
         """Add files that an entry lists in a directory."""
-        self._directories.setdefault(directory, _Directory()).add(files)
+        self._directories.setdefault(directory, _WatchedDirectory()).add(files)
 
     def open(self, directory: str) -> dict[str, Watched]:
         """Return the files of a directory by their final paths: the caller's, until `keep`."""

@@ -8,15 +8,15 @@ from ashore.control.doctor.apply import Done
 from ashore.control.doctor.observe import FormerAt, observe
 from ashore.control.doctor.plan import Diagnosis, explain, plan_doctor
 from ashore.control.doctor.seen import Observations
-from ashore.control.doctor.steps import Refusal, Step
+from ashore.control.doctor.steps import DoctorRefusal, Step
 from ashore.control.doctor.treat import diagnose, treat
 
 __all__ = [
     "Diagnosis",
+    "DoctorRefusal",
     "Done",
     "FormerAt",
     "Observations",
-    "Refusal",
     "Step",
     "diagnose",
     "explain",

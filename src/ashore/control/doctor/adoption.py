@@ -23,7 +23,7 @@ from ashore.control.doctor.seen import (
     path_below,
 )
 from ashore.control.doctor.spark_sink import judge_spark
-from ashore.control.doctor.steps import Refusal
+from ashore.control.doctor.steps import DoctorRefusal
 from ashore.protocol import names
 from ashore.protocol.entries import Joined
 from ashore.protocol.fold import Fold
@@ -40,10 +40,10 @@ class Adoption:
     """What comes of a former writer."""
 
     former: Former | None = None
-    table: str | None = None  # whose strange files the former writer accounts for
+    table: str | None = None  # whose orphaned files the former writer accounts for
     tables: tuple[str, ...] = ()  # to claim
     joined: tuple[Joined, ...] = ()  # empty: the log has them already
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[DoctorRefusal, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -54,11 +54,11 @@ def plan_adoption(seen: Observations) -> Adoption:
     try:
         former = _judge(seen.former, seen.tables)
     except Unclear as unclear:
-        refusal = Refusal("adoption", unclear.reason, unclear.hint)
+        refusal = DoctorRefusal("adoption", unclear.reason, unclear.hint)
         return Adoption(table=seen.former.table, refusals=(refusal,))
     fold = seen.log.fold
     if fold is None:
-        refusal = Refusal("adoption", "the job's log cannot be read", "mend the log first")
+        refusal = DoctorRefusal("adoption", "the job's log cannot be read", "mend the log first")
         return Adoption(former, former.table, refusals=(refusal,))
     streams = sorted({shard.stream for shard in former.next_of})
     topics = {stream: seen.topics[stream] for stream in streams if stream in seen.topics}
@@ -96,31 +96,35 @@ def _judge(seen: SparkSeen | ConnectSeen, tables: tuple[TableSeen, ...]) -> Form
             assert_never(seen)
 
 
-def _refuse_topics(former: Former, seen: Observations, streams: list[str]) -> Iterator[Refusal]:
+def _refuse_topics(
+    former: Former, seen: Observations, streams: list[str]
+) -> Iterator[DoctorRefusal]:
     """Refuse what does not fit the job file, or cannot be asked of the source."""
     topics = [seen.topics[stream] for stream in streams if stream in seen.topics]
     claimed = {former.table, *(side for topic in topics for side in topic.side_tables)}
     for table in seen.tables:
         if table.table in claimed and table.owner not in {None, seen.job}:
             text = f"table {table.table} belongs to job {table.owner}"
-            yield Refusal("adoption", text, f"give this job another table, or run {table.owner}")
-    if seen.source.trouble:
-        text = f"Kafka does not say what it has: {seen.source.trouble}"
-        yield Refusal("adoption", text, "look at `bootstrap_servers` and the brokers")
+            yield DoctorRefusal(
+                "adoption", text, f"give this job another table, or run {table.owner}"
+            )
+    if seen.source.error:
+        text = f"Kafka does not say what it has: {seen.source.error}"
+        yield DoctorRefusal("adoption", text, "look at `bootstrap_servers` and the brokers")
         return
     for stream in streams:
         topic = seen.topics.get(stream)
         if topic is None or topic.table != former.table:
             into = f"lands it in {topic.table}" if topic else "does not land it"
             text = f"the {former.kind} wrote topic {stream} into {former.table}, the job {into}"
-            yield Refusal("adoption", text, "correct `tables` in the job file")
+            yield DoctorRefusal("adoption", text, "correct `tables` in the job file")
         elif stream not in seen.source.streams:
-            yield Refusal("adoption", f"topic {stream} does not exist", "was it renamed?")
+            yield DoctorRefusal("adoption", f"topic {stream} does not exist", "was it renamed?")
         else:
             yield from _refuse_layout(former, seen, topic)
 
 
-def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iterator[Refusal]:
+def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iterator[DoctorRefusal]:
     """Refuse files that one table cannot have beside those that Ashore will land."""
     path = next(each.path for each in seen.tables if each.table == former.table)
     wanted = list(topic.partition_by)
@@ -130,17 +134,19 @@ def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iter
         if columns != wanted:
             text = f"{file} lies in partitions of {columns}, the job writes {wanted}"
             hint = "correct `partition_by`, or give the job a table of its own"
-            yield Refusal("adoption", text, hint)
+            yield DoctorRefusal("adoption", text, hint)
             return
         if names.leaf(file).rpartition(".")[2] not in _EXTENSIONS.get(topic.format, ()):
             text = f"{file} is no {topic.format} file, which the job writes"
-            yield Refusal("adoption", text, "correct `format`, or give the job a table of its own")
+            yield DoctorRefusal(
+                "adoption", text, "correct `format`, or give the job a table of its own"
+            )
             return
 
 
 def _refuse_stream(
     former: Former, seen: Observations, fold: Fold, info: StreamInfo
-) -> Iterator[Refusal]:
+) -> Iterator[DoctorRefusal]:
     known = fold.generation(seen.source.name, info.stream)
     if known is not None:
         yield from _refuse_known(former, seen, fold, info, known)
@@ -152,27 +158,27 @@ def _refuse_stream(
         if shard.shard not in info.shards or there is None:
             text = f"the {former.kind} wrote {place}, which the topic does not have"
             hint = "was the topic created again? Its offsets mean other records then"
-            yield Refusal("adoption", text, hint)
+            yield DoctorRefusal("adoption", text, hint)
         else:
             yield from _refuse_offset(former, place, offset, there, seen.skips_gaps)
 
 
 def _refuse_offset(
     former: Former, place: str, offset: int, there: ShardOffsets, skips_gaps: bool
-) -> Iterator[Refusal]:
+) -> Iterator[DoctorRefusal]:
     if offset > there.end:
         text = f"the {former.kind} came to {offset} in {place}, which ends at {there.end}"
         hint = "was the topic created again or restored? or an open transaction holds it up"
-        yield Refusal("adoption", text, hint)
+        yield DoctorRefusal("adoption", text, hint)
     elif offset < there.earliest and not skips_gaps:
         text = f"the {former.kind} came to {offset} in {place}, Kafka begins at {there.earliest}"
         hint = "to go on without what is between, write `gap: skip` under `source`: it is recorded"
-        yield Refusal("adoption", text, hint)
+        yield DoctorRefusal("adoption", text, hint)
 
 
 def _refuse_known(
     former: Former, seen: Observations, fold: Fold, info: StreamInfo, known: tuple[int, str]
-) -> Iterator[Refusal]:
+) -> Iterator[DoctorRefusal]:
     """Refuse a topic that the log has joined elsewhere. Joined here: an adoption was cut short."""
     for shard, wanted in sorted(former.next_of.items()):
         if shard.stream != info.stream:
@@ -183,7 +189,7 @@ def _refuse_known(
             begins = f"begins {place} at {state.first}" if state else f"knows {shard.stream}"
             text = f"the job's log {begins} already; the {former.kind} came to {wanted}"
             hint = "landing began without it: what is doubled or missing ashore verify cannot tell"
-            yield Refusal("adoption", text, hint)
+            yield DoctorRefusal("adoption", text, hint)
             return
 
 

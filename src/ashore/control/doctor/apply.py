@@ -69,15 +69,15 @@ def _traces(opened: OpenJob, at: FormerAt) -> dict[str, frozenset[str]]:
     }
 
 
-def apply_steps(opened: OpenJob, steps: Sequence[Step], tell: Callable[[Done], None]) -> None:
-    """Do steps in their order. `tell` hears of each that was done.
+def apply_steps(opened: OpenJob, steps: Sequence[Step], report: Callable[[Done], None]) -> None:
+    """Do steps in their order. `report` is called for each that was done.
 
     Raises StorageError, CatalogError, TableOwned, FilesLost; Stopped where a step does not fit
     any more.
     If interrupted: what was told of is done; diagnose again for the rest.
     """
     for step in steps:
-        tell(Done(step, _apply(opened, step)))
+        report(Done(step, _apply(opened, step)))
 
 
 def _apply(opened: OpenJob, step: Step) -> str:

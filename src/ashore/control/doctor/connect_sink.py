@@ -53,7 +53,7 @@ def looks_like_connect(file_name: str) -> bool:
 def judge_connect(seen: ConnectSeen, table: TableSeen) -> Former:
     """Say how far the sink came. Raises Unclear."""
     of_shard: dict[StreamShard, dict[str, ConnectName]] = defaultdict(dict)
-    here = {each.path for each in table.strangers} | table.adopted
+    here = {each.path for each in table.orphans} | table.adopted
     for each in table.visible:
         leaf = names.leaf(each.path)
         if each.path not in here or names.parse_final(leaf):

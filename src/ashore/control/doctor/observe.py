@@ -21,8 +21,8 @@ from ashore.control.doctor.observe_own import see_own
 from ashore.control.doctor.seen import (
     ConnectSeen,
     LoggedSize,
-    LogSeen,
     Observations,
+    SliceLogSeen,
     SourceSeen,
     SparkSeen,
     TableSeen,
@@ -116,12 +116,12 @@ def _resolve(opened: OpenJob) -> dict[str, ResolvedTable]:
 # ---- the log
 
 
-def look_at_log(storage: Storage, name: SliceName) -> tuple[LogSeen, Ledger | None]:
+def look_at_log(storage: Storage, name: SliceName) -> tuple[SliceLogSeen, Ledger | None]:
     """Return what is to be seen of a log, and the ledger of all its entries if it is whole."""
     found = [each.path for each in storage.list(names.log_directory(name))]
     foreign = tuple(path for path in found if _is_foreign(names.leaf(path)))
     if foreign:
-        return LogSeen(None, foreign=foreign), None
+        return SliceLogSeen(None, foreign=foreign), None
     numbers = [number for path in found if (number := names.parse_snapshot(names.leaf(path)))]
     bad = {number: why for number in numbers if (why := _judge_snapshot(storage, name, number))}
     is_newest_bad = bool(bad) and max(numbers) in bad
@@ -129,8 +129,8 @@ def look_at_log(storage: Storage, name: SliceName) -> tuple[LogSeen, Ledger | No
         fold = _fold_history(storage, name) if is_newest_bad else read_log(storage, name)
         ledger = _read_ledger(storage, name)
     except LogDamaged as error:
-        return LogSeen(None, error.message, error.hint), None
-    return LogSeen(fold, "", "", (), tuple(sorted(bad.items())), is_newest_bad), ledger
+        return SliceLogSeen(None, error.message, error.hint), None
+    return SliceLogSeen(fold, "", "", (), tuple(sorted(bad.items())), is_newest_bad), ledger
 
 
 def _is_foreign(leaf: str) -> bool:
@@ -307,4 +307,4 @@ def _ask(source: Source, topics: Sequence[str]) -> SourceSeen:
         ]
         return SourceSeen(source.name, streams, source.read_offsets(shards))
     except SourceError as error:
-        return SourceSeen(source.name, trouble=error.message)
+        return SourceSeen(source.name, error=error.message)

@@ -14,7 +14,7 @@ from ashore.control.doctor.seen import (
     OwnFile,
     OwnSeen,
     SourceSeen,
-    StagedFile,
+    StagedDataFile,
     TableSeen,
     TopicSeen,
 )
@@ -95,7 +95,7 @@ def _find_end(opened: OpenJob, files: Sequence[OwnFile]) -> LogEnd:
 def _read_files(
     opened: OpenJob, table: TableSeen, ddls: Mapping[str, str], slice_name: str
 ) -> Iterator[OwnFile]:
-    for each in table.strangers:
+    for each in table.orphans:
         name = names.parse_final(names.leaf(each.path))
         if name is None or name.slice != slice_name:
             continue
@@ -120,7 +120,7 @@ def _read_files(
 
 def _read_staged(
     opened: OpenJob, table: TableSeen, topics: Mapping[str, TopicSeen]
-) -> Iterator[StagedFile]:
+) -> Iterator[StagedDataFile]:
     """Yield the staged files that are whole: a batch may have counted that was never moved."""
     role = _role(table.table)
     formats = {
@@ -134,7 +134,7 @@ def _read_staged(
         for extension in sorted(formats):
             offsets = _read_offsets(opened, each.path, each.size, (extension, role))
             if offsets is not None and offsets.shards:
-                yield StagedFile(each.path, offsets.shards)
+                yield StagedDataFile(each.path, offsets.shards)
 
 
 def _role(table: str) -> Role:

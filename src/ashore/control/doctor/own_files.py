@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ashore.control.doctor.seen import Observations, OwnFile, OwnSeen, StagedFile
-from ashore.control.doctor.steps import AdoptFiles, Refusal
+from ashore.control.doctor.seen import Observations, OwnFile, OwnSeen, StagedDataFile
+from ashore.control.doctor.steps import AdoptFiles, DoctorRefusal
 from ashore.control.verify.runs import Runs, intersect, subtract, unite
 from ashore.protocol.entries import Joined
 from ashore.protocol.fold import Fold
@@ -27,7 +27,7 @@ class OwnPlan:
 
     step: AdoptFiles | None = None
     aside: tuple[tuple[str, str], ...] = ()  # paths, and why
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[DoctorRefusal, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -73,16 +73,16 @@ _NOTE = (
 
 
 def _refuse(text: str, hint: str) -> OwnPlan:
-    return OwnPlan(refusals=(Refusal("adoption", text, hint),))
+    return OwnPlan(refusals=(DoctorRefusal("adoption", text, hint),))
 
 
-def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Refusal]:
-    def refusal(text: str, hint: str) -> Refusal:
-        return Refusal("adoption", text, hint)
+def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[DoctorRefusal]:
+    def refusal(text: str, hint: str) -> DoctorRefusal:
+        return DoctorRefusal("adoption", text, hint)
 
-    if seen.source.trouble:
+    if seen.source.error:
         yield refusal(
-            f"Kafka does not say what it has: {seen.source.trouble}",
+            f"Kafka does not say what it has: {seen.source.error}",
             "only Kafka tells a lost file from offsets without a record",
         )
         return
@@ -109,7 +109,7 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Ref
                 yield refusal(f"{place} stands in tables of other topics", "correct `tables`")
 
 
-def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[Refusal]:
+def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:
     """Refuse to land again what may have been retired, unless somebody wants that.
 
     A `retire` comes after the batches whose rows it drops: where those entries are lost, it is lost
@@ -133,7 +133,7 @@ def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[Refusal]:
             f"stay dropped, before anybody reads it: ashore retire JOB.yaml {topic.table} "
             "PARTITION..., or --older-than"
         )
-        yield Refusal("adoption", text, hint)
+        yield DoctorRefusal("adoption", text, hint)
 
 
 def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
@@ -145,10 +145,12 @@ def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
         )
 
 
-def _refuse_queries(own: OwnSeen) -> Iterator[Refusal]:
+def _refuse_queries(own: OwnSeen) -> Iterator[DoctorRefusal]:
     for error in own.lost_queries:
         hint = "restore the log from a backup, or fill another table: the state of a query is in "
-        yield Refusal("adoption", error.message, f"{hint}its checkpoint, and goes with its log")
+        yield DoctorRefusal(
+            "adoption", error.message, f"{hint}its checkpoint, and goes with its log"
+        )
 
 
 def _bases(own: OwnSeen, seen: Observations, fold: Fold) -> dict[StreamShard, int]:
@@ -242,7 +244,7 @@ def _cut(
 
 
 def _left(
-    file: OwnFile | StagedFile, bases: Mapping[StreamShard, int], kept: Iterable[OwnFile]
+    file: OwnFile | StagedDataFile, bases: Mapping[StreamShard, int], kept: Iterable[OwnFile]
 ) -> Iterator[tuple[StreamShard, Runs]]:
     """Yield the offsets of a file that neither the log nor `kept` files have."""
     for each in file.shards or ():

@@ -17,10 +17,10 @@ from ashore.control.doctor.own_files import OwnPlan, plan_own_files
 from ashore.control.doctor.seen import Observations, TableSeen, path_below
 from ashore.control.doctor.steps import (
     AdoptFiles,
+    DoctorRefusal,
     JoinAdopted,
     ListAdopted,
     MoveAside,
-    Refusal,
     RegisterTable,
     Step,
     WriteSnapshot,
@@ -37,7 +37,7 @@ class Diagnosis:
     """Steps in their order, what will not be done, and what is worth knowing."""
 
     steps: tuple[Step, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DoctorRefusal, ...]
     notes: tuple[str, ...]
 
 
@@ -56,7 +56,7 @@ def plan_doctor(seen: Observations) -> Diagnosis:
         refusals += _file_refusals(table)
         if adoption.table != table.table:
             refusals += _owner_refusals(seen, table)
-            moved, refused = _plan_strangers(seen, table)
+            moved, refused = _plan_orphans(seen, table)
             steps += moved
             refusals += refused
     if seen.has_catalog and seen.log.fold is not None:
@@ -86,10 +86,10 @@ def _log_steps(seen: Observations) -> Iterator[Step]:
         yield WriteSnapshot(fold.end)
 
 
-def _log_refusals(seen: Observations) -> Iterator[Refusal]:
+def _log_refusals(seen: Observations) -> Iterator[DoctorRefusal]:
     if seen.log.damage:
         hint = seen.log.hint or "restore the log directory from a backup"
-        yield Refusal("log", seen.log.damage, hint)
+        yield DoctorRefusal("log", seen.log.damage, hint)
 
 
 def _log_notes(seen: Observations) -> Iterator[str]:
@@ -144,53 +144,53 @@ def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
 # ---- files
 
 
-def _owner_refusals(seen: Observations, table: TableSeen) -> Iterator[Refusal]:
+def _owner_refusals(seen: Observations, table: TableSeen) -> Iterator[DoctorRefusal]:
     if table.owner is not None and table.owner != seen.job:
         hint = f"give this job another table, or run {table.owner}"
-        yield Refusal(table.table, f"the table belongs to job {table.owner}", hint)
+        yield DoctorRefusal(table.table, f"the table belongs to job {table.owner}", hint)
 
 
-def _file_refusals(table: TableSeen) -> Iterator[Refusal]:
+def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
     here = {each.path: each.size for each in table.visible}
     absent = [file for file in table.logged if file.path not in here and not file.is_there]
     lost = [file for file in absent if file.is_unclosed]
     if lost:
         text = f"{len(lost)} files of the unclosed entry are lost: {_some(f.path for f in lost)}"
         hint = "ashore recover JOB.yaml --reland reads them again, --accept-loss gives them up"
-        yield Refusal(table.table, text, hint)
+        yield DoctorRefusal(table.table, text, hint)
     gone = [file for file in absent if not file.is_unclosed]
     if gone:
         text = f"{len(gone)} files that the log lists are gone: {_some(f.path for f in gone)}"
         hint = "restore them from a backup, or drop the partition on purpose; ashore verify names "
-        yield Refusal(table.table, text, hint + "the records")
+        yield DoctorRefusal(table.table, text, hint + "the records")
     other = [
         file for file in table.logged if file.path in here and here[file.path] != file.size_bytes
     ]
     if other:
         text = f"{len(other)} files have other sizes than the log says: "
         hint = "nothing is moved onto them; which is right cannot be told: compare with a backup"
-        yield Refusal(table.table, text + _some(file.path for file in other), hint)
+        yield DoctorRefusal(table.table, text + _some(file.path for file in other), hint)
 
 
-def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], list[Refusal]]:
+def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], list[DoctorRefusal]]:
     """Judge the files that readers see and that neither the log nor an adoption knows."""
-    strangers = table.strangers
+    orphans = table.orphans
     judged = {file.path for file in seen.own.files} if seen.own else set()
-    if not strangers:
+    if not orphans:
         return [], []
     if table.has_spark_metadata:
         hint = "to go on from there: ashore doctor JOB.yaml --from-spark CHECKPOINT_DIR"
-        text = f"a query of Spark's wrote {len(strangers)} files into the table"
-        return [], [Refusal(table.table, text, hint)]
-    if any(looks_like_connect(names.leaf(each.path)) for each in strangers):
+        text = f"a query of Spark's wrote {len(orphans)} files into the table"
+        return [], [DoctorRefusal(table.table, text, hint)]
+    if any(looks_like_connect(names.leaf(each.path)) for each in orphans):
         hint = f"to go on from there: ashore doctor JOB.yaml --from-connect {table.table}"
-        text = f"a sink of Kafka Connect wrote {len(strangers)} files into the table"
-        return [], [Refusal(table.table, text, hint)]
+        text = f"a sink of Kafka Connect wrote {len(orphans)} files into the table"
+        return [], [DoctorRefusal(table.table, text, hint)]
     steps: list[Step] = []
     ours: list[FileStat] = []
     old: list[FileStat] = []
     aside = names.aside_directory(table.path, seen.token)
-    for each in strangers:
+    for each in orphans:
         if names.parse_final(names.leaf(each.path)) is not None:
             if each.path not in judged:
                 ours.append(each)
@@ -203,21 +203,21 @@ def _plan_strangers(seen: Observations, table: TableSeen) -> tuple[list[Step], l
     return steps, [*_refuse_ours(table, ours), *_refuse_old(table, old)]
 
 
-def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
+def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[DoctorRefusal]:
     if files:
         text = f"{len(files)} files bear names of Ashore, and no entry lists them: "
         hint = (
             "was the log lost, or restored from an older backup? restore the newer one, or adopt "
         )
         hint += "what is there: ashore doctor JOB.yaml --from-files"
-        yield Refusal(table.table, text + _some(each.path for each in files), hint)
+        yield DoctorRefusal(table.table, text + _some(each.path for each in files), hint)
 
 
-def _refuse_old(table: TableSeen, files: list[FileStat]) -> Iterator[Refusal]:
+def _refuse_old(table: TableSeen, files: list[FileStat]) -> Iterator[DoctorRefusal]:
     if files:
         text = f"{len(files)} files were there before the job took the table: "
         hint = "they may be data: move them by hand, or give the job a table of its own"
-        yield Refusal(table.table, text + _some(each.path for each in files), hint)
+        yield DoctorRefusal(table.table, text + _some(each.path for each in files), hint)
 
 
 # ---- the catalog

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ashore.control.verify.offsets import ShardOffsets
+from ashore.control.verify.offsets import FileShard
 from ashore.control.verify.runs import intersect
 from ashore.errors import LogDamaged, LogLost
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import FinalName, SliceName
-from ashore.protocol.plan_batch import ShardOffsets as SourceOffsets
+from ashore.protocol.plan_batch import ShardOffsets
 from ashore.protocol.traces import LogEnd
 from ashore.sources.base import StreamInfo, StreamShard
 from ashore.storage.base import FileStat
@@ -33,7 +33,7 @@ class LoggedSize:
 
 
 @dataclass(frozen=True, slots=True)
-class LogSeen:
+class SliceLogSeen:
     """A slice's log. `fold` is None where it cannot be folded."""
 
     fold: Fold | None
@@ -61,7 +61,7 @@ class TableSeen:
     is_made_by_spark: bool = False  # which columns `select` makes only Spark can tell
 
     @property
-    def strangers(self) -> list[FileStat]:
+    def orphans(self) -> list[FileStat]:
         """The visible files that neither the log nor an adoption accounts for."""
         known = {each.path for each in self.logged} | self.excused | self.adopted
         return [each for each in self.visible if each.path not in known]
@@ -115,17 +115,17 @@ class OwnFile:
     size_bytes: int
     checksum: str
     rows: int
-    shards: tuple[ShardOffsets, ...] | None  # None: it cannot be read, or holds no offsets
+    shards: tuple[FileShard, ...] | None  # None: it cannot be read, or holds no offsets
 
     def holds(self, shard: StreamShard) -> bool:
         """Tell whether it has rows of a topic partition."""
         return bool(self.of(shard))
 
-    def of(self, shard: StreamShard) -> list[ShardOffsets]:
+    def of(self, shard: StreamShard) -> list[FileShard]:
         """Return its rows of a topic partition."""
         return [each for each in self.shards or () if (each.stream, each.shard) == shard]
 
-    def overlaps(self, other: ShardOffsets) -> bool:
+    def overlaps(self, other: FileShard) -> bool:
         """Tell whether it has some of these offsets too."""
         return any(
             intersect(each.offsets, other.offsets).size
@@ -135,11 +135,11 @@ class OwnFile:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StagedFile:
+class StagedDataFile:
     """A staged file that can be read back. Its name does not say which partition it is for."""
 
     path: str
-    shards: tuple[ShardOffsets, ...]
+    shards: tuple[FileShard, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ class OwnSeen:
     """What the job itself has left in its tables beyond its log."""
 
     files: tuple[OwnFile, ...]
-    staged: tuple[StagedFile, ...]
+    staged: tuple[StagedDataFile, ...]
     lost_queries: tuple[LogLost | LogDamaged, ...]  # what starts of queries say of their logs
     end: LogEnd  # how far the log must have been, by all traces; no number of an entry
     missing: Mapping[StreamShard, int]  # the first record that the source has and no file
@@ -161,8 +161,8 @@ class SourceSeen:
 
     name: str
     streams: Mapping[str, StreamInfo] = field(default_factory=dict)
-    offsets: Mapping[StreamShard, SourceOffsets] = field(default_factory=dict)
-    trouble: str = ""
+    offsets: Mapping[StreamShard, ShardOffsets] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Observations:
     job: str
     name: SliceName
     token: str  # of the directories that things are moved aside to; used once
-    log: LogSeen
+    log: SliceLogSeen
     tables: tuple[TableSeen, ...]
     topics: Mapping[str, TopicSeen]
     source: SourceSeen

@@ -223,7 +223,7 @@ def _find_strays(table: TableSeen, named: Mapping[str, _SinkFile]) -> tuple[str,
     """
     unnamed = [
         each
-        for each in table.strangers
+        for each in table.orphans
         if each.path not in named and names.parse_final(names.leaf(each.path)) is None
     ]
     if not unnamed:

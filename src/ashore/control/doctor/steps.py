@@ -22,7 +22,7 @@ class MoveAside:
 
 @dataclass(frozen=True, slots=True)
 class ListAdopted:
-    """Keep the names of a former writer's files, so that they are no strangers."""
+    """Keep the names of a former writer's files, so that they are no orphans."""
 
     path: str
     table: str
@@ -69,7 +69,7 @@ Step = AdoptFiles | MoveAside | ListAdopted | JoinAdopted | RegisterTable | Writ
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DoctorRefusal:
     """What the doctor will not do, and why."""
 
     subject: str  # `log`, `adoption`, or a table

@@ -20,9 +20,9 @@ def diagnose(opened: OpenJob, at: FormerAt) -> Diagnosis:
 
 
 def treat(
-    opened: OpenJob, at: FormerAt, tell: Callable[[Done], None], *, takes_over: bool
+    opened: OpenJob, at: FormerAt, report: Callable[[Done], None], *, takes_over: bool
 ) -> Diagnosis:
-    """Do what can be done and return what is left. `tell` hears of each step that was done.
+    """Do what can be done and return what is left. `report` is called for each step that was done.
 
     Raises LogGrows where somebody writes, unless `takes_over`; else as `apply_steps`.
     """
@@ -30,8 +30,8 @@ def treat(
         watch_all_quiet(opened, at)
     seen = observe(opened, at)
     found = plan_doctor(seen)
-    apply_steps(opened, found.steps, tell)
+    apply_steps(opened, found.steps, report)
     if seen.log.foreign:  # only now can the log be read
         found = diagnose(opened, at)
-        apply_steps(opened, found.steps, tell)
+        apply_steps(opened, found.steps, report)
     return replace(found, steps=())

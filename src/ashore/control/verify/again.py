@@ -62,10 +62,10 @@ class _ShardAnswer:
     def of(self, missing: Runs) -> Answer:
         """Return the answer for some of the offsets that were read."""
         records = select(np.concatenate([*self.records, _NO_OFFSETS]), missing)
-        told = intersect(missing, self.available).size
+        reported = intersect(missing, self.available).size
         # A record that has expired since it was read is known to have been there.
-        told += len(records) - len(select(records, self.available))
-        return Answer(len(records), missing.size - told, tuple(records[:NAMED_MAX].tolist()))
+        reported += len(records) - len(select(records, self.available))
+        return Answer(len(records), missing.size - reported, tuple(records[:NAMED_MAX].tolist()))
 
 
 _NO_OFFSETS: Offsets = np.empty(0, np.int64)

@@ -54,11 +54,11 @@ class _Reader:
             link = self._link or self._start()
             is_whole = False
             try:
-                self._tell(link, (path, size_bytes, kind))
-                answer = self._hear(link)
+                self._send(link, (path, size_bytes, kind))
+                answer = self._receive(link)
                 while isinstance(answer, tuple):
-                    self._tell(link, storage.read(path, *answer))
-                    answer = self._hear(link)
+                    self._send(link, storage.read(path, *answer))
+                    answer = self._receive(link)
                 is_whole = True
             finally:
                 if not is_whole:  # it may wait for bytes that do not come
@@ -81,13 +81,13 @@ class _Reader:
         theirs.close()
         return self._link
 
-    def _tell(self, link: Connection, message: object) -> None:
+    def _send(self, link: Connection, message: object) -> None:
         try:
             link.send(message)
         except OSError:
             raise self._died() from None
 
-    def _hear(self, link: Connection) -> Any:
+    def _receive(self, link: Connection) -> Any:
         try:
             if link.poll(SILENT_S_MAX):
                 return link.recv()

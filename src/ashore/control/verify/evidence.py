@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ashore.control.verify.files import FileLook
 from ashore.control.verify.ledger import Ledger, LoggedFile, PartKey
-from ashore.control.verify.offsets import FileOffsets, ShardOffsets
+from ashore.control.verify.offsets import FileOffsets, FileShard
 from ashore.control.verify.result import NAMED_MAX, Problem, ProblemKind
 from ashore.control.verify.runs import NO_RUNS, Runs, unite
 from ashore.protocol.positions import ShardKey
@@ -139,7 +139,7 @@ def judge_file(file: LoggedFile, look: FileLook) -> Iterator[Problem]:
 
 
 def _strange_offsets(
-    file: LoggedFile, shards: tuple[ShardOffsets, ...]
+    file: LoggedFile, shards: tuple[FileShard, ...]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield where the offsets in a file are not those that its spans promise."""
     known = _by_name(file)

@@ -22,6 +22,7 @@ from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import FileLook, list_visible, look_at_files
 from ashore.control.verify.gone import Gone, find_gone
 from ashore.control.verify.ledger import LoggedFile
+from ashore.control.verify.orphans import count_orphans
 from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
     CheckedBy,
@@ -34,9 +35,8 @@ from ashore.control.verify.result import (
     VerifyResult,
 )
 from ashore.control.verify.sample import SampleRate
-from ashore.control.verify.strangers import count_strange
 from ashore.control.verify.values import Access, compare_values
-from ashore.control.verify.verdict import Judge, find_strangers, plan_again, total
+from ashore.control.verify.verdict import Judge, find_orphans, plan_again, total
 from ashore.errors import JobFileInvalid, SourceError
 from ashore.sources.base import Source
 
@@ -95,9 +95,9 @@ def verify_job(
     ledger = reading.builder.finish()
     findings = Findings()
     adopted = read_adopted(storage, job.job).keys() & visible.keys()
-    strange = _without(visible, adopted)
-    strangers = list(find_strangers(ledger, strange, table_of))
-    findings.add_all((*ledger.problems, *strangers))
+    orphaned = _without(visible, adopted)
+    orphans = list(find_orphans(ledger, orphaned, table_of))
+    findings.add_all((*ledger.problems, *orphans))
     evidence = Evidence(ledger)
     looks = look_at_files(storage, ledger, visible, since_ms, progress)
     gone = _take_looks(looks, evidence, findings, job.path or "JOB.yaml")
@@ -107,8 +107,8 @@ def verify_job(
     answers = read_again(source, asked, ledger.generations, progress)
     waiting = _count_waiting(opened, reading.slices(ledger))
     judge = Judge(ledger, since_ms, findings, gone.rows)
-    unlisted = {each.place: strange[each.place] for each in strangers}
-    uncounted = judge.take_strange(count_strange(storage, unlisted, evidence))
+    unlisted = {each.place: orphaned[each.place] for each in orphans}
+    uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes]
     notes += _note_tables(job, tables, since_ms)
@@ -139,13 +139,13 @@ def _list_tables(
 ) -> tuple[dict[str, str], dict[str, int]]:
     """Return each table with its main table, and the files that readers see. Reads the log, too."""
     reading.read_on()  # only to know the tables that the log fills
-    fed = {
+    sinks = {
         table: item.table
         for item in opened.job.tables
         if item.topic is None
-        for table in item.fed_tables
+        for table in item.sink_tables
     }
-    table_of = _table_of(resolved) | fed | reading.builder.tables()
+    table_of = _table_of(resolved) | sinks | reading.builder.tables()
     # The order matters: tables first, then the log to its end, then files.
     visible = list_visible(opened.storage, table_of, progress)
     reading.read_on()
@@ -222,17 +222,17 @@ def _notes(tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
 
 
 def _note_tables(job: Job, tables: Sequence[TableVerdict], since_ms: int | None) -> list[str]:
-    fed = sorted(item.table for item in job.tables if item.topic is None)
+    sinks = sorted(item.table for item in job.tables if item.topic is None)
     topics = [item.topic for item in job.sql.topics] if job.sql else []
-    landed = [table for table in tables if table.table not in fed]
-    return [*_notes(landed, since_ms), *_note_fed(fed), *_note_topics(topics)]
+    landed = [table for table in tables if table.table not in sinks]
+    return [*_notes(landed, since_ms), *_note_sinks(sinks), *_note_topics(topics)]
 
 
-def _note_fed(fed: Sequence[str]) -> list[str]:
+def _note_sinks(sinks: Sequence[str]) -> list[str]:
     return [
-        f"{table} is fed by SQL: its files were compared with the log; whether its rows are what "
-        "the query should give was not looked at"
-        for table in fed
+        f"{table} is written by SQL: its files were compared with the log; whether its rows are "
+        "what the query should give was not looked at"
+        for table in sinks
     ]
 
 

@@ -20,7 +20,7 @@ from ashore.protocol.entries import (
     Prepare,
     Reland,
     Retire,
-    Rewind,
+    Rollback,
     Seal,
     ShardRead,
     Skip,
@@ -29,7 +29,7 @@ from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import OffsetRange, Seam, ShardKey, find_seams
 
-TOLD_OVERLAPS = "overlapping_spans"  # a counter: the writer has seen spans overlap, and said so
+OVERLAPS_REPORTED = "overlapping_spans"  # a counter: the writer has seen spans overlap, and said so
 
 
 class Excuse(StrEnum):
@@ -38,7 +38,7 @@ class Excuse(StrEnum):
     RELANDED = "relanded"  # other files hold its rows
     GIVEN_UP = "given_up"
     RETIRED = "retired"
-    WITHDRAWN = "withdrawn"  # its table went back: it leaves, and must not stay
+    WITHDRAWN = "withdrawn"  # its table was rolled back: it leaves, and must not stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class LedgerBuilder:
         self._listed_by: dict[str, dict[int, list[LoggedFile]]] = defaultdict(dict)
         self._table_of_shard: dict[ShardKey, str] = {}
         self._unclosed: dict[str, int] = {}
-        self._rewinds: dict[str, int] = {}  # slice: number of the last one
+        self._rollbacks: dict[str, int] = {}  # slice: number of the last one
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
         # Of the leaders that told where ranges end; None: an older release, or nobody has asked.
@@ -158,14 +158,14 @@ class LedgerBuilder:
                 self._take_reland(name, entry, reland)
             case Skip() as skip:
                 self._take_skip(name, skip)
-            case Rewind() as rewind:
-                self._take_rewind(name, entry.number, rewind)
+            case Rollback() as rollback:
+                self._take_rollback(name, entry.number, rollback)
             case Retire() as retire:
                 for gone in retire.partitions:
                     self._retired[gone.table, gone.partition].append((name.slice, entry))
             case _:
                 pass
-        if isinstance(entry.body, Prepare | Reland | Seal | Rewind):
+        if isinstance(entry.body, Prepare | Reland | Seal | Rollback):
             self._unclosed[name.slice] = entry.number
 
     def tables(self) -> dict[str, str]:
@@ -182,11 +182,11 @@ class LedgerBuilder:
     def has_left(self, file: LoggedFile) -> bool:
         """Tell whether a file must not be in its table any more: readers would see its rows twice.
 
-        Until the slice's last rewind is closed, it may still be on its way.
+        Until the slice's last rollback is closed, it may still be on its way.
         """
         if self.excuse_of(file) is not Excuse.WITHDRAWN:
             return False
-        return self._unclosed.get(file.slice) != self._rewinds[file.slice]
+        return self._unclosed.get(file.slice) != self._rollbacks[file.slice]
 
     def positions(self) -> dict[ShardKey, int]:
         """Return the next offset of each shard that was joined."""
@@ -287,7 +287,7 @@ class LedgerBuilder:
         origin = _Origin(name, entry, entry.number, keys, tables)
         self._list(origin, body)
         self._problems += find_miscounts(name, entry, body)
-        if not dict(body.counters).get(TOLD_OVERLAPS):
+        if not dict(body.counters).get(OVERLAPS_REPORTED):
             self._problems += find_span_overlaps(name, entry, body)
 
     def _take_reland(self, name: SliceName, entry: Entry, body: Reland) -> None:
@@ -310,7 +310,7 @@ class LedgerBuilder:
             self._skipped.append((skipped.key, skipped.offsets.size))
         self._excuse(name, body.entry, body.lost, Excuse.GIVEN_UP)
 
-    def _take_rewind(self, name: SliceName, number: int, body: Rewind) -> None:
+    def _take_rollback(self, name: SliceName, number: int, body: Rollback) -> None:
         leaders = dict(body.leader_epochs)
         for each in body.shards:
             self.leaders[each.key] = leaders.get(each.key)
@@ -326,7 +326,7 @@ class LedgerBuilder:
         ]
         for withdrawn in body.files:
             self._excuses[name.slice, withdrawn.file.unique] = Excuse.WITHDRAWN
-        self._rewinds[name.slice] = number
+        self._rollbacks[name.slice] = number
 
     def _list(self, origin: "_Origin", body: Prepare | Reland) -> None:
         place = BatchPlace(origin.name, origin.entry.epoch, body.batch)

@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShardOffsets:
+class FileShard:
     """What a file holds of one topic partition."""
 
     stream: str
@@ -48,7 +48,7 @@ class FileOffsets:
     """What a file holds."""
 
     rows: int
-    shards: tuple[ShardOffsets, ...] | None  # None: the file has no provenance
+    shards: tuple[FileShard, ...] | None  # None: the file has no provenance
 
 
 class Readable(Protocol):
@@ -77,7 +77,7 @@ class StoredFile(io.RawIOBase):
         """See io."""
         return True
 
-    def tell(self) -> int:
+    def report(self) -> int:
         """See io."""
         return self._position
 
@@ -189,7 +189,7 @@ def read_pieces(storage: Readable, path: str) -> Iterator[bytes]:
         yield piece
 
 
-def _split(table: pa.Table) -> tuple[ShardOffsets, ...]:
+def _split(table: pa.Table) -> tuple[FileShard, ...]:
     """Return the offsets of each topic partition in a file."""
     if not table.num_rows:
         return ()
@@ -214,5 +214,5 @@ def _split(table: pa.Table) -> tuple[ShardOffsets, ...]:
         code = int(codes[start])
         runs, repeated = runs_of(offsets[start:end])
         shard = str(code & 0xFFFFFFFF)
-        found.append(ShardOffsets(names[code >> 32], shard, end - start, runs, repeated))
+        found.append(FileShard(names[code >> 32], shard, end - start, runs, repeated))
     return tuple(found)

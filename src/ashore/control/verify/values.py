@@ -41,7 +41,7 @@ from ashore.storage.base import Storage
 GAP_OFFSETS = 1_000  # reading so many records costs less than another request
 SHOWN_CHARACTERS = 80
 
-FED_BY_SQL = "fed by SQL"
+WRITTEN_BY_SQL = "written by SQL"
 NO_OFFSETS = "its rows carry no offsets"
 NO_TOPIC = "its topic is not in the job file"
 BY_SPARK = "`select` or `where`: Spark decodes the topic"
@@ -65,7 +65,7 @@ class NotComparable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _FileReading:
     """How the rows of one file are read, and what their records should give."""
 
     role: Role
@@ -171,7 +171,7 @@ class _Comparison:
             else:
                 self._compare(sample.file, path, reading, shard, of_shard)
 
-    def _read(self, sample: FileSample, reading: _Reading) -> tuple[str, list[Row]]:
+    def _read(self, sample: FileSample, reading: _FileReading) -> tuple[str, list[Row]]:
         """Return where the file is, and its chosen rows."""
         file = sample.file
         for _ in range(2):  # a move in between is seen at the second look
@@ -203,7 +203,7 @@ class _Comparison:
         self,
         file: LoggedFile,
         path: str,
-        reading: _Reading,
+        reading: _FileReading,
         shard: ShardKey,
         rows: dict[int, list[Row]],
     ) -> None:
@@ -224,7 +224,7 @@ class _Comparison:
         self,
         file: LoggedFile,
         path: str,
-        reading: _Reading,
+        reading: _FileReading,
         of: tuple[ShardKey, Record],
         row: Row,
     ) -> None:
@@ -283,17 +283,17 @@ class _Comparison:
         self.tally.not_compared[file.target.table, reason] += rows
 
 
-def plan_reading(file: LoggedFile, topics: Topics) -> _Reading:
+def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
     """Return how the rows of a file are read and compared. Raises NotComparable."""
     target = file.target
     if not file.file.spans:
-        raise NotComparable(FED_BY_SQL)
+        raise NotComparable(WRITTEN_BY_SQL)
     schema = parse_ddl(target.schema)
     if target.role is Role.DEAD:
         asked = (*_DEAD_PROVENANCE, *_DEAD_COLUMNS)
         of_file = Schema(tuple(each for each in schema.fields if each.name in asked))
         extension = target.extension
-        return _Reading(target.role, extension, of_file, of_file, {}, _DEAD_PROVENANCE, topics)
+        return _FileReading(target.role, extension, of_file, of_file, {}, _DEAD_PROVENANCE, topics)
     if tuple(schema.names[-len(PROVENANCE_COLUMNS) :]) != PROVENANCE_COLUMNS:
         raise NotComparable(NO_OFFSETS)
     for shard in _shards_of(file):
@@ -303,7 +303,7 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _Reading:
         if resolved.spec.select or resolved.spec.where:
             raise NotComparable(BY_SPARK)
     in_path = dict(target.values)
-    return _Reading(
+    return _FileReading(
         target.role,
         target.extension,
         Schema(tuple(each for each in schema.fields if each.name not in in_path)),

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from ashore.control.verify.again import Answer, Answers, Unaccounted
 from ashore.control.verify.evidence import Evidence, Found
 from ashore.control.verify.ledger import Ledger, LoggedFile, Part, PartKey
+from ashore.control.verify.orphans import OrphanFile
 from ashore.control.verify.result import (
     NAMED_MAX,
     CheckedBy,
@@ -24,7 +25,6 @@ from ashore.control.verify.result import (
     Tally,
 )
 from ashore.control.verify.runs import NO_RUNS, Runs, subtract, unite
-from ashore.control.verify.strangers import StrangeFile
 from ashore.protocol import names
 from ashore.protocol.positions import ShardKey
 
@@ -110,7 +110,7 @@ def find_repeats(ledger: Ledger, evidence: Evidence) -> dict[ShardKey, tuple[int
     return repeats
 
 
-def find_strangers(
+def find_orphans(
     ledger: Ledger, visible: Mapping[str, int], table_of: Mapping[str, str]
 ) -> Iterator[Problem]:
     """Yield the files that readers see and that no entry lists."""
@@ -118,10 +118,10 @@ def find_strangers(
     for file in ledger.files:
         unlisted.discard(file.final)
     for path in sorted(unlisted):
-        yield judge_stranger(path, table_of)
+        yield judge_orphan(path, table_of)
 
 
-def judge_stranger(path: str, table_of: Mapping[str, str]) -> Problem:
+def judge_orphan(path: str, table_of: Mapping[str, str]) -> Problem:
     """Say what a file is that readers see and that no entry lists."""
     ours = names.parse_final(names.leaf(path))
     if ours is None:
@@ -181,7 +181,7 @@ class Judge:
         named = {self._ledger.table_of.get(table, table) for table in tables}
         return tuple(self._verdict(table) for table in sorted(named | self._tallies.keys()))
 
-    def take_strange(self, files: Iterable[StrangeFile]) -> int:
+    def take_orphans(self, files: Iterable[OrphanFile]) -> int:
         """Count what readers see in files that no entry lists. Comes before `judge`.
 
         Returns of how many files that cannot be told.

@@ -27,7 +27,7 @@ from ashore.storage.base import Storage
 NAMED_MAX = 5  # offenders that are named; all are counted
 READERS = 8  # files that are read at a time
 TOGETHER = 64  # and at most in memory
-Place = tuple[int, int]  # partition, offset
+PartitionOffset = tuple[int, int]  # partition, offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +63,44 @@ def check_exactly_once(opened: OpenJob, produced: Produced, table: str) -> Accou
     )
 
 
-def compare(produced: Produced, seen: Counter[Place], altered: list[Place]) -> Account:
+def compare(
+    produced: Produced, seen: Counter[PartitionOffset], altered: list[PartitionOffset]
+) -> Account:
     """Say what is missing, there twice, made up. Pure."""
     there = {(p, n) for p, count in enumerate(produced.counts) for n in range(count)}
     there -= produced.gone
     lost = sorted(there - seen.keys())
-    twice = sorted(place for place, times in seen.items() if times > 1)
+    twice = sorted(record for record, times in seen.items() if times > 1)
     made_up = sorted(seen.keys() - there)
     found = (("lost", lost), ("duplicated", twice), ("altered", altered), ("made up", made_up))
     return Account(
         produced=produced.total,
         read=seen.total(),
         lost=len(lost),
-        duplicated=sum(seen[place] - 1 for place in twice),
+        duplicated=sum(seen[record] - 1 for record in twice),
         altered=len(altered) + len(made_up),
-        problems=tuple(_name(kind, places) for kind, places in found if places),
+        problems=tuple(_name(kind, records) for kind, records in found if records),
     )
 
 
 def read_places(
     storage: Storage, workload: Numbered, table: str
-) -> tuple[Counter[Place], list[Place]]:
+) -> tuple[Counter[PartitionOffset], list[PartitionOffset]]:
     """Return how often each record can be read, and where content is not what was produced."""
-    seen: Counter[Place] = Counter()
-    altered: list[Place] = []
+    seen: Counter[PartitionOffset] = Counter()
+    altered: list[PartitionOffset] = []
     for row in read_files(storage, find_visible(storage, names.table_path(table))):
         partition, offset = int(str(row["kafka_partition"])), int(str(row["kafka_offset"]))
-        place = (partition, workload.find_number(partition, offset, row["id"]))
-        seen[place] += 1
-        is_same = workload.row(*place) == tuple(row[n] for n in ("id", "ts", "country", "text"))
-        if not is_same or workload.is_poisoned(*place):
-            altered.append(place)
+        record = (partition, workload.find_number(partition, offset, row["id"]))
+        seen[record] += 1
+        is_same = workload.row(*record) == tuple(row[n] for n in ("id", "ts", "country", "text"))
+        if not is_same or workload.is_poisoned(*record):
+            altered.append(record)
     for row in read_files(storage, find_visible(storage, names.table_path(f"{table}__dead"))):
-        place = (int(str(row["partition"])), int(str(row["offset"])))
-        seen[place] += 1
-        if not workload.is_poisoned(*place) or row["value"] != workload.value(*place):
-            altered.append(place)
+        record = (int(str(row["partition"])), int(str(row["offset"])))
+        seen[record] += 1
+        if not workload.is_poisoned(*record) or row["value"] != workload.value(*record):
+            altered.append(record)
     return seen, altered
 
 
@@ -150,7 +152,7 @@ def _ask_verify(opened: OpenJob) -> tuple[list[str], tuple[str, ...]]:
     return problems[:NAMED_MAX], doubts
 
 
-def _name(kind: str, places: list[Place]) -> str:
-    shown = ", ".join(f"{partition}/{offset}" for partition, offset in places[:NAMED_MAX])
-    more = "" if len(places) <= NAMED_MAX else ", ..."
-    return f"{kind}: {len(places):,} records (partition/offset {shown}{more})"
+def _name(kind: str, records: list[PartitionOffset]) -> str:
+    shown = ", ".join(f"{partition}/{offset}" for partition, offset in records[:NAMED_MAX])
+    more = "" if len(records) <= NAMED_MAX else ", ..."
+    return f"{kind}: {len(records):,} records (partition/offset {shown}{more})"

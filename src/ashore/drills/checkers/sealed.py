@@ -77,7 +77,7 @@ def count_rows(storage: Storage, table: str) -> tuple[Seals, Counter[str]]:
     """Return what success files say, and how many rows readers see in each partition."""
     root = names.table_path(table)
     rows: Counter[str] = Counter()
-    told: dict[tuple[str, int], int] = {}
+    reported: dict[tuple[str, int], int] = {}
     for path in find_files(storage, root):
         partition = posixpath.dirname(path).removeprefix(f"{root}/")
         content = storage.read(path)
@@ -85,10 +85,10 @@ def count_rows(storage: Storage, table: str) -> tuple[Seals, Counter[str]]:
             rows[partition] += sum(1 for _ in read_rows(path, content))
             continue
         document = json.loads(content)
-        told[document["partition"], document["version"]] = document["rows"]
+        reported[document["partition"], document["version"]] = document["rows"]
         if document["partition"] != partition:
-            told[partition, 0] = document["rows"]  # it lies in another partition than it names
-    return told, rows
+            reported[partition, 0] = document["rows"]  # it lies in another partition than it names
+    return reported, rows
 
 
 def find_files(storage: Storage, root: str) -> list[str]:

@@ -9,7 +9,7 @@ What it must not know: the job.
 import random
 from collections.abc import Sequence
 
-from ashore.drills.drill import Planned, Schedule
+from ashore.drills.drill import PlannedFault, Schedule
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,
@@ -41,10 +41,10 @@ def deal_turns(dice: random.Random, kinds: Sequence[str], rounds: int) -> Schedu
         call, life = divmod(rest, LIVES)
         turns.append((kinds[(call + life + turn) % len(kinds)], f"life {life}", call + 1))
     dice.shuffle(turns)
-    return tuple(Planned(index, *turn) for index, turn in enumerate(turns))
+    return tuple(PlannedFault(index, *turn) for index, turn in enumerate(turns))
 
 
-def to_fault(planned: Planned) -> Fault:
+def to_fault(planned: PlannedFault) -> Fault:
     """Return what `FaultyStorage` obeys."""
     if planned.kind == LOST_ANSWER:
         return FailAfterEffect(planned.number)

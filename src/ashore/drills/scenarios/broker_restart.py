@@ -5,7 +5,7 @@ The job is not restarted. It retries until the broker is back, and goes on where
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import BrokerAway, Moment
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
@@ -18,7 +18,7 @@ AWAY_S = 2.0
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Kill the broker once in each round."""
     return tuple(
-        Planned(index, "broker away", dice.choice(STEPS), dice.randint(1, BATCHES - 1))
+        PlannedFault(index, "broker away", dice.choice(STEPS), dice.randint(1, BATCHES - 1))
         for index in range(length.rounds)
     )
 

@@ -10,7 +10,7 @@ import random
 
 from ashore.control import reset_clock
 from ashore.control.jobs import OpenJob
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import BATCH_STEPS, ClockJump, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -45,7 +45,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
         what, minutes = JUMPS[index % len(JUMPS)]
         step = "between lives" if what == LOG else dice.choice(BATCH_STEPS)
         kind = f"{what} {minutes:+d} min"
-        planned.append(Planned(index, kind, step, dice.randint(1, BATCHES - 1)))
+        planned.append(PlannedFault(index, kind, step, dice.randint(1, BATCHES - 1)))
     return tuple(planned)
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from ashore.control.jobs import plan_recover
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Happens, Kill, Moment
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real import RealSite
@@ -27,7 +27,8 @@ KIND = "cluster gone"
 def plan(_dice: random.Random, length: Length) -> Schedule:
     """Lose everything once in each round, when one of its batches is prepared and not closed."""
     return tuple(
-        Planned(index, KIND, "move", 1 + index % (BATCHES - 1)) for index in range(length.rounds)
+        PlannedFault(index, KIND, "move", 1 + index % (BATCHES - 1))
+        for index in range(length.rounds)
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ashore.control.jobs import OpenJob
 from ashore.drills.checkers.exactly_once import compare, read_places
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Countdown, Happens, Kill, Moment
 from ashore.drills.faults.late_delete import KIND, DeleteCalls, LateDeletes
 from ashore.drills.old_protocol import TABLE, OldProtocol, Pause
@@ -39,7 +39,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     """Deliver the deletes once in each round, by turns in the two moments."""
     places = list(MOMENTS)
     return tuple(
-        Planned(
+        PlannedFault(
             index,
             KIND,
             places[index % len(places)],
@@ -68,10 +68,12 @@ def play(stage: Stage) -> None:
         stage.drain(site)
         stage.require_proof(len(calls) > 0, "Ashore's janitor has deleted nothing")
         stage.notes.append(f"{len(calls)} deletes of Ashore's janitor came again")
-        _tell(stage, site, opened, old)
+        _report(stage, site, opened, old)
 
 
-def _land(stage: Stage, site: Site, opened: OpenJob, calls: DeleteCalls, planned: Planned) -> None:
+def _land(
+    stage: Stage, site: Site, opened: OpenJob, calls: DeleteCalls, planned: PlannedFault
+) -> None:
     """Land a round with Ashore: what a killed process left is deleted, and later deleted again."""
     site.produce(stage.length.records // 2)
     _live(site, calls, Kill(Moment("prepare")))
@@ -94,7 +96,7 @@ def _live(site: Site, calls: DeleteCalls, *faults: Happens | Kill) -> End:
 
 
 def _land_as_before(
-    stage: Stage, site: Site, old: OldProtocol, planned: Planned, before: tuple[int, ...]
+    stage: Stage, site: Site, old: OldProtocol, planned: PlannedFault, before: tuple[int, ...]
 ) -> None:
     """Land a round with the old protocol, while its own delete arrives again."""
     topic = site.produced.workload.topic
@@ -105,7 +107,7 @@ def _land_as_before(
     old.land(ranges, _arriving(stage, old, planned))
 
 
-def _arriving(stage: Stage, old: OldProtocol, planned: Planned) -> Pause:
+def _arriving(stage: Stage, old: OldProtocol, planned: PlannedFault) -> Pause:
     countdown = Countdown(Moment(planned.place, planned.number))
 
     def pause(place: str) -> None:
@@ -117,7 +119,7 @@ def _arriving(stage: Stage, old: OldProtocol, planned: Planned) -> Pause:
     return pause
 
 
-def _tell(stage: Stage, site: Site, opened: OpenJob, old: OldProtocol) -> None:
+def _report(stage: Stage, site: Site, opened: OpenJob, old: OldProtocol) -> None:
     """Say what the old protocol has lost. It must have lost something, or nothing was shown."""
     workload = site.produced.workload
     account = compare(site.produced, *read_places(opened.storage, workload, TABLE))

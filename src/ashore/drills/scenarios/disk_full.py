@@ -6,7 +6,7 @@ again, and goes on once there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
 from ashore.drills.faults.full import DiskFull, FullStorage
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
@@ -21,7 +21,9 @@ LIFE_S = 20  # that a process tries for, at least, and its supervisor waits
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Fill the disk once in each round: `number` percent of what a round needs fits."""
     return tuple(
-        Planned(index, "disk full", f"for {TIMES_S[index % len(TIMES_S)]} s", dice.randint(1, 95))
+        PlannedFault(
+            index, "disk full", f"for {TIMES_S[index % len(TIMES_S)]} s", dice.randint(1, 95)
+        )
         for index in range(length.rounds)
     )
 

@@ -5,7 +5,7 @@ Nobody cleans up after it. The next process starts from the landing log alone.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
@@ -20,7 +20,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     steps = [STEPS[index % len(STEPS)] for index in range(length.rounds)]
     dice.shuffle(steps)
     return tuple(
-        Planned(index, "kill", step, 1 if step == "open" else dice.randint(1, BATCHES))
+        PlannedFault(index, "kill", step, 1 if step == "open" else dice.randint(1, BATCHES))
         for index, step in enumerate(steps)
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ashore.base.clock import SystemClock
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.memory import MemorySite
@@ -33,7 +33,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     for index in range(length.rounds):
         batches = sorted(dice.sample(range(1, BATCHES), len(STRIKES)))
         planned += [
-            Planned(index, kind, "write", batch)
+            PlannedFault(index, kind, "write", batch)
             for kind, batch in zip(STRIKES, batches, strict=True)
         ]
     return tuple(planned)
@@ -53,7 +53,7 @@ def play(stage: Stage) -> None:
     stage.require_proof(struck >= planned_count, f"{struck} of {planned_count} strikes came")
 
 
-def _lives(site: Site, stack: ExitStack) -> Callable[[list[Planned]], End]:
+def _lives(site: Site, stack: ExitStack) -> Callable[[list[PlannedFault]], End]:
     """Return how a process of the job is run, with what is to strike it."""
     match site:
         case MemorySite():
@@ -67,7 +67,7 @@ def _lives(site: Site, stack: ExitStack) -> Callable[[list[Planned]], End]:
             return fail("executors are killed in memory or for real")
 
 
-def _on_machines(site: Site, machines: Machines, planned: Planned) -> Happens:
+def _on_machines(site: Site, machines: Machines, planned: PlannedFault) -> Happens:
     def strike() -> Flight:
         until_s = CLOCK.monotonic_s() + AT_WORK_S_MAX
         while not (flight := site.flight(must_be_half_done=True)).is_proof:
@@ -80,7 +80,7 @@ def _on_machines(site: Site, machines: Machines, planned: Planned) -> Happens:
     return Happens(Moment(planned.place, planned.number), planned.kind, strike)
 
 
-def _in_memory(planned: Planned) -> list[FailBefore]:
+def _in_memory(planned: PlannedFault) -> list[FailBefore]:
     """Let tasks fail in the midst of a file, one after another."""
     first = 2 * planned.number
     return [FailBefore(first + each, "close") for each in range(STRIKES[planned.kind])]

@@ -1,15 +1,15 @@
 """The metastore was away for a while; new table partitions came all the same.
 
-Landing does not wait for it. What could not be registered is owed in the landing log, and is done
-once the metastore is back, by whichever process runs then.
+Landing does not wait for it. What could not be registered is deferred in the landing log, and is
+done once the metastore is back, by whichever process runs then.
 """
 
 import math
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Moment, Out, Outage
-from ashore.drills.scenarios.outages import count_owed
+from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
 
@@ -19,31 +19,31 @@ BATCHES = 4
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Let the metastore be killed once in each round, before the last batch."""
     return tuple(
-        Planned(index, Out.METASTORE, dice.choice(("plan", "prepare")), dice.randint(1, 2))
+        PlannedFault(index, Out.METASTORE, dice.choice(("plan", "prepare")), dice.randint(1, 2))
         for index in range(length.rounds)
     )
 
 
 def play(stage: Stage) -> None:
-    """Let the job land without a metastore; then count what it owes, bring it back, and go on."""
+    """Let the job land without a metastore; count what it deferred, bring it back, go on."""
     records = max(1, stage.length.records // BATCHES)
     site = stage.site(
         SiteOptions(batch_records=records, lake="hdfs", has_metastore=True, countries_every=records)
     )
     site.expect(2 * len(stage.schedule))
-    owed = 0
+    deferred = 0
     for planned in stage.schedule:
         site.produce(stage.length.records)
         moment = Moment(planned.place, planned.number)
         end = site.live(Outage(moment, Out.METASTORE, math.inf))
         is_landed = end.code == 0 and site.landed() == site.produced.total
         stage.require(is_landed, f"landing has waited: {end.code}: {end.message}")
-        owed += count_owed(site)
+        deferred += count_deferred(site)
         site.mend()
         stage.drain(site)  # there is nothing to land
-        stage.require(count_owed(site) == 0, "a registration was owed and not made good")
-    stage.require_proof(owed > 0, "nothing was owed: the metastore was not missed")
-    stage.notes.append(f"{owed} registrations were owed, and made good")
+        stage.require(count_deferred(site) == 0, "a registration was deferred and not made good")
+    stage.require_proof(deferred > 0, "nothing was deferred: the metastore was not missed")
+    stage.notes.append(f"{deferred} registrations were deferred, and made good")
 
 
 DRILL = Drill(

@@ -10,9 +10,9 @@ import random
 from functools import partial
 
 from ashore.drills.checkers.same_tables import compare_rows, read_registered
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import BATCH_STEPS, JobFault, Kill, Moment, Out, Outage
-from ashore.drills.scenarios.outages import count_owed
+from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage
 
@@ -50,7 +50,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     is_long = length.outage_s > PATIENCE_S
     first = dice.randrange(len(LONG_ORDER)) if is_long else 0
     return tuple(
-        Planned(index, out, "move" if out in IN_MOVES else dice.choice(STEPS), batch)
+        PlannedFault(index, out, "move" if out in IN_MOVES else dice.choice(STEPS), batch)
         for index in range(length.rounds)
         for batch, out in (
             ((2, LONG_ORDER[(first + index) % len(LONG_ORDER)]),) if is_long else ORDER
@@ -76,10 +76,12 @@ def play(stage: Stage) -> None:
     stage.require_proof(struck == wanted, f"{struck} of {wanted} faults came in time")
     tested.mend()
     for site, group in ((tested, "tested"), (control, "control")):
-        owed = count_owed(site)
-        if owed:  # a metastore that was slow, or whose HDFS was away; the next process does it
+        deferred = count_deferred(site)
+        if deferred:  # a metastore that was slow, or whose HDFS was away; the next process does it
             stage.drain(site)
-        stage.notes.append(f"{owed} registrations of the {group} group were owed, and made good")
+        stage.notes.append(
+            f"{deferred} registrations of the {group} group were deferred, and made good"
+        )
     _compare(stage, tested, control)
 
 
@@ -94,7 +96,7 @@ def _options(batch_records: int, records: int, lake: str, twin_of: Site | None) 
     )
 
 
-def _fail_over(stage: Stage, site: Site, planned: list[Planned]) -> None:
+def _fail_over(stage: Stage, site: Site, planned: list[PlannedFault]) -> None:
     """Run the job through the outages of a round; where both NameNodes are away it dies as well."""
     faults: list[JobFault] = []
     for each in planned:

@@ -27,7 +27,7 @@ def play_outages(stage: Stage) -> None:
     stage.require_proof(struck == wanted, f"{struck} of {wanted} outages came in time")
 
 
-def count_owed(site: Site) -> int:
-    """Return how many registrations the log still owes."""
+def count_deferred(site: Site) -> int:
+    """Return how many registrations the log still has deferred."""
     with site.opened() as opened:
-        return len(read_log(opened.storage, NAME).owed)
+        return len(read_log(opened.storage, NAME).deferred)

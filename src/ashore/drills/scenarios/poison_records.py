@@ -6,7 +6,7 @@ in the dead-letter table as it came, once, and each good one in its table, once.
 
 import random
 
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
@@ -21,7 +21,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     steps = [STEPS[index % len(STEPS)] for index in range(length.rounds)]
     dice.shuffle(steps)
     return tuple(
-        Planned(index, "kill", step, dice.randint(1, BATCHES - 1))
+        PlannedFault(index, "kill", step, dice.randint(1, BATCHES - 1))
         for index, step in enumerate(steps)
     )
 

@@ -6,7 +6,7 @@ at most the batch under way is read again.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.stage import Stage
@@ -17,7 +17,7 @@ BUDGET = 0.005  # of the records
 
 def plan(_dice: random.Random, length: Length) -> Schedule:
     """Kill each process in the midst of its 300th batch: the dearest moment."""
-    return tuple(Planned(index, "kill", "prepare", BATCHES) for index in range(length.rounds))
+    return tuple(PlannedFault(index, "kill", "prepare", BATCHES) for index in range(length.rounds))
 
 
 def play(stage: Stage) -> None:

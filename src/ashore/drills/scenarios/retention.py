@@ -8,7 +8,7 @@ the log says for ever which offsets were given up.
 import random
 
 from ashore.drills.checkers.skipped import compare_skipped
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -24,7 +24,7 @@ STEPS = ("prepare", "move", "landed")  # at which the job died, of its first bat
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Let so many percent of a backlog expire in each round."""
     return tuple(
-        Planned(index, KIND, STEPS[(index + 1) % len(STEPS)], dice.randint(10, 45))
+        PlannedFault(index, KIND, STEPS[(index + 1) % len(STEPS)], dice.randint(10, 45))
         for index in range(length.rounds)
     )
 

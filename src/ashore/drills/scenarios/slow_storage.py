@@ -6,7 +6,7 @@ What takes longer than the deadline has no answer, and takes effect all the same
 import random
 from dataclasses import replace
 
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
 from ashore.drills.faults.slow import DEADLINE_S, SlowCalls, SlowStorage
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
@@ -26,7 +26,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     """
     seconds = [SECONDS[index % len(SECONDS)] for index in range(length.rounds)]
     return tuple(
-        Planned(
+        PlannedFault(
             index,
             "slow storage",
             f"{each} s",

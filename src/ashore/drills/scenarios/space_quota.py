@@ -6,7 +6,7 @@ was half written lies about, unseen, and the job waits until there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Out
 from ashore.drills.scenarios.outages import BATCHES, play_outages
 
@@ -16,7 +16,7 @@ STEPS = ("write", "prepare", "move")
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Use the quota up once in each round, when the lake is there."""
     return tuple(
-        Planned(index, Out.QUOTA, STEPS[index % len(STEPS)], dice.randint(2, BATCHES))
+        PlannedFault(index, Out.QUOTA, STEPS[index % len(STEPS)], dice.randint(2, BATCHES))
         for index in range(length.rounds)
     )
 

@@ -6,7 +6,7 @@ written is left behind, and the job waits, gives up, is started again, until the
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule, Server
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
 from ashore.drills.faults import Out
 from ashore.drills.scenarios.outages import play_outages
 
@@ -17,7 +17,7 @@ ORDER = ((2, Out.STORAGE_NODE), (4, Out.STORAGE_NODES))  # at which batch
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Stop one node, and two batches later all."""
     return tuple(
-        Planned(index, out, dice.choice(STEPS), batch)
+        PlannedFault(index, out, dice.choice(STEPS), batch)
         for index in range(length.rounds)
         for batch, out in ORDER
     )

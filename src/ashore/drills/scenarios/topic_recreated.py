@@ -7,7 +7,7 @@ job must not take the new topic for the old one. It stops, and goes on once it i
 import random
 
 from ashore.control.jobs import rejoin_topic
-from ashore.drills.drill import Drill, Flight, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -22,7 +22,7 @@ IDLE, READ = "idle", "prepare"  # when all has landed; when a batch has just bee
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Replace the topic once in each round, by turns while nothing and while a batch is read."""
     return tuple(
-        Planned(index, KIND, *((READ, dice.randint(1, BATCHES)) if index % 2 else (IDLE, 1)))
+        PlannedFault(index, KIND, *((READ, dice.randint(1, BATCHES)) if index % 2 else (IDLE, 1)))
         for index in range(length.rounds)
     )
 
@@ -56,8 +56,8 @@ def _require_refusal(stage: Stage, site: Site) -> None:
     """Start the job: it must stop for the new topic, and land nothing of it."""
     landed = site.landed()
     end = site.live()
-    is_told = end.code == StreamReplaced.exit_code and "created again" in end.message
-    stage.require(is_told, f"the job did not stop for a new topic: {end.code}: {end.message}")
+    is_reported = end.code == StreamReplaced.exit_code and "created again" in end.message
+    stage.require(is_reported, f"the job did not stop for a new topic: {end.code}: {end.message}")
     stage.require(site.landed() == landed, "records of another topic were landed unasked")
 
 

@@ -4,7 +4,7 @@ In each round a job has two lives on a lake of its own. The first is killed afte
 the second takes over, finishes, and lands what is left. One call of one of them is struck.
 """
 
-from ashore.drills.drill import Planned
+from ashore.drills.drill import PlannedFault
 from ashore.drills.faults.calls import LIVES, to_fault
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
@@ -34,7 +34,7 @@ def play_turns(stage: Stage) -> None:
         stage.notes.append(f"life {life}: calls 1 to {reached} of {calls[life]} were struck")
 
 
-def _live_twice(stage: Stage, site: MemorySite, planned: Planned, struck: int) -> None:
+def _live_twice(stage: Stage, site: MemorySite, planned: PlannedFault, struck: int) -> None:
     first = [to_fault(planned)] if struck == 0 else []
     end = site.live(*first, FIRST_LIFE_ENDS)
     stage.require(end.code in (0, KILLED), f"life 0 ended with {end.code}: {end.message}")

@@ -13,7 +13,7 @@ import json
 import random
 
 from ashore.control.jobs import plan_recover
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import BATCH_STEPS, Kill, Moment
 from ashore.drills.old_lake import OPTIONS, OldLake, load_old_lake
 from ashore.drills.sites.memory import MemorySite
@@ -28,7 +28,7 @@ FORMATS = (1,)  # of releases before this one, and of this one
 def plan(dice: random.Random, length: Length) -> Schedule:
     """Kill this release at another step in each round, in its first or second batch."""
     return tuple(
-        Planned(index, "kill", BATCH_STEPS[index % len(BATCH_STEPS)], dice.randint(1, 2))
+        PlannedFault(index, "kill", BATCH_STEPS[index % len(BATCH_STEPS)], dice.randint(1, 2))
         for index in range(length.rounds)
     )
 

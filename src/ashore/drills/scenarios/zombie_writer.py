@@ -7,7 +7,7 @@ it was about to do.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Planned, Schedule
+from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
 from ashore.drills.faults import BATCH_STEPS, Freeze, Moment
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
@@ -28,7 +28,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
     """Freeze a process at another step in each round."""
     first = dice.randrange(len(STEPS))
     return tuple(
-        Planned(index, "freeze", STEPS[(first + index) % len(STEPS)])
+        PlannedFault(index, "freeze", STEPS[(first + index) % len(STEPS)])
         for index in range(length.rounds)
     )
 

@@ -315,7 +315,7 @@ class _Striking(Quiet):
         super().landed(slice_name, batch)
         self._pass(Landed.kind)
 
-    def trouble(self, slice_name: str, message: str) -> None:
+    def warn(self, slice_name: str, message: str) -> None:
         """See Progress."""
         self._recorder.note("trouble", f"{slice_name}: {message}")
 

@@ -62,7 +62,7 @@ from ashore.drills.sites.site import (
 )
 from ashore.drills.workloads.numbered import Produced
 from ashore.errors import check, fail
-from ashore.jobs.events import Failed, Started, Trouble, moment_of
+from ashore.jobs.events import Failed, Started, WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
@@ -81,7 +81,7 @@ CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SiteServers:
     """Where a real site is: a directory of its own, the broker, and the HDFS of its lake.
 
     `java_options`: of the JVM of the job's processes. `machines`: returns a cluster of its own
@@ -131,7 +131,9 @@ class Place:
 class RealSite:
     """One topic, one lake and one job on real servers."""
 
-    def __init__(self, seed: int, options: SiteOptions, place: Place, recorder: Recorder) -> None:
+    def __init__(
+        self, seed: int, options: SiteOptions, place: SiteServers, recorder: Recorder
+    ) -> None:
         self._place = place
         self._recorder = recorder
         self._lives = 0
@@ -222,7 +224,7 @@ class RealSite:
         with ExitStack() as stack:
             stack.callback(launch.wait)
             stack.callback(launch.kill)
-            striking = _Striking(launch, self._place.kafka, self._clock, self._outages)
+            striking = _FaultEffects(launch, self._place.kafka, self._clock, self._outages)
             message = self._follow(launch, faults, striking)
             code = launch.wait()
         return End(code, message or ("" if code == 0 else f"see {launch.log_path}"))
@@ -293,7 +295,9 @@ class RealSite:
             self.mend()
             self._outages.end()
 
-    def _follow(self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_Striking") -> str:
+    def _follow(
+        self, launch: JobLaunch, faults: Sequence[JobFault], striking: "_FaultEffects"
+    ) -> str:
         """Let faults strike when their moment comes, to the end; return the error, if any."""
         waiting = [(fault, Countdown(fault.at)) for fault in faults]
         message = ""
@@ -303,13 +307,13 @@ class RealSite:
             for fault, countdown in waiting:
                 if countdown.has_come(moment_of(event)):
                     self._let_strike(fault, striking)
-            if isinstance(event, Trouble):
+            if isinstance(event, WarningEvent):
                 self._recorder.note(event.kind, event.message)
             if isinstance(event, Failed):
                 message = event.message
         return message
 
-    def _let_strike(self, fault: JobFault, striking: "_Striking") -> None:
+    def _let_strike(self, fault: JobFault, striking: "_FaultEffects") -> None:
         """Let a fault strike, and take down what was in flight: the process stands still then."""
         with striking.frozen():
             flight = self.flight(must_be_half_done=concerns_what_is_begun(fault))
@@ -328,7 +332,7 @@ def _below(lake: str, location: str) -> str:
     return location.removeprefix(f"{lake}/")
 
 
-class _Striking:
+class _FaultEffects:
     """What faults do to one process and its surroundings."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ashore.drills.drill import Server
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.class_archive import archive_path, use_options, write_options
 from ashore.drills.sites.machines import Machines
-from ashore.drills.sites.real import Place, RealSite
+from ashore.drills.sites.real import RealSite, SiteServers
 from ashore.drills.sites.site import SiteOptions
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hive import Hive, HiveOptions
@@ -134,7 +134,7 @@ class Servers:
             return
         directory = self._scratch("classes")
         written = path.with_suffix(f".{unique()}")  # another drill may do the same at this moment
-        place = Place(directory, self.kafka(), java_options=write_options(written))
+        place = SiteServers(directory, self.kafka(), java_options=write_options(written))
         site = RealSite(0, SiteOptions(), place, Recorder(SystemClock(), lambda _snapshot: None))
         try:
             site.produce(RECORDS)
@@ -152,7 +152,7 @@ class Servers:
             kafka, hdfs = pool.submit(self.kafka), pool.submit(self._find_hdfs, options.lake)
         hive = self.hive() if options.has_metastore else None
         options_of_java = self.java_options(recorder) if options.has_spark else ""
-        place = Place(
+        place = SiteServers(
             directory, kafka.result(), hdfs.result(), hive, options_of_java, self.machines
         )
         recorder.note("servers", f"servers are up; {directory.name} begins")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ashore.base.unique import Entropy
 from ashore.errors import BatchFailed, StorageError, SyncFailed
 from ashore.landing.batch import BatchOrder, TaskResult
-from ashore.landing.shares import plan_shares
+from ashore.landing.splits import plan_splits
 from ashore.landing.writer import write_task
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
@@ -37,7 +37,7 @@ class TaskRunner:
                 write_task(
                     order, self._storage, number, self._fetch(ranges), self._entropy
                 ).having_read(ranges)
-                for number, ranges in enumerate(plan_shares(plan, dict(order.tables)))
+                for number, ranges in enumerate(plan_splits(plan, dict(order.tables)))
             ]
         except SyncFailed:
             raise

@@ -20,7 +20,7 @@ from ashore.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PoolLimits:
     """What bounds the memory and the handles of a task."""
 
     open_max: int = 32
@@ -28,14 +28,14 @@ class Limits:
     held_bytes_max: int = 64 << 20  # rows of all open files together that are not encoded yet
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = PoolLimits()
 
 
 class FilePool:
     """Used by one thread; the closing of files runs on threads of its own."""
 
     def __init__(
-        self, order: Order, task: int, storage: Storage, entropy: Entropy, limits: Limits
+        self, order: Order, task: int, storage: Storage, entropy: Entropy, limits: PoolLimits
     ) -> None:
         self._order = order
         self._task = task

@@ -18,7 +18,7 @@ from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Stretch, count_overlaps, highest
-from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool, Limits
+from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool, PoolLimits
 from ashore.landing.writer.runs import Run, split_runs
 from ashore.landing.writer.sorting import Sorted, TopicSorter
 from ashore.protocol.entries import ShardRead
@@ -33,7 +33,7 @@ def write_task(
     batches: Iterable[pa.RecordBatch],
     entropy: Entropy = unique,
     *,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: PoolLimits = DEFAULT_LIMITS,
 ) -> TaskResult:
     """Write the records of one task and return what the log needs to know.
 

@@ -7,7 +7,7 @@ gives up or brings back what another one has prepared.
 What it must not know: the order of entries, which is `ashore.protocol.extend`'s.
 """
 
-from ashore.protocol.effects import Closing, Failed, Owed
+from ashore.protocol.effects import Closing, DeferredAction, FailedTries
 from ashore.protocol.entries.commit import Commit
 from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.frame import (
@@ -29,7 +29,7 @@ from ashore.protocol.entries.prepare import Prepare, ShardRead
 from ashore.protocol.entries.reland import Reland
 from ashore.protocol.entries.reset_clock import ResetClock
 from ashore.protocol.entries.retire import Retire, RetiredPartition
-from ashore.protocol.entries.rewind import Rewind, Withdrawn
+from ashore.protocol.entries.rollback import Rollback, Withdrawn
 from ashore.protocol.entries.seal import Seal, SealedPartition
 from ashore.protocol.entries.skip import Skip
 from ashore.protocol.query import Query
@@ -40,15 +40,15 @@ __all__ = [
     "Body",
     "Closing",
     "Commit",
+    "DeferredAction",
     "Define",
     "Draft",
     "Entry",
     "EntryInvalid",
-    "Failed",
+    "FailedTries",
     "Join",
     "Joined",
     "Open",
-    "Owed",
     "Plan",
     "Prepare",
     "Query",
@@ -56,7 +56,7 @@ __all__ = [
     "ResetClock",
     "Retire",
     "RetiredPartition",
-    "Rewind",
+    "Rollback",
     "Seal",
     "SealedPartition",
     "ShardRead",

@@ -24,7 +24,7 @@ from ashore.protocol.entries.prepare import Prepare
 from ashore.protocol.entries.reland import Reland
 from ashore.protocol.entries.reset_clock import ResetClock
 from ashore.protocol.entries.retire import Retire
-from ashore.protocol.entries.rewind import Rewind
+from ashore.protocol.entries.rollback import Rollback
 from ashore.protocol.entries.seal import Seal
 from ashore.protocol.entries.skip import Skip
 from ashore.protocol.files import DataFile, FileSpan
@@ -49,7 +49,7 @@ Body = (
     | Seal
     | Skip
     | Retire
-    | Rewind
+    | Rollback
     | Plan
     | Define
     | ResetClock
@@ -57,7 +57,7 @@ Body = (
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
-        *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rewind),
+        *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rollback),
         *(Plan, Define, ResetClock),
     )
 }

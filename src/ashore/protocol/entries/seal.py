@@ -1,7 +1,7 @@
 """`seal`: table partitions are complete.
 
-What it promises: the versions of a partition grow; a version is sealed once. What it owes stands in
-it, so that whoever finishes the entry owes the same.
+What it promises: the versions of a partition grow; a version is sealed once. The actions
+that it asks for stand in it, so that whoever finishes the entry does the same.
 What it must not know: when a partition is complete.
 """
 
@@ -31,7 +31,7 @@ class Seal(HasEffects):
 
     kind: ClassVar[str] = "seal"
     partitions: tuple[SealedPartition, ...]
-    actions: tuple[Action | str, ...]  # what each of them owes
+    actions: tuple[Action | str, ...]  # what each of them asks for
     read_to: tuple[tuple[str, int], ...]  # slice, entry number
 
 

@@ -8,13 +8,20 @@ What it must not know: ranges, tables.
 from collections.abc import Mapping
 
 from ashore.sources.client import Cluster
-from ashore.sources.consumer.base import Chunk, Event, Place, RangeConsumer
+from ashore.sources.consumer.base import Chunk, ConsumerEvent, RangeConsumer, TopicPartition
 from ashore.sources.consumer.library import load
 from ashore.sources.consumer.messages import MessageConsumer
 from ashore.sources.consumer.native import NativeConsumer
 from ashore.sources.failures import Complaints
 
-__all__ = ["Chunk", "Event", "Place", "RangeConsumer", "is_native", "open_consumer"]
+__all__ = [
+    "Chunk",
+    "ConsumerEvent",
+    "RangeConsumer",
+    "TopicPartition",
+    "is_native",
+    "open_consumer",
+]
 
 
 def is_native() -> bool:

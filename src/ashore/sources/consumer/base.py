@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-Place = tuple[str, int]  # topic, partition
+TopicPartition = tuple[str, int]  # topic, partition
 
 
-class Event(NamedTuple):
+class ConsumerEvent(NamedTuple):
     """What a consumer says instead of a record: the end of a partition, or an error."""
 
-    place: Place
+    partition: TopicPartition
     code: int  # of the Kafka client
     offset: int  # where the partition ends
     text: str
@@ -27,19 +27,19 @@ class Chunk:
     """What came with one call."""
 
     records: list[pa.RecordBatch]  # in the columns of FETCHED; none of them empty
-    events: list[Event]
+    events: list[ConsumerEvent]
 
 
 class RangeConsumer(Protocol):
     """A consumer of partitions that are named to it. It joins no group and commits nothing."""
 
-    def assign(self, positions: Mapping[Place, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Begin to fetch these partitions at these offsets."""
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch no more of these for now, and drop what was fetched ahead."""
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with these."""
 
     def consume(self, limit: int, wait_s: float) -> Chunk:

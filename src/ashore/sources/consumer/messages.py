@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, Message
+from confluent_kafka import TopicPartition as KafkaPartition
 
-from ashore.sources.consumer.base import Chunk, Event, Place
+from ashore.sources.consumer.base import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.fetched import FETCHED, to_times
 
 
@@ -21,17 +22,17 @@ class MessageConsumer:
     def __init__(self, client: Consumer) -> None:
         self._client = client
 
-    def assign(self, positions: Mapping[Place, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See RangeConsumer."""
-        self._client.assign([TopicPartition(*each, at) for each, at in positions.items()])
+        self._client.assign([KafkaPartition(*each, at) for each, at in positions.items()])
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
-        self._client.pause([TopicPartition(*each) for each in places])
+        self._client.pause([KafkaPartition(*each) for each in partitions])
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
-        self._client.resume([TopicPartition(*each) for each in places])
+        self._client.resume([KafkaPartition(*each) for each in partitions])
 
     def consume(self, limit: int, wait_s: float) -> Chunk:
         """See RangeConsumer."""
@@ -47,10 +48,10 @@ class MessageConsumer:
         self._client.close()
 
 
-def _event(message: Message) -> Event:
+def _event(message: Message) -> ConsumerEvent:
     error = message.error()
-    place = message.topic() or "", message.partition()
-    return Event(place, error.code(), message.offset() or 0, error.str())
+    partition = message.topic() or "", message.partition()
+    return ConsumerEvent(partition, error.code(), message.offset() or 0, error.str())
 
 
 def _to_columns(messages: list[Message]) -> pa.RecordBatch:

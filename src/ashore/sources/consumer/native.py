@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
-from ashore.sources.consumer.base import Chunk, Event, Place
+from ashore.sources.consumer.base import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.consumer.library import (
     CONF_OK,
     CONSUMER,
@@ -57,7 +57,7 @@ class NativeConsumer:
         self._kafka.rd_kafka_poll_set_consumer(self._client)
         self._queue = self._kafka.rd_kafka_queue_get_consumer(self._client)
 
-    def assign(self, positions: Mapping[Place, int]) -> None:
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See RangeConsumer."""
         with self._partitions(positions) as listed:
             for (topic, partition), offset in positions.items():
@@ -66,14 +66,14 @@ class NativeConsumer:
                 )
             _check(self._kafka.rd_kafka_assign(self._client, listed))
 
-    def pause(self, places: Iterable[Place]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
-        with self._partitions(places) as listed:
+        with self._partitions(partitions) as listed:
             _check(self._kafka.rd_kafka_pause_partitions(self._client, listed))
 
-    def resume(self, places: Iterable[Place]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See RangeConsumer."""
-        with self._partitions(places) as listed:
+        with self._partitions(partitions) as listed:
             _check(self._kafka.rd_kafka_resume_partitions(self._client, listed))
 
     def consume(self, limit: int, wait_s: float) -> Chunk:
@@ -118,19 +118,19 @@ class NativeConsumer:
         return int(client)
 
     @contextmanager
-    def _partitions(self, places: Iterable[Place]) -> Iterator[int]:
+    def _partitions(self, partitions: Iterable[TopicPartition]) -> Iterator[int]:
         listed = self._kafka.rd_kafka_topic_partition_list_new(1)
         try:
-            for topic, partition in places:
+            for topic, partition in partitions:
                 self._kafka.rd_kafka_topic_partition_list_add(listed, topic.encode(), partition)
             yield listed
         finally:
             self._kafka.rd_kafka_topic_partition_list_destroy(listed)
 
-    def _event(self, row: np.void) -> Event:
-        place = self._topic(int(row["topic"])), int(row["partition"])
+    def _event(self, row: np.void) -> ConsumerEvent:
+        partition = self._topic(int(row["topic"])), int(row["partition"])
         text = ctypes.string_at(int(row["value"]), int(row["value_size"])) if row["value"] else b""
-        return Event(place, int(row["error"]), int(row["offset"]), _text(text))
+        return ConsumerEvent(partition, int(row["error"]), int(row["offset"]), _text(text))
 
     def _topic(self, address: int) -> str:
         if address not in self._topics:

@@ -19,7 +19,7 @@ from ashore.spark.internals.jvm import count_partitions
 from ashore.spark.internals.lateness import TimeMark, count_observed, count_observed_once
 from ashore.spark.internals.positions import find_position
 from ashore.spark.internals.reading import read_plan, read_sources
-from ashore.spark.internals.refusals import Refusal, explain_refusal
+from ashore.spark.internals.refusals import SparkRefusal, explain_refusal
 from ashore.spark.internals.sources import reads_files, refresh_files
 from ashore.spark.internals.statements import (
     ParsedInsert,
@@ -32,7 +32,7 @@ from ashore.spark.internals.version import require_known_spark
 
 __all__ = [
     "ParsedInsert",
-    "Refusal",
+    "SparkRefusal",
     "Statement",
     "TimeInput",
     "TimeMark",

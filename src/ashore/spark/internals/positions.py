@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class TextPosition:
     """A character of the text that Spark was given, from 0.
 
     `view`: whose SELECT that is; empty for the text itself.
@@ -21,11 +21,11 @@ class Position:
     index: int
 
 
-def find_position(error: Exception) -> Position | None:
+def find_position(error: Exception) -> TextPosition | None:
     """Return where the first thing stands that an error is about; None: Spark does not say."""
     contexts = error.getQueryContext() if isinstance(error, PySparkException) else None
     for each in contexts or ():
         if each.contextType().name == "SQL" and each.startIndex() >= 0:
             view = each.objectName() if each.objectType() == "VIEW" else ""
-            return Position(view, each.startIndex())
+            return TextPosition(view, each.startIndex())
     return None

@@ -26,7 +26,7 @@ BOUNDED_JOIN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SparkRefusal:
     """Why Spark does not run a query, and what to write instead; no hint where there is none."""
 
     sentence: str
@@ -234,7 +234,7 @@ RULES = (
 )
 
 
-def explain_refusal(error: PySparkException) -> Refusal:
+def explain_refusal(error: PySparkException) -> SparkRefusal:
     """Return what an error of Spark's analysis, check or planner means for who wrote the query."""
     condition = str(error.getCondition() or "")
     words = _words(error)
@@ -242,8 +242,8 @@ def explain_refusal(error: PySparkException) -> Refusal:
         found = re.search(rule.pattern, words) if rule.condition == condition else None
         if found:
             groups = [_spaced(each) for each in found.groups()]
-            return Refusal(rule.sentence.format(*groups), rule.hint.format(*groups))
-    return Refusal(words, "", is_known=False)
+            return SparkRefusal(rule.sentence.format(*groups), rule.hint.format(*groups))
+    return SparkRefusal(words, "", is_known=False)
 
 
 _ADVICE = (  # about catalogs and functions of one's own, which a job does not have

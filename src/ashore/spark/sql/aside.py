@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from ashore.errors import BadRecord, BatchFailed, RowNotComputed
 from ashore.landing.batch import Letter, LettersOrder, RowsOrder, TaskResult
 from ashore.landing.culprits import find_culprits
-from ashore.landing.fed import FAR_FUTURE, LATE
+from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.protocol.names import SliceName
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress

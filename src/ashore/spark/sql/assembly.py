@@ -13,17 +13,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ashore.base.suggest import suggest
-from ashore.checkpoints.roots import open_roots
+from ashore.checkpoints.attempts import open_attempts
 from ashore.config import Job, Table, check_views, match_topics, select_sources
-from ashore.config.model import FedTopic
+from ashore.config.model import SinkTopic
 from ashore.config.sql_checks import view_name
-from ashore.config.tables import Seal
+from ashore.config.tables import SealSection
 from ashore.config.written import WrittenText, written_file
 from ashore.errors import JobFileInvalid, fail
 from ashore.landing.assembly import JobAssembly
-from ashore.landing.fed import Fed, fed_by_sql, fed_output, fed_slice
 from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
+from ashore.landing.sinks import Sink, sink_output, sink_slice, sinks_of
 from ashore.plans.sources import list_topics
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source
@@ -78,8 +78,8 @@ def open_queries(parts: SqlParts, *, until_drained: bool) -> list[SqlQuery]:
 
 def plan_queries(
     parts: SqlParts, rhythm: Rhythm, given: tuple[View, ...] | None = None
-) -> list[tuple[Fed, QueryPlan]]:
-    """Return the tables and topics that SQL feeds, each with its query.
+) -> list[tuple[Sink, QueryPlan]]:
+    """Return the tables and topics that SQL writes, each with its query.
 
     `given`: the views of topics; without, those of the topics that the source has.
 
@@ -89,31 +89,31 @@ def plan_queries(
     if job.sql is None:
         return []
     script = parse_script(parts.spark, read_sql(job))
-    fed = fed_by_sql(job)
+    sinks = sinks_of(job)
     views = read_views(job, around.source) if given is None else given
     functions = load_functions(job)
-    planned: list[tuple[Fed, QueryPlan]] = []
-    for name, insert in _match(script, fed).items():
-        item = fed[name]
-        slice_name = fed_slice(job.job, item)
-        roots = open_roots(job, slice_name, around.lake, around.storage, around.clock)
+    planned: list[tuple[Sink, QueryPlan]] = []
+    for name, insert in _match(script, sinks).items():
+        item = sinks[name]
+        slice_name = sink_slice(job.job, item)
+        attempts = open_attempts(job, slice_name, around.lake, around.storage, around.clock)
         plan = QueryPlan(
             script=script,
             insert=insert,
             views=views,
-            roots=roots,
+            attempts=attempts,
             interval_ms=job.batch.interval_ms,
             until_drained=rhythm.until_drained,
             refresh_ms=job.sql.refresh_ms,
             patience_s=rhythm.grace_s / 2,
             settings={
-                **query_settings(job, parts.cores, roots.newest()),
+                **query_settings(job, parts.cores, attempts.newest()),
                 **(NULL_FOR_ERRORS if item.on_error == "null" else {}),
             },
             limits=BatchLimits(job.batch.max_records, job.batch.max_bytes),
             first_of=first_offset_of(job),
             mark=TimeMark(parts.spark),
-            topic=plan_topic(item, job.sql.producer) if isinstance(item, FedTopic) else None,
+            topic=plan_topic(item, job.sql.producer) if isinstance(item, SinkTopic) else None,
             functions=functions,
             leaves_aside=item.on_error == "dead_letter",
         )
@@ -140,13 +140,13 @@ def read_sql(job: Job) -> WrittenText:
         ) from None
 
 
-def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
+def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
     """Return the INSERT of each table and topic. Raises QueryRefused."""
     inserts: dict[str, Insert] = {}
     for insert in script.inserts:
-        if insert.table not in fed:
-            hint = suggest(insert.table, fed, _NEITHER)
-            text = f"no table {insert.table} is fed by SQL, nor a topic of this name"
+        if insert.table not in sinks:
+            hint = suggest(insert.table, sinks, _NEITHER)
+            text = f"no table {insert.table} is sinks by SQL, nor a topic of this name"
             raise refused_at(script.sql.place(insert.start), text, hint=hint)
         if insert.table in inserts:
             raise refused_at(
@@ -155,7 +155,7 @@ def _match(script: Script, fed: Mapping[str, Fed]) -> dict[str, Insert]:
                 hint="write one INSERT, with `UNION ALL` between the two parts",
             )
         inserts[insert.table] = insert
-    idle = sorted(fed.keys() - inserts.keys())
+    idle = sorted(sinks.keys() - inserts.keys())
     if idle:
         raise refused_at(
             script.sql.place(0),
@@ -191,12 +191,12 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
     return tuple(found.values())
 
 
-def _query(parts: SqlParts, rhythm: Rhythm, item: Fed, plan: QueryPlan) -> SqlQuery:
-    name = fed_slice(parts.job.job, item)
+def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
+    name = sink_slice(parts.job.job, item)
     frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
-    output, remember_ms = None, Seal().remember_ms
+    output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
-        output = fed_output(item, output_ddl(frame))
+        output = sink_output(item, output_ddl(frame))
         parts.assembly.registrar.check(output)
         remember_ms = item.seal.remember_ms
     topic = plan.topic.topic if plan.topic else ""

@@ -23,7 +23,7 @@ from ashore.config.tables import Table
 from ashore.config.written import Place
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
-from ashore.landing.fed import Fed, fed_output
+from ashore.landing.sinks import Sink, sink_output
 from ashore.plans.text import name_made
 from ashore.spark.sql.assembly import SqlParts, plan_queries, read_views_of
 from ashore.spark.sql.compared import RowsUnfit, differences, read_rows, rows_as_text, typed
@@ -38,7 +38,7 @@ from ashore.spark.sql.views import make_view
 class _Query:
     """One INSERT in one case."""
 
-    item: Fed
+    item: Sink
     plan: QueryPlan
     expected: Expected
     directory: Path  # for its records and its checkpoint
@@ -75,13 +75,13 @@ def run_cases(parts: SqlParts, cases: Iterable[Case], directory: Path) -> Iterat
         yield CaseEnded(case.name, case.place, took_ms, tuple(problems))
 
 
-def _name(item: Fed) -> str:
+def _name(item: Sink) -> str:
     return item.table if isinstance(item, Table) else item.topic
 
 
 def _find(
-    case: Case, expected: Expected, planned: Mapping[str, tuple[Fed, QueryPlan]]
-) -> tuple[Fed, QueryPlan]:
+    case: Case, expected: Expected, planned: Mapping[str, tuple[Sink, QueryPlan]]
+) -> tuple[Sink, QueryPlan]:
     if expected.table in planned:
         return planned[expected.table]
     raise JobFileInvalid(
@@ -125,7 +125,7 @@ def _run(spark: SparkSession, case: Case, query: _Query) -> list[str]:
 
     frame = make_frame(spark, plan, make_views, given.keys())
     if isinstance(query.item, Table):
-        fed_output(query.item, output_ddl(frame))
+        sink_output(query.item, output_ddl(frame))
     shown = tuple(named_columns(query.expected.rows)) or tuple(frame.columns)
     missing = [name for name in shown if name not in frame.columns]
     if missing:

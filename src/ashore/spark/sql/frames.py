@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ashore.checkpoints.roots import Roots
+from ashore.checkpoints.attempts import Attempts
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_leaving_aside
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
@@ -34,8 +34,8 @@ from ashore.spark.sql.settings import NULL_FOR_ERRORS, open_session
 from ashore.spark.sql.topics import COUNTED, TopicPlan, check_topic
 from ashore.spark.sql.views import (
     PartReading,
-    Reading,
     View,
+    ViewReading,
     create_view,
     first_offsets,
     make_part_view,
@@ -52,7 +52,7 @@ class QueryPlan:
     script: Script
     insert: Insert
     views: tuple[View, ...]
-    roots: Roots
+    attempts: Attempts
     interval_ms: int
     until_drained: bool  # it ends when everything that was there has been read
     refresh_ms: int  # from one listing to the next of files that are read as a table
@@ -141,7 +141,7 @@ def open_frame(
     def make_views(session: SparkSession) -> None:
         for view in plan.views:
             firsts = first_offsets(view, name, fold)
-            reading = Reading(firsts, plan.offsets_max.get(view.name), plan.mark)
+            reading = ViewReading(firsts, plan.offsets_max.get(view.name), plan.mark)
             create_view(session, kafka, view, reading)
 
     frame = make_frame(spark, plan, make_views)

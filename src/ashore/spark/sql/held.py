@@ -153,7 +153,7 @@ def hold_query(
     plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame, storage: Storage
 ) -> None:
     """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""
-    checkpoint = plan.roots.newest() or plan.roots.root(1)
+    checkpoint = plan.attempts.newest() or plan.attempts.attempt(1)
     hold_checkpoint(plan, name, fold, checkpoint, storage)
     ends = checkpoint.read_ends(checkpoint.read_position().planned)
     check_sources(name, list_topics(read_sources(frame)), ends)

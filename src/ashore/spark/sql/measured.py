@@ -26,7 +26,7 @@ class _Store:
     """What is known of one store."""
 
     changelog_bytes: float  # the median: a first batch is often unlike the others
-    base_bytes: float
+    snapshot_bytes: float
 
 
 def read_batches(checkpoint: Checkpoint) -> Batches | None:
@@ -40,7 +40,7 @@ def read_batches(checkpoint: Checkpoint) -> Batches | None:
     return Batches(
         interval_s=median(gaps_ms) / 1000,
         changelog_bytes=sum(each.changelog_bytes * count for each, count in found),
-        base_bytes=sum(each.base_bytes * count for each, count in found),
+        snapshot_bytes=sum(each.snapshot_bytes * count for each, count in found),
         stores=round(sum(count for _, count in found)),
     )
 
@@ -72,12 +72,14 @@ def _read_stores(checkpoint: Checkpoint) -> Iterator[tuple[_Store, float]]:
 
 def _measure(files: Sequence[CheckpointFile]) -> _Store:
     changelogs = [each.size_bytes for each in files if _is(each, StateKind.CHANGELOG)]
-    bases_ms = sorted(each.modified_ms for each in files if _is(each, StateKind.BASE))
+    snapshots_ms = sorted(
+        each.modified_ms for each in files if _is(each, StateKind.ROCKSDB_SNAPSHOT)
+    )
     tables = [each for each in files if isinstance(each.of, TablePath)]
-    rounds = len(bases_ms) - 1
+    rounds = len(snapshots_ms) - 1
     if rounds > 0:
-        # Tables that came with the oldest base hold what was there before it.
-        tables = [each for each in tables if each.modified_ms > bases_ms[0]]
+        # Tables that came with the oldest snapshot hold what was there before it.
+        tables = [each for each in tables if each.modified_ms > snapshots_ms[0]]
     added = sum(each.size_bytes for each in tables)
     return _Store(median(changelogs or [0]), added / max(rounds, 1))
 

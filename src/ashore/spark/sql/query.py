@@ -20,7 +20,6 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
-from ashore.landing.fed import FAR_FUTURE, LATE
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import (
     EARLIEST,
@@ -32,6 +31,7 @@ from ashore.landing.joins import (
 )
 from ashore.landing.log import LandingLog
 from ashore.landing.query_sink import BegunBatch, QuerySink
+from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.landing.worker import Tick
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
@@ -94,7 +94,7 @@ class SqlQuery:
         self.name = parts.sink.plan.name
         self._sources = sources
         self._topics = sorted({topic for topics in sources for topic in topics})
-        self._checkpoint = plan.roots.root(1)  # until a turn has taken one
+        self._checkpoint = plan.attempts.attempt(1)  # until a turn has taken one
         self._left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._in_batch = threading.Lock()
         self._is_stopping = threading.Event()
@@ -150,7 +150,7 @@ class SqlQuery:
             if self.plan.until_drained
             else writer.trigger(processingTime=interval),
         )
-        self.plan.roots.leave(sink.fold.epoch)
+        self.plan.attempts.release(sink.fold.epoch)
         return Tick.IDLE
 
     def _writer(self, frame: DataFrame) -> DataStreamWriter:
@@ -196,9 +196,9 @@ class SqlQuery:
         Returns the batches that it is behind its table, with the one before; none where it is not.
         Raises CheckpointUnfit: nothing is copied.
         """
-        roots, epoch = self.plan.roots, self.parts.sink.fold.epoch
-        self._hold_against_log(roots.newest() or roots.root(epoch))
-        self._checkpoint = roots.take(epoch, is_mine=self._left == epoch - 1)
+        attempts, epoch = self.plan.attempts, self.parts.sink.fold.epoch
+        self._hold_against_log(attempts.newest() or attempts.attempt(epoch))
+        self._checkpoint = attempts.take(epoch, is_mine=self._left == epoch - 1)
         self._left = epoch
         return self._hold_against_log(self._checkpoint)
 
@@ -411,14 +411,14 @@ class SqlQuery:
         refresher = Refresher(frame, refresh_s, self.parts.sink.parts.clock, self._say)
         try:
             while not query.awaitTermination(POLL_S):
-                self._tell(query, reported)
+                self._report(query, reported)
                 self._housekeeping.tick()
                 refresher.tick()
                 self._idle()
                 if self._is_stopping.is_set():
                     self._let_batch_end()
                     query.stop()
-            self._tell(query, reported)
+            self._report(query, reported)
         except PySparkException as error:
             if self._is_stopping.is_set() and not isinstance(self._failure, Fenced):
                 return
@@ -436,18 +436,18 @@ class SqlQuery:
         return plan.script.locate(found.view, found.line, found.column, plan.insert)
 
     def _open_house(self) -> Housekeeping:
-        """Return what packs and cleans, while a run of the query has its root.
+        """Return what packs and cleans, while a run of the query has its attempt.
 
         At once, at first: a batch that was killed may have left files.
         """
-        sink, roots = self.parts.sink, self.plan.roots
+        sink, attempts = self.parts.sink, self.plan.attempts
         tables = sink.plan.output.tables if sink.plan.output else ()
         parts = sink.parts
         return Housekeeping(
             House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
             self.parts.clean,
             cleans_first=True,
-            clean_more=lambda now_ms, ttl_ms: roots.clean(sink.fold.epoch, now_ms, ttl_ms),
+            clean_more=lambda now_ms, ttl_ms: attempts.clean(sink.fold.epoch, now_ms, ttl_ms),
         )
 
     def _let_batch_end(self) -> None:
@@ -456,7 +456,7 @@ class SqlQuery:
             self._in_batch.release()
 
     def _idle(self) -> None:
-        """Between batches, once an interval: do what is owed, and look whether the log is ours."""
+        """Between batches, once an interval: run deferred actions, look whether the log is ours."""
         clock = self.parts.sink.parts.clock
         if clock.monotonic_s() < self._next_idle_s:
             return
@@ -467,7 +467,7 @@ class SqlQuery:
             finally:
                 self._in_batch.release()
 
-    def _tell(self, query: StreamingQuery, reported: Reported) -> None:
+    def _report(self, query: StreamingQuery, reported: Reported) -> None:
         before = reported.last
         for message in report(query, reported):
             self._say(message)
@@ -475,7 +475,7 @@ class SqlQuery:
             self.parts.sink.parts.progress.query(self.name.slice, reported.last)
 
     def _say(self, message: str) -> None:
-        self.parts.sink.parts.progress.trouble(self.name.slice, message)
+        self.parts.sink.parts.progress.warn(self.name.slice, message)
 
 
 def _identity(streams: dict[str, StreamInfo], key: ShardKey) -> str:

@@ -28,7 +28,7 @@ JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
 STATE = {
     PROVIDER: ROCKSDB,
     CHANGELOG: "true",
-    # A changelog needs no flush, so that a store keeps in memory what came since its last base.
+    # A changelog needs no flush, so that a store keeps in memory what came since its last snapshot.
     BOUNDED_MEMORY: "true",
     MAINTENANCE_INTERVAL: f"{MAINTENANCE_S}s",
     FORMAT: str(STATE_FORMAT),
@@ -37,7 +37,7 @@ STATE = {
 }
 # What SQL cannot compute is NULL: a cast, a division by zero; an overflow of integers wraps.
 NULL_FOR_ERRORS = {"spark.sql.ansi.enabled": "false"}
-BASE_BATCHES = f"{_STORE}minDeltasForSnapshot"
+SNAPSHOT_BATCHES = f"{_STORE}minDeltasForSnapshot"
 KEPT_BATCHES = f"{_STREAMING}minBatchesToRetain"
 MAINTENANCE_THREADS = f"{_STORE}numStateStoreMaintenanceThreads"
 
@@ -56,7 +56,7 @@ def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
     settings = {
         **STATE,
         PARTITIONS: str(tuning.partitions),
-        BASE_BATCHES: str(tuning.base_batches),
+        SNAPSHOT_BATCHES: str(tuning.snapshot_batches),
         KEPT_BATCHES: str(tuning.kept_batches),
         MAINTENANCE_THREADS: str(tuning.maintenance_threads),
     }

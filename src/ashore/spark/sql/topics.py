@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ashore.config.model import FedTopic
+from ashore.config.model import SinkTopic
 from ashore.config.options import SECURITY
 from ashore.errors import QueryRefused
 from ashore.plans.keys import find_hidden_keys
@@ -57,7 +57,7 @@ class TopicPlan:
         return [self.topic, self.is_upsert, list(self.key)]
 
 
-def plan_topic(item: FedTopic, options: Mapping[str, str]) -> TopicPlan:
+def plan_topic(item: SinkTopic, options: Mapping[str, str]) -> TopicPlan:
     """Return how the rows of an INSERT go into a topic of the job file."""
     return TopicPlan(item.topic, item.mode == "upsert", item.key, dict(options))
 

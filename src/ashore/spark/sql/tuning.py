@@ -4,24 +4,24 @@ What it is: from the batches that were measured, the cores and the job file to f
 What it promises: pure. Without measured batches the numbers are safe ones, not good ones.
 What it must not know: the names of Spark's settings, where a checkpoint is.
 
-Spark writes a changelog of each store with each batch, and now and then a base: the store as a
-whole, which its maintenance uploads and it calls a snapshot. A restart loads a base and replays the
+Spark writes a changelog of each store with each batch, and now and then a snapshot: the store as a
+whole, which its maintenance uploads. A restart loads a snapshot and replays the
 changelogs after it.
 """
 
 import math
 from dataclasses import dataclass
 
-MAINTENANCE_S = 60  # how often Spark uploads bases and deletes what is too old
-UNMEASURED_BATCHES = 10  # between two bases of a store, before anything was measured
-# Where a base is damaged Spark goes on from the one before, if it is 500 batches away at most.
-BASE_BATCHES_MAX = 250
+MAINTENANCE_S = 60  # how often Spark uploads snapshots and deletes what is too old
+UNMEASURED_BATCHES = 10  # between two snapshots of a store, before anything was measured
+# Where a snapshot is damaged Spark goes on from the one before, if it is 500 batches away at most.
+SNAPSHOT_BATCHES_MAX = 250
 # What costs what was measured by `bench/checkpoints`, on two cores beside one DataNode, with 0.1 to
 # 5 million keys; the spread is wide, and a network is slower.
 REPLAY_S = 10  # what a restart may take longer because of changelogs
 REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core: each record is put, and looked up to be counted
 REPLAY_FILE_S = 0.02  # for each of them besides, on a core
-UPLOAD_S = 1.0  # of a base to HDFS: 0.1, and ten times that for three replicas and a network
+UPLOAD_S = 1.0  # of a snapshot to HDFS: 0.1, and ten times that for three replicas and a network
 INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
 KEPT_FILES_MAX = 20_000  # of one query, for its NameNode's sake
@@ -37,7 +37,7 @@ class Batches:
 
     interval_s: float  # from the start of one to the start of the next
     changelog_bytes: float  # of one batch
-    base_bytes: float  # what a base adds to the checkpoint; 0 where there was none
+    snapshot_bytes: float  # what a snapshot adds to the checkpoint; 0 where there was none
     stores: int  # partitions, times the stores that each has
 
 
@@ -56,7 +56,7 @@ class Tuning:
     """What follows for the state of a query."""
 
     partitions: int
-    base_batches: int
+    snapshot_batches: int
     kept_batches: int
     maintenance_threads: int
 
@@ -71,7 +71,7 @@ def tune(wanted: Wanted, batches: Batches | None) -> Tuning:
     stores = batches.stores if batches else partitions
     return Tuning(
         partitions,
-        plan_bases(interval_s, batches, wanted.cores),
+        plan_snapshots(interval_s, batches, wanted.cores),
         plan_kept(interval_s, wanted.keep_s, stores),
         plan_threads(stores),
     )
@@ -89,24 +89,24 @@ def plan_partitions(cores: int, interval_s: float) -> int:
     return min(1 << power, PARTITIONS_MAX)
 
 
-def plan_bases(interval_s: float, batches: Batches | None, cores: int) -> int:
-    """Return how many batches lie between two bases of a store.
+def plan_snapshots(interval_s: float, batches: Batches | None, cores: int) -> int:
+    """Return how many batches lie between two snapshots of a store.
 
-    So many that their changelogs are as large as the base: then bases at most double what
+    So many that their changelogs are as large as the snapshot: then snapshots at most double what
     is written. Not more than a restart can replay in time; and not fewer than there are from one
-    maintenance to the next, since a base that the next one overtakes is written in vain.
+    maintenance to the next, since a snapshot that the next one overtakes is written in vain.
     """
     least = max(2, math.ceil(MAINTENANCE_S / interval_s))
     wanted = UNMEASURED_BATCHES
-    if batches is not None and batches.changelog_bytes > 0 and batches.base_bytes > 0:
+    if batches is not None and batches.changelog_bytes > 0 and batches.snapshot_bytes > 0:
         replay_s = batches.changelog_bytes / REPLAY_BYTES_PER_S + batches.stores * REPLAY_FILE_S
         most = math.floor(REPLAY_S * cores / replay_s)
-        wanted = min(math.ceil(batches.base_bytes / batches.changelog_bytes), most)
-    return min(max(wanted, least), BASE_BATCHES_MAX)
+        wanted = min(math.ceil(batches.snapshot_bytes / batches.changelog_bytes), most)
+    return min(max(wanted, least), SNAPSHOT_BATCHES_MAX)
 
 
 def plan_kept(interval_s: float, keep_s: float, stores: int) -> int:
-    """Return how many batches the state can be taken back: those of `keep_s`.
+    """Return how many batches the state can be rolled back: those of `keep_s`.
 
     Fewer where that were too many files: each batch adds one of each store.
     """
@@ -115,9 +115,9 @@ def plan_kept(interval_s: float, keep_s: float, stores: int) -> int:
 
 
 def plan_threads(stores: int) -> int:
-    """Return by how many threads an executor uploads bases.
+    """Return by how many threads an executor uploads snapshots.
 
     As few as are done in half of the time until the next round: all partitions make their
-    bases in the same batch, and what is uploaded one after the other is no spike.
+    snapshots in the same batch, and what is uploaded one after the other is no spike.
     """
     return math.ceil(stores * UPLOAD_S / (MAINTENANCE_S / 2))

@@ -6,8 +6,8 @@ What it must not know: terminals.
 """
 
 from ashore.config.tables import Table
-from ashore.landing.fed import Fed, fed_output, fed_slice
 from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import Sink, sink_output, sink_slice
 from ashore.plans.described import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
 from ashore.plans.replays import warn_of_replays
@@ -34,18 +34,18 @@ def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
     return tuple(_describe(parts, item, plan) for item, plan in plans)
 
 
-def _describe(parts: SqlParts, item: Fed, plan: QueryPlan) -> DescribedQuery:
-    name = fed_slice(parts.job.job, item)
+def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:
+    name = sink_slice(parts.job.job, item)
     frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     columns, graph = output_ddl(frame), read_plan(frame)
     operators = tuple(describe_operators(graph))
     storage = parts.assembly.environment.storage
     hold_query(plan, name, read_log(storage, name), frame, storage)
     warnings = warn_of_replays(graph, plan.texts)
-    common = (name.slice, columns, plan.roots.uri, graph.sources, operators, warnings)
+    common = (name.slice, columns, plan.attempts.uri, graph.sources, operators, warnings)
     # What is promised of a table is not promised of a topic.
     if isinstance(item, Table):
-        output = fed_output(item, columns)
+        output = sink_output(item, columns)
         return TableQuery(output.table, tuple(output.partition_by), ONCE, *common)
     guarantee = UPSERT if item.mode == "upsert" else APPEND
     return TopicQuery(item.topic, item.mode, tuple(item.key), guarantee, *common)

@@ -67,7 +67,7 @@ FirstOffsets = Mapping[str, Mapping[str, int]]  # topic, topic partition: where 
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ViewReading:
     """How one query reads a view, batch by batch.
 
     Arguments:
@@ -119,7 +119,9 @@ class PartReading:
         return records
 
 
-def create_view(session: SparkSession, kafka: KafkaAddress, view: View, reading: Reading) -> None:
+def create_view(
+    session: SparkSession, kafka: KafkaAddress, view: View, reading: ViewReading
+) -> None:
     """Make a view in the session. Nothing is read yet. Raises AnalysisException, JobFileInvalid."""
     stream = _stream(session, kafka, view, reading.firsts)
     if reading.offsets_max is not None:

@@ -1,4 +1,4 @@
-"""Tables that SQL feeds: from an item of the job file and a query's columns to what tasks write.
+"""Tables that SQL writes: from an item of the job file and a query's columns to what tasks write.
 
 What it promises: what could not be written is refused before the query starts. Two tables may have
 an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is never taken for the other's.
@@ -8,8 +8,8 @@ What it must not know: SQL.
 from io import BytesIO
 
 from ashore.config import Job, Table
-from ashore.config.model import FedTopic
-from ashore.config.sql_checks import fed_partitions
+from ashore.config.model import SinkTopic
+from ashore.config.sql_checks import sink_partitions
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.formats import open_encoder, parse_ddl, to_arrow
 from ashore.landing.specs import OutputSpec
@@ -19,22 +19,22 @@ from ashore.protocol.side_tables import DEAD_SUFFIX
 from ashore.routing import Bucketer, is_event_time
 
 # What an INSERT fills.
-Fed = Table | FedTopic
+Sink = Table | SinkTopic
 
 # Counters of records that a query reads: behind its watermark, and too far ahead to be believed.
 LATE, FAR_FUTURE = "late", "far_future"
 SENT = "sent"  # the counter of rows that went into a topic
 
 
-def fed_by_sql(job: Job) -> dict[str, Fed]:
+def sinks_of(job: Job) -> dict[str, Sink]:
     """Return the tables and topics that INSERTs of a job fill, by their names."""
-    tables: dict[str, Fed] = {item.table: item for item in job.tables if item.topic is None}
+    tables: dict[str, Sink] = {item.table: item for item in job.tables if item.topic is None}
     return tables | {item.topic: item for item in (job.sql.topics if job.sql else ())}
 
 
-def fed_slice(job: str, item: Fed) -> SliceName:
-    """Return the slice of the INSERT that feeds a table, or writes a topic."""
-    if isinstance(item, FedTopic):
+def sink_slice(job: str, item: Sink) -> SliceName:
+    """Return the slice of the INSERT that writes a table, or writes a topic."""
+    if isinstance(item, SinkTopic):
         return SliceName(job, insert_into_topic(item.topic))
     return SliceName(job, insert_into_table(item.table))
 
@@ -60,7 +60,7 @@ def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
         )
 
 
-def fed_output(item: Table, ddl: str) -> OutputSpec:
+def sink_output(item: Table, ddl: str) -> OutputSpec:
     """Return how the rows of a query, whose columns are `ddl`, become files. Raises QueryRefused.
 
     It has no late table: a row of a query is never too late for its table.
@@ -69,7 +69,7 @@ def fed_output(item: Table, ddl: str) -> OutputSpec:
     output = OutputSpec(
         table=item.table,
         schema=ddl,
-        partition_by=fed_partitions(item),
+        partition_by=sink_partitions(item),
         timezone=str(item.timezone),
         event_column=event.column if event else None,
         event_unit=event.unit if event else "ms",

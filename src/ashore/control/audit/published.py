@@ -1,8 +1,8 @@
 """What the logs say that others were told: success files, and the partitions of a catalog.
 
-What it is: `Told`, which takes the entries of all slices, oldest first.
-What it promises: pure. It computes by itself and does not lean on the fold. What is still owed, or
-whose entry is not closed, was told to nobody yet.
+What it is: `Published`, which takes the entries of all slices, oldest first.
+What it promises: pure. It computes by itself and does not lean on the fold. What is still deferred,
+or whose entry is not closed, was told to nobody yet.
 What it must not know: what is there.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ashore.protocol import names
-from ashore.protocol.effects import Action, Closing, HasEffects, Owed
+from ashore.protocol.effects import Action, Closing, DeferredAction, HasEffects
 from ashore.protocol.entries import Define, Entry, Open, Prepare, Reland, Retire, Seal
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.names import SliceName
@@ -24,7 +24,7 @@ class SuccessFile:
 
     slice: str
     entry: int  # that says so
-    seal: Owed
+    seal: DeferredAction
 
     @property
     def path(self) -> str:
@@ -37,18 +37,18 @@ class SuccessFile:
 class _Open:
     """What one slice has not told to the end."""
 
-    owed: dict[str, Owed] = field(default_factory=dict)
+    deferred: dict[str, DeferredAction] = field(default_factory=dict)
     unclosed: HasEffects | None = None
 
-    def is_owed(self, table: str, partition: str) -> bool:
+    def is_deferred(self, table: str, partition: str) -> bool:
         """Tell whether a catalog is still to be told of a partition."""
         return any(
             each.action == Action.REGISTER and (each.table, each.partition) == (table, partition)
-            for each in self.owed.values()
+            for each in self.deferred.values()
         )
 
 
-class Told:
+class Published:
     """Of all slices of a job, as far as entries were taken. Used by one thread."""
 
     def __init__(self) -> None:
@@ -84,10 +84,10 @@ class Told:
 
     def _close(self, slice_name: str, entry: Entry, closing: Closing) -> None:
         state = self._slices[slice_name]
-        done = [state.owed.pop(each) for each in closing.done if each in state.owed]
-        state.owed |= {each.id: each for each in closing.owed}
+        done = [state.deferred.pop(each) for each in closing.done if each in state.deferred]
+        state.deferred |= {each.id: each for each in closing.deferred}
         if closing.entry is not None:
-            done += (each for each in _effects_of(state, closing) if each.id not in state.owed)
+            done += (each for each in _effects_of(state, closing) if each.id not in state.deferred)
             state.unclosed = None
         for each in done:
             if each.action == Action.REGISTER:
@@ -97,8 +97,8 @@ class Told:
                 self._success[names.parent(found.path)][found.path] = found
 
 
-def _effects_of(state: _Open, closing: Closing) -> Iterator[Owed]:
-    """Yield the effects that the closed entry had, but for registrations that are owed."""
+def _effects_of(state: _Open, closing: Closing) -> Iterator[DeferredAction]:
+    """Yield the effects that the closed entry had, but for registrations that are deferred."""
     match state.unclosed:
         case Seal() as seal:
             for action in seal.actions:
@@ -106,10 +106,10 @@ def _effects_of(state: _Open, closing: Closing) -> Iterator[Owed]:
                     key = f"{action}:{each.table}:{each.partition}:{each.version}"
                     place = (each.table, each.partition)
                     if action != Action.REGISTER or closing.registered:
-                        yield Owed(key, action, *place, each.version, each.rows)
+                        yield DeferredAction(key, action, *place, each.version, each.rows)
         case Prepare() | Reland() as landed if closing.registered:
             for target in landed.targets:
-                if not state.is_owed(*target.key):
-                    yield Owed("", Action.REGISTER, *target.key)
+                if not state.is_deferred(*target.key):
+                    yield DeferredAction("", Action.REGISTER, *target.key)
         case _:
             pass

@@ -1,32 +1,32 @@
-"""The way back: the checkpoint of a query and its table, taken to the end of an earlier batch.
+"""Rollback: a query's checkpoint and its table return to the end of an earlier batch.
 
-What it is: `plan_roll_back`, which looks, and `roll_back`, which does it.
-What it promises: first a root is made that ends with that batch, then the log says that later ones
-come to nothing, then their files go aside. Where this is cut short in between, the root is behind
-the table, and a start catches it up; or the log has spoken, and whoever opens it next moves the
-rest. A checkpoint or a table that cannot go back is refused before anything is appended.
-What it must not know: terminals, and why somebody wants to go back.
+What it is: `preview_rollback`, which looks, and `roll_back`, which does it.
+What it promises: first an attempt is made that ends with that batch, then the log says that later
+ones come to nothing, then their files go aside. Where this is cut short in between, the attempt is
+behind the table, and a start catches it up; or the log has spoken, and whoever opens it next moves
+the rest. A checkpoint or a table that cannot be rolled back is refused before anything is appended.
+What it must not know: terminals, and why somebody wants to roll back.
 """
 
 from dataclasses import dataclass
 
+from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.roots import Roots
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.entries import Commit, Rewind
+from ashore.protocol.entries import Commit, Rollback
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import NO_BATCH, Refusal
-from ashore.protocol.plan_rewind import NoRewind, Wish, plan_rewind
+from ashore.protocol.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.protocol.query_history import read_batches
 from ashore.storage.base import Storage
 
 
 @dataclass(frozen=True, slots=True)
-class RollBack:
-    """What goes, or has gone, back."""
+class RolledBack:
+    """What is rolled back, or would be."""
 
     from_batch: int
     to_batch: int
@@ -34,14 +34,16 @@ class RollBack:
     rows: int  # in these files
 
 
-def plan_roll_back(storage: Storage, name: SliceName, roots: Roots, wish: Wish) -> RollBack:
+def preview_rollback(
+    storage: Storage, name: SliceName, attempts: Attempts, wish: Wish
+) -> RolledBack:
     """Return what `roll_back` would do. Appends nothing.
 
     Raises QueryRefused, CheckpointUnfit, LogDamaged, StorageError.
     """
     fold = read_log(storage, name)
-    _require_kept(name, roots.newest(), fold, wish.batch_id)
-    return _tell(fold, _plan(storage, name, fold, wish), wish)
+    _require_kept(name, attempts.newest(), fold, wish.batch_id)
+    return _report(fold, _plan(storage, name, fold, wish), wish)
 
 
 def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
@@ -50,15 +52,15 @@ def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
     return fold.unclosed is None and fold.query is not None and fold.query.batch_id == batch
 
 
-def roll_back(committer: Committer, roots: Roots, wish: Wish) -> RollBack:
-    """Take a query back. Takes its slice over.
+def roll_back(committer: Committer, attempts: Attempts, wish: Wish) -> RolledBack:
+    """Roll a query back. Takes its slice over.
 
     If interrupted: call it again, with the same batch; or run the job, which goes on from whichever
     of the two the log says.
-    Raises as `plan_roll_back`; FilesLost, FileConflict, Fenced.
+    Raises as `preview_rollback`; FilesLost, FileConflict, Fenced.
     """
     log, storage = committer.log, committer.storage
-    plan_roll_back(storage, log.name, roots, wish)
+    preview_rollback(storage, log.name, attempts, wish)
     log.open()
     closing = committer.finish()
     fold = log.fold
@@ -67,25 +69,25 @@ def roll_back(committer: Committer, roots: Roots, wish: Wish) -> RollBack:
         if closing is not None:
             log.append(Commit("recovery"), closing)
     else:
-        roots.cut(fold.epoch, wish.batch_id)
+        attempts.cut(fold.epoch, wish.batch_id)
         log.append(body, closing)
         log.append(Commit("recovery"), committer.finish())
-    return _tell(fold, body, wish)
+    return _report(fold, body, wish)
 
 
-def _plan(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rewind | None:
+def _plan(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rollback | None:
     """Return the entry that is wanted; None where the table is at that batch."""
     if fold.query is not None and fold.query.batch_id == wish.batch_id:
         return None
     batches = read_batches(read_history(storage, name), wish.batch_id - 1)
-    body = plan_rewind(fold, batches, wish)
-    if isinstance(body, NoRewind):
+    body = plan_rollback(fold, batches, wish)
+    if isinstance(body, NoRollback):
         raise QueryRefused(f"{name}: {body.text}; nothing was changed", hint=body.hint)
     return body
 
 
 def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch: int) -> None:
-    """Raise CheckpointUnfit where the newest root cannot be cut after a batch."""
+    """Raise CheckpointUnfit where the newest attempt cannot be cut after a batch."""
     query_id = newest.read_query_id() if newest else None
     if newest is None or query_id is None:
         raise _unfit(name, Refusal.EMPTY_CHECKPOINT, "there is no checkpoint")
@@ -101,12 +103,12 @@ def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch:
 def _unfit(name: SliceName, why: Refusal, text: str) -> CheckpointUnfit:
     hint = (
         "bring a checkpoint back that keeps the batch: `sql.keep` says how long they are kept; "
-        "after a crash on HDFS the root before this one, beside it, has them"
+        "after a crash on HDFS the attempt before this one, beside it, has them"
     )
     return CheckpointUnfit(f"{name}: {text}; nothing was changed", hint=hint, why=why.value)
 
 
-def _tell(fold: Fold, body: Rewind | None, wish: Wish) -> RollBack:
+def _report(fold: Fold, body: Rollback | None, wish: Wish) -> RolledBack:
     at = fold.query.batch_id if fold.query else NO_BATCH
     files = body.files if body else ()
-    return RollBack(at, wish.batch_id, len(files), sum(each.file.rows for each in files))
+    return RolledBack(at, wish.batch_id, len(files), sum(each.file.rows for each in files))

@@ -1,19 +1,19 @@
 """The command `ashore roll-back`.
 
 What it promises: with `--explain` nothing is changed; without it nothing is deleted.
-What it must not know: how a query goes back.
+What it must not know: how a query is rolled back.
 """
 
 from typing import Annotated
 
 import typer
 
-from ashore.checkpoints.roll_back import RollBack
+from ashore.checkpoints.rollback import RolledBack
 from ashore.cli import output
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import print_json, told
+from ashore.cli.output import print_json, reported_errors
 from ashore.control.jobs import open_job
-from ashore.control.roll_back import apply, choose_batch, find_query, plan
+from ashore.control.rollback import apply, choose_batch, find_query, plan
 
 
 def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -33,8 +33,8 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take a query back to an earlier batch: its checkpoint and its table. Files go aside."""
-    with told(as_json=as_json, debug=debug), open_job(job_file) as opened:
+    """Roll a query back to an earlier batch: its checkpoint and its table. Files go aside."""
+    with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         query = find_query(opened, table)
         batch = choose_batch(query, to_batch)
         if explain:
@@ -44,7 +44,7 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         _show(table, went, is_done=True, as_json=as_json)
 
 
-def _show(table: str, went: RollBack, *, is_done: bool, as_json: bool) -> None:
+def _show(table: str, went: RolledBack, *, is_done: bool, as_json: bool) -> None:
     if as_json:
         document = {
             "table": table,
@@ -57,11 +57,11 @@ def _show(table: str, went: RollBack, *, is_done: bool, as_json: bool) -> None:
         print_json(document)
         return
     if went.from_batch == went.to_batch:
-        output.out.print(f"{table} is at batch {went.to_batch}: nothing to take back")
+        output.out.print(f"{table} is at batch {went.to_batch}: nothing to roll back")
         return
-    verb = "goes" if is_done else "would go"
+    verb = "was" if is_done else "would be"
     output.out.print(
-        f"{table} {verb} back from batch {went.from_batch} to batch {went.to_batch}: "
-        f"{went.rows:,} rows in {went.files:,} files {'are' if is_done else 'would be'} put aside, "
-        "and what they were made of is read again"
+        f"{table} {verb} rolled back from batch {went.from_batch} to batch {went.to_batch}: "
+        f"{went.rows:,} rows in {went.files:,} files {verb.replace('was', 'were')} moved aside; "
+        "the offsets they came from are read again"
     )

@@ -1,4 +1,4 @@
-"""`rewind`: the table of a query goes back to the end of an earlier batch.
+"""`rewind`: a rollback of a query's table to the end of an earlier batch.
 
 What it promises: offsets are given back from the end of what was read, and are read again (I1); the
 files of the batches that come to nothing leave the table, but those of sealed partitions, which
@@ -25,18 +25,18 @@ class Withdrawn:
 
     epoch: int  # of the `prepare` that listed it
     batch: int  # of that entry
-    file: DataFile  # its target is an index into the targets of the `rewind`
+    file: DataFile  # its target is an index into the targets of the entry
 
 
 @dataclass(frozen=True, slots=True)
-class Rewind(HasEffects):
-    """The table of a query goes back to the end of an earlier batch of it.
+class Rollback(HasEffects):
+    """The table of a query is rolled back to the end of an earlier batch of it.
 
     Later batches come to nothing: their offsets are read again, and their files go aside.
     """
 
     kind: ClassVar[str] = "rewind"
-    entry: int  # the `prepare` of the batch that the table goes back to
+    entry: int  # the `prepare` of the batch that the table is rolled back to
     query: Query  # that batch
     before: str  # the lineage of the batch before it; empty for batch 0
     shards: tuple[ShardRange, ...]  # offsets given back: from the end of that batch on
@@ -48,9 +48,9 @@ class Rewind(HasEffects):
     leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
 
 
-def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
-    """Return what a `rewind` changes in the fold. Raises Refused. `number`: of its entry."""
-    require(0 <= body.entry < number, f"it goes back to entry {body.entry}")
+def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
+    """Return what a rollback changes in the fold. Raises Refused. `number`: of its entry."""
+    require(0 <= body.entry < number, f"it rolls back to entry {body.entry}")
     shards, leader_epochs = dict(fold.shards), dict(body.leader_epochs)
     for each in body.shards:
         state = shards.get(each.key)
@@ -63,11 +63,11 @@ def fold_rewind(fold: Fold, body: Rewind, number: int) -> Changes:
         "shards": shards,
         "watermarks": {},  # the batch that is run next has the one of its checkpoint
         "partitions": _withdraw(fold, body, number),
-        "query": _go_back(fold.query, body),
+        "query": _roll_back(fold.query, body),
     }
 
 
-def _withdraw(fold: Fold, body: Rewind, number: int) -> dict[PartitionKey, PartitionState]:
+def _withdraw(fold: Fold, body: Rollback, number: int) -> dict[PartitionKey, PartitionState]:
     files = tuple(each.file for each in body.files)
     check_files(files, body.targets, 0, has_spans=False)
     partitions = dict(fold.partitions)
@@ -83,11 +83,11 @@ def _withdraw(fold: Fold, body: Rewind, number: int) -> dict[PartitionKey, Parti
     return partitions
 
 
-def _go_back(known: QueryState | None, body: Rewind) -> QueryState:
-    """Return the state of the slice's query after a `rewind`."""
+def _roll_back(known: QueryState | None, body: Rollback) -> QueryState:
+    """Return the state of the slice's query after a rollback."""
     batch = body.query
     if known is None or batch.query_id != known.query_id:
-        raise Refused(f"query {batch.query_id} goes back in a slice that is not its own")
+        raise Refused(f"query {batch.query_id} is rolled back in a slice that is not its own")
     is_earlier = 0 <= batch.batch_id < known.batch_id
-    require(is_earlier, f"it goes back from batch {known.batch_id} to {batch.batch_id}")
+    require(is_earlier, f"it rolls back from batch {known.batch_id} to {batch.batch_id}")
     return QueryState(batch.query_id, batch.batch_id, batch.lineage, body.before)

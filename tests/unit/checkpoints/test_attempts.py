@@ -1,4 +1,4 @@
-"""The roots of a query's checkpoint: who takes which, and what a copy holds."""
+"""The attempts of a query's checkpoint: who takes which, and what a copy holds."""
 
 import io
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.roots import Roots
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.testing import FakeClock
@@ -30,8 +30,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     return STORAGES[request.param](tmp_path)
 
 
-def roots_of(storage: Storage) -> Roots:
-    return Roots(storage, DIRECTORY, f"file:///lake/{DIRECTORY}")
+def attempts_of(storage: Storage) -> Attempts:
+    return Attempts(storage, DIRECTORY, f"file:///lake/{DIRECTORY}")
 
 
 def snapshot(*tables: str) -> bytes:
@@ -58,13 +58,13 @@ def finish(checkpoint: Checkpoint, batch: int) -> None:
     write(checkpoint, f"commits/{batch}")
 
 
-def begun(storage: Storage, batches: int) -> Roots:
-    """The root of a first writer that was not left in order."""
-    roots = roots_of(storage)
-    root = roots.take(1, is_mine=False)
+def begun(storage: Storage, batches: int) -> Attempts:
+    """The attempt of a first writer that was not left in order."""
+    attempts = attempts_of(storage)
+    attempt = attempts.take(1, is_mine=False)
     for batch in range(batches):
-        finish(root, batch)
-    return roots
+        finish(attempt, batch)
+    return attempts
 
 
 def files(checkpoint: Checkpoint) -> set[str]:
@@ -78,32 +78,32 @@ def files(checkpoint: Checkpoint) -> set[str]:
     return found
 
 
-def test_a_first_writer_makes_a_root_that_its_successor_takes_once_it_was_left(
+def test_a_first_writer_makes_an_attempt_that_its_successor_takes_once_it_was_left(
     storage: Storage,
 ) -> None:
-    roots = begun(storage, 2)
-    roots.leave(1)
-    roots.leave(1)
-    assert roots.take(2, is_mine=False) == roots.root(1)
+    attempts = begun(storage, 2)
+    attempts.release(1)
+    attempts.release(1)
+    assert attempts.take(2, is_mine=False) == attempts.attempt(1)
     # Writer 2 is killed: that writer 1 has left says nothing any more.
-    assert roots.take(3, is_mine=False) == roots.root(3)
-    assert roots.newest() == roots.root(3)
+    assert attempts.take(3, is_mine=False) == attempts.attempt(3)
+    assert attempts.newest() == attempts.attempt(3)
 
 
-def test_a_writer_keeps_its_root_over_its_own_errors(storage: Storage) -> None:
-    roots = begun(storage, 1)
-    assert roots.take(2, is_mine=True) == roots.root(1)
+def test_a_writer_keeps_its_attempt_over_its_own_errors(storage: Storage) -> None:
+    attempts = begun(storage, 1)
+    assert attempts.take(2, is_mine=True) == attempts.attempt(1)
 
 
 def test_a_copy_holds_finished_batches_and_what_the_next_one_plans(storage: Storage) -> None:
-    roots = begun(storage, 3)
-    old = roots.root(1)
+    attempts = begun(storage, 3)
+    old = attempts.attempt(1)
     write(old, "offsets/3")
     write(old, "offsets/4")  # its owner lives
     write(old, f"{STORE}/4.changelog")
     before = files(old)
 
-    copy = roots.take(2, is_mine=False)
+    copy = attempts.take(2, is_mine=False)
 
     found = files(copy)
     assert found == {
@@ -120,23 +120,23 @@ def test_a_copy_holds_finished_batches_and_what_the_next_one_plans(storage: Stor
 
 
 def test_what_an_old_writer_still_does_is_not_in_the_copy(storage: Storage) -> None:
-    roots = begun(storage, 2)
-    copy = roots.take(2, is_mine=False)
+    attempts = begun(storage, 2)
+    copy = attempts.take(2, is_mine=False)
     before = files(copy)
-    finish(roots.root(1), 2)
-    path = f"{roots.root(1).path}/{STORE}/2.changelog"
+    finish(attempts.attempt(1), 2)
+    path = f"{attempts.attempt(1).path}/{STORE}/2.changelog"
     storage.delete(path)
     storage.create(path, b"other")
     assert files(copy) == before
     assert storage.read(f"{copy.path}/{STORE}/2.changelog") == f"{STORE}/2.changelog".encode()
 
 
-def test_a_root_is_cut_after_a_batch_and_may_be_taken_as_it_is(storage: Storage) -> None:
-    roots = begun(storage, 5)
-    write(roots.root(1), "offsets/5")
-    before = files(roots.root(1))
+def test_an_attempt_is_cut_after_a_batch_and_may_be_taken_as_it_is(storage: Storage) -> None:
+    attempts = begun(storage, 5)
+    write(attempts.attempt(1), "offsets/5")
+    before = files(attempts.attempt(1))
 
-    cut = roots.cut(2, 2)
+    cut = attempts.cut(2, 2)
 
     position = cut.read_position()
     assert (position.query_id, position.planned, position.committed) == ("query", 2, 2)
@@ -144,33 +144,33 @@ def test_a_root_is_cut_after_a_batch_and_may_be_taken_as_it_is(storage: Storage)
     assert {each for each in files(cut) if each.endswith(".changelog")} == {
         f"{STORE}/{n}.changelog" for n in range(1, 4)
     }
-    assert files(roots.root(1)) == before
-    assert roots.take(3, is_mine=False) == cut
+    assert files(attempts.attempt(1)) == before
+    assert attempts.take(3, is_mine=False) == cut
 
 
 def test_state_of_another_format_is_refused(storage: Storage) -> None:
-    roots = begun(storage, 1)
+    attempts = begun(storage, 1)
     path = f"{DIRECTORY}/whole-1.json"
-    told = json.loads(storage.read(path))
-    assert told == {"copy_of": None, "state_format": 1}
+    reported = json.loads(storage.read(path))
+    assert reported == {"copy_of": None, "state_format": 1}
     storage.delete(path)
-    storage.create(path, json.dumps({**told, "state_format": 2}).encode())
+    storage.create(path, json.dumps({**reported, "state_format": 2}).encode())
     with pytest.raises(CheckpointUnfit, match="format 2, this release writes 1"):
-        roots.newest()
+        attempts.newest()
 
 
 def test_a_true_copy_takes_what_a_start_needs() -> None:
     storage = MemoryStorage(FakeClock())
-    roots = begun(storage, 9)
-    root = roots.root(1)
+    attempts = begun(storage, 9)
+    attempt = attempts.attempt(1)
     for table in ("a-1.sst", "b-2.sst", "c-3.sst", "d-4.sst"):
-        write(root, f"{STORE}/SSTs/{table}")
-    write(root, f"{STORE}/2.zip", snapshot("a-1.sst"))
-    write(root, f"{STORE}/4.zip", snapshot("b-2.sst"))
-    write(root, f"{STORE}/8.zip", snapshot("b-2.sst", "c-3.sst"))
-    write(root, f"{STORE}/10.zip", snapshot("d-4.sst"))  # of a batch that is not done
+        write(attempt, f"{STORE}/SSTs/{table}")
+    write(attempt, f"{STORE}/2.zip", snapshot("a-1.sst"))
+    write(attempt, f"{STORE}/4.zip", snapshot("b-2.sst"))
+    write(attempt, f"{STORE}/8.zip", snapshot("b-2.sst", "c-3.sst"))
+    write(attempt, f"{STORE}/10.zip", snapshot("d-4.sst"))  # of a batch that is not done
 
-    found = files(roots.take(2, is_mine=False))
+    found = files(attempts.take(2, is_mine=False))
 
     kept = {path.removeprefix(f"{STORE}/") for path in found if path.startswith(STORE)}
     assert kept == {
@@ -182,14 +182,14 @@ def test_a_true_copy_takes_what_a_start_needs() -> None:
 
 def test_a_snapshot_that_does_not_tell_keeps_all_tables() -> None:
     storage = MemoryStorage(FakeClock())
-    roots = begun(storage, 1)
-    write(roots.root(1), f"{STORE}/SSTs/a-1.sst")
-    write(roots.root(1), f"{STORE}/1.zip", b"no zip")
-    assert f"{STORE}/SSTs/a-1.sst" in files(roots.take(2, is_mine=False))
+    attempts = begun(storage, 1)
+    write(attempts.attempt(1), f"{STORE}/SSTs/a-1.sst")
+    write(attempts.attempt(1), f"{STORE}/1.zip", b"no zip")
+    assert f"{STORE}/SSTs/a-1.sst" in files(attempts.take(2, is_mine=False))
 
 
 class Tidied(WrappedStorage):
-    """A storage in which the owner of a root deletes an old file while it is copied."""
+    """A storage in which the owner of an attempt deletes an old file while it is copied."""
 
     def list(self, directory: str) -> list:
         found = super().list(directory)
@@ -201,27 +201,27 @@ class Tidied(WrappedStorage):
 def test_a_copy_in_part_is_never_taken(storage: Storage) -> None:
     begun(storage, 2)
     with pytest.raises(PathMissing):
-        roots_of(Tidied(storage)).take(2, is_mine=False)
-    roots = roots_of(storage)
-    assert roots.newest() == roots.root(1)
-    assert roots.take(3, is_mine=False) == roots.root(3)
-    assert f"{STORE}/2.changelog" in files(roots.root(3))
+        attempts_of(Tidied(storage)).take(2, is_mine=False)
+    attempts = attempts_of(storage)
+    assert attempts.newest() == attempts.attempt(1)
+    assert attempts.take(3, is_mine=False) == attempts.attempt(3)
+    assert f"{STORE}/2.changelog" in files(attempts.attempt(3))
 
 
-def test_roots_are_deleted_once_they_have_had_a_successor_for_long(storage: Storage) -> None:
-    roots = begun(storage, 2)
+def test_attempts_are_deleted_once_they_have_had_a_successor_for_long(storage: Storage) -> None:
+    attempts = begun(storage, 2)
     begun_ms = storage.stat(f"{DIRECTORY}/whole-1.json").modified_ms
-    write(roots.root(2), "metadata")  # its writer was killed while it copied
+    write(attempts.attempt(2), "metadata")  # its writer was killed while it copied
     storage.create(f"{DIRECTORY}/begun-2.json", b"{}")
-    roots.leave(2)
-    newest = roots.take(3 + 1, is_mine=False)
+    attempts.release(2)
+    newest = attempts.take(3 + 1, is_mine=False)
     kept = files(newest)
 
-    roots.clean(4, begun_ms, HOUR_MS)
-    assert files(roots.root(1))
-    roots.clean(4, begun_ms + 2 * HOUR_MS, HOUR_MS)
+    attempts.clean(4, begun_ms, HOUR_MS)
+    assert files(attempts.attempt(1))
+    attempts.clean(4, begun_ms + 2 * HOUR_MS, HOUR_MS)
 
-    assert files(roots.root(1)) == files(roots.root(2)) == set()
+    assert files(attempts.attempt(1)) == files(attempts.attempt(2)) == set()
     assert files(newest) == kept
     left = {each.path for each in storage.list(DIRECTORY) if not each.is_directory}
     assert left == {f"{DIRECTORY}/{kind}-4.json" for kind in ("begun", "whole")}

@@ -7,12 +7,12 @@ import pytest
 from tests.crash.harness import checksum_of
 from tests.unit.cli.test_commands import invoke
 
-from ashore.checkpoints.roots import Roots
+from ashore.checkpoints.attempts import Attempts
 from ashore.landing.committer import Committer
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Commit, Prepare, Query, Rewind
+from ashore.protocol.entries import Commit, Prepare, Query, Rollback
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.storage import LocalStorage
@@ -51,8 +51,8 @@ def storage(tmp_path: Path) -> LocalStorage:
         query = Query("q", number, f"lineage-{number}")
         log.append(Prepare(number, BatchTime(number), (), (TARGET,), (file,), (), query), None)
         log.append(Commit("query"), committer.finish())
-    roots = roots_of(storage)
-    checkpoint = roots.take(epoch, is_mine=False)
+    attempts = attempts_of(storage)
+    checkpoint = attempts.take(epoch, is_mine=False)
     storage.create(f"{checkpoint.path}/metadata", b'{"id":"q"}')
     for number in range(1, BATCHES):  # Spark has forgotten the first
         for kind in ("offsets", "commits"):
@@ -67,8 +67,8 @@ def job_file(tmp_path: Path, storage: LocalStorage) -> Path:
     return path
 
 
-def roots_of(storage: LocalStorage) -> Roots:
-    return Roots(storage, checkpoint_directory(NAME), "")
+def attempts_of(storage: LocalStorage) -> Attempts:
+    return Attempts(storage, checkpoint_directory(NAME), "")
 
 
 def ids(storage: LocalStorage) -> list[int]:
@@ -80,16 +80,16 @@ def test_it_shows_what_would_go_and_then_it_goes(job_file: Path, storage: LocalS
     end = read_log(storage, NAME).end
     code, out, _ = invoke("roll-back", job_file, "ods.big", "--to-batch", 1, "--explain")
     assert code == 0
-    assert "would go back from batch 3 to batch 1: 2 rows in 2 files" in out
+    assert "would be rolled back from batch 3 to batch 1: 2 rows in 2 files" in out
     assert read_log(storage, NAME).end == end
 
     code, out, _ = invoke("roll-back", job_file, "ods.big", "--to-batch", 1, "--why", "wrong")
     assert code == 0
-    assert "goes back from batch 3 to batch 1: 2 rows in 2 files are put aside" in out
+    assert "was rolled back from batch 3 to batch 1: 2 rows in 2 files were moved aside" in out
     assert ids(storage) == [0, 1]
-    rewind = next(e.body for e in read_history(storage, NAME) if isinstance(e.body, Rewind))
-    assert rewind.why == "wrong"
-    newest = roots_of(storage).newest()
+    rollback = next(e.body for e in read_history(storage, NAME) if isinstance(e.body, Rollback))
+    assert rollback.why == "wrong"
+    newest = attempts_of(storage).newest()
     assert newest is not None
     assert newest.read_position().planned == newest.read_position().committed == 1
 
@@ -110,26 +110,26 @@ def test_it_shows_what_would_go_and_then_it_goes(job_file: Path, storage: LocalS
 def test_without_a_batch_the_table_follows_its_checkpoint(
     job_file: Path, storage: LocalStorage
 ) -> None:
-    root = roots_of(storage).root(1).path
+    attempt = attempts_of(storage).attempt(1).path
     for kind in ("offsets", "commits"):
-        storage.delete(f"{root}/{kind}/3")
+        storage.delete(f"{attempt}/{kind}/3")
     code, out, _ = invoke("roll-back", job_file, "ods.big")
     assert code == 0
     assert "from batch 3 to batch 2" in out
     assert ids(storage) == [0, 1, 2]
-    assert "is at batch 2: nothing to take back" in invoke("roll-back", job_file, "ods.big")[1]
+    assert "is at batch 2: nothing to roll back" in invoke("roll-back", job_file, "ods.big")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (("ods.bit",), 2, "did you mean `ods.big`?"),
-        (("ods.clicks",), 2, "fed by SQL"),
+        (("ods.clicks",), 2, "sinks by SQL"),
         (("ods.big", "--to-batch", "0"), 4, "keeps batches 1 to 3, not batch 0"),
         (("ods.big", "--to-batch", "-1"), 2, "to-batch"),
     ],
 )
-def test_what_cannot_be_is_told_and_changes_nothing(
+def test_what_cannot_be_is_reported_and_changes_nothing(
     job_file: Path, storage: LocalStorage, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     end = read_log(storage, NAME).end

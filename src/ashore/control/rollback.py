@@ -9,50 +9,50 @@ from dataclasses import dataclass
 
 from ashore.base.operator import operator
 from ashore.base.suggest import suggest
-from ashore.checkpoints.roll_back import RollBack, is_there, plan_roll_back, roll_back
-from ashore.checkpoints.roots import Roots, open_roots
+from ashore.checkpoints.attempts import Attempts, open_attempts
+from ashore.checkpoints.rollback import RolledBack, is_there, preview_rollback, roll_back
 from ashore.config import Table
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.landing.fed import fed_by_sql, fed_slice, require_log_of
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import require_log_of, sink_slice, sinks_of
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import Refusal
-from ashore.protocol.plan_rewind import Wish
+from ashore.protocol.plan_rollback import Wish
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class StoppedQuery:
     """A query of a job, and where its checkpoint is."""
 
     name: SliceName
-    roots: Roots
+    attempts: Attempts
 
 
-def find_query(opened: OpenJob, table: str) -> Query:
+def find_query(opened: OpenJob, table: str) -> StoppedQuery:
     """Return the query that fills a table, or a topic. Raises JobFileInvalid, CheckpointUnfit."""
     job = opened.job
-    fed = fed_by_sql(job)
-    if table not in fed:
+    sinks = sinks_of(job)
+    if table not in sinks:
         raise JobFileInvalid(
-            f"no table {table} of {job.path} is fed by SQL",
-            hint=suggest(table, fed, "name a table that an INSERT of the job fills"),
+            f"no table {table} of {job.path} is sinks by SQL",
+            hint=suggest(table, sinks, "name a table that an INSERT of the job fills"),
         )
-    name = fed_slice(job.job, fed[table])
-    is_table = isinstance(fed[table], Table)
+    name = sink_slice(job.job, sinks[table])
+    is_table = isinstance(sinks[table], Table)
     require_log_of(read_log(opened.storage, name), name, table if is_table else "")
-    return Query(name, open_roots(job, name, lake_of(job), opened.storage, opened.clock))
+    return StoppedQuery(name, open_attempts(job, name, lake_of(job), opened.storage, opened.clock))
 
 
-def choose_batch(query: Query, to_batch: int | None) -> int:
+def choose_batch(query: StoppedQuery, to_batch: int | None) -> int:
     """Return the batch that is wanted: without a wish, the last one that the checkpoint calls done.
 
     Raises CheckpointUnfit, StorageError.
     """
     if to_batch is not None:
         return to_batch
-    newest = query.roots.newest()
+    newest = query.attempts.newest()
     finished = newest.list_finished() if newest else []
     if not finished:
         raise CheckpointUnfit(
@@ -63,13 +63,15 @@ def choose_batch(query: Query, to_batch: int | None) -> int:
     return finished[-1]
 
 
-def plan(opened: OpenJob, query: Query, batch: int) -> RollBack:
+def plan(opened: OpenJob, query: StoppedQuery, batch: int) -> RolledBack:
     """Return what `apply` would do. Raises QueryRefused, CheckpointUnfit, LogDamaged."""
-    return plan_roll_back(opened.storage, query.name, query.roots, _wish(batch, ""))
+    return preview_rollback(opened.storage, query.name, query.attempts, _wish(batch, ""))
 
 
-def apply(opened: OpenJob, query: Query, batch: int, why: str, *, takes_over: bool) -> RollBack:
-    """Take checkpoint and table back, with an entry that says who and why.
+def apply(
+    opened: OpenJob, query: StoppedQuery, batch: int, why: str, *, takes_over: bool
+) -> RolledBack:
+    """Roll checkpoint and table back, with an entry that says who and why.
 
     Where the table is at that batch nothing is done, and a job that runs is left alone. Raises
     LogGrows where the job runs, unless it `takes_over`; and as `plan`.
@@ -77,7 +79,7 @@ def apply(opened: OpenJob, query: Query, batch: int, why: str, *, takes_over: bo
     if is_there(opened.storage, query.name, batch):
         return plan(opened, query, batch)
     require_stopped(opened, takes_over=takes_over)
-    return roll_back(opened.committer(query.name), query.roots, _wish(batch, why))
+    return roll_back(opened.committer(query.name), query.attempts, _wish(batch, why))
 
 
 def _wish(batch: int, why: str) -> Wish:

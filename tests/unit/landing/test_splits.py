@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.writer.orders import CLICKS
 
-from ashore.landing.shares import plan_shares
+from ashore.landing.splits import plan_splits
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -28,19 +28,19 @@ def a_plan(large: tuple[ShardRange, ...], small: tuple[ShardRange, ...], piece: 
 
 
 @given(SIZES, SIZES, SIZES, st.integers(1, 50))
-def test_every_offset_is_in_one_share(
+def test_every_offset_is_in_one_split(
     large: list[int], small: list[int], slow: list[int], piece: int
 ) -> None:
     split = len(large)
     ranges = ranges_of("clicks", [*large, *small])
     plan = a_plan(ranges[:split], ranges[split:] + ranges_of("slow", slow), piece)
 
-    shares = plan_shares(plan, TABLES)
+    splits = plan_splits(plan, TABLES)
 
     read = [
         (each.key, offset)
-        for share in shares
-        for each in share
+        for split in splits
+        for each in split
         for offset in range(each.offsets.start, each.offsets.end)
     ]
     wanted = {
@@ -50,18 +50,18 @@ def test_every_offset_is_in_one_share(
     }
     assert len(read) == len(set(read))
     assert set(read) == wanted
-    assert all(share for share in shares)
+    assert all(split for split in splits)
 
 
-def test_shares_are_even() -> None:
+def test_splits_are_even() -> None:
     small = ranges_of("clicks", [30, 10, 10, 10])
     large = (ShardRange(ShardKey("kafka", "clicks", 1, "9"), OffsetRange(0, 90)),)
 
-    shares = plan_shares(a_plan(large, small, 30), TABLES)
+    splits = plan_splits(a_plan(large, small, 30), TABLES)
 
-    sizes = [sum(each.offsets.size for each in share) for share in shares]
+    sizes = [sum(each.offsets.size for each in split) for split in splits]
     assert sizes == [30, 30, 30, 30, 30]
 
 
-def test_what_spark_decodes_is_in_no_share() -> None:
-    assert plan_shares(a_plan((), ranges_of("slow", [5]), 10), TABLES) == []
+def test_what_spark_decodes_is_in_no_split() -> None:
+    assert plan_splits(a_plan((), ranges_of("slow", [5]), 10), TABLES) == []

@@ -19,16 +19,16 @@ from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, qu
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
-from ashore.checkpoints import roll_back as roll_back_module
-from ashore.checkpoints.roll_back import plan_roll_back, roll_back
+from ashore.checkpoints import rollback as rollback_module
+from ashore.checkpoints.rollback import preview_rollback, roll_back
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick
 from ashore.protocol import extend as extend_module
-from ashore.protocol.entries import Rewind
+from ashore.protocol.entries import Rollback
 from ashore.protocol.plan_query import QueryBatch
-from ashore.protocol.plan_rewind import Wish
+from ashore.protocol.plan_rollback import Wish
 from ashore.protocol.query_history import read_batches
 from ashore.storage import Storage
 from ashore.testing import StopProcess
@@ -37,12 +37,12 @@ WISH = Wish(1, "an operator", "the SQL was wrong")
 
 
 @dataclass
-class Roots:
-    """The one root that the world has: what is tried out is the lake."""
+class Attempts:
+    """The one attempt that the world has: what is tried out is the lake."""
 
     world: "BackWorld"
 
-    def newest(self) -> "Roots":
+    def newest(self) -> "Attempts":
         return self
 
     def read_query_id(self) -> str:
@@ -69,10 +69,10 @@ class GoingBack(Query):
         storage, world = self.sink.parts.storage, self.world
         if world.is_back:
             return super().tick()
-        if not rewinds_of(storage):
-            roots = Roots(world)
+        if not rollbacks_of(storage):
+            attempts = Attempts(world)
             committer = Committer(self.sink.parts.log, storage, self.parts.clock)
-            roll_back(committer, roots, WISH)  # type: ignore[arg-type]
+            roll_back(committer, attempts, WISH)  # type: ignore[arg-type]
         world.is_back = True
         return Tick.LANDED
 
@@ -92,8 +92,8 @@ class BackWorld(QueryWorld):
     is_back: bool = False  # as somebody has seen it
 
 
-def rewinds_of(storage: Storage) -> list[Rewind]:
-    return [each.body for each in read_history(storage, NAME) if isinstance(each.body, Rewind)]
+def rollbacks_of(storage: Storage) -> list[Rollback]:
+    return [each.body for each in read_history(storage, NAME) if isinstance(each.body, Rollback)]
 
 
 def back_world() -> BackWorld:
@@ -117,11 +117,11 @@ def test_what_is_withdrawn_lies_aside() -> None:
     world = back_world()
     for life in BACK.lives:
         life.live(world, world.start(life.ends))
-    (rewind,) = rewinds_of(world.machine)
-    assert (rewind.query.batch_id, rewind.by, rewind.why) == (1, WISH.by, WISH.why)
-    assert rewind.shards
+    (rollback,) = rollbacks_of(world.machine)
+    assert (rollback.query.batch_id, rollback.by, rollback.why) == (1, WISH.by, WISH.why)
+    assert rollback.shards
     aside = {path for path in walk(world.machine, "ods.db") if "/_aside-" in path}
-    assert len(aside) == len(rewind.files) > 1
+    assert len(aside) == len(rollback.files) > 1
     assert not aside & visible_files(world.machine)
     assert count_state(world) == reference(query_world()).rows.total()
 
@@ -150,41 +150,41 @@ def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: s
 
 
 def take_the_log_back_first(patch: pytest.MonkeyPatch) -> None:
-    """Cut the root after the entry: a kill in between leaves a checkpoint ahead of its table."""
-    cut = Roots.cut
+    """Cut the attempt after the entry: a kill in between leaves a checkpoint ahead of its table."""
+    cut = Attempts.cut
     waiting: list[Callable[[], None]] = []
-    patch.setattr(Roots, "cut", lambda *given: waiting.append(lambda: cut(*given)))
-    tell = roll_back_module._tell
+    patch.setattr(Attempts, "cut", lambda *given: waiting.append(lambda: cut(*given)))
+    report = rollback_module._report
 
     def later(*given):
         while waiting:
             waiting.pop()()
-        return tell(*given)
+        return report(*given)
 
-    patch.setattr(roll_back_module, "_tell", later)
+    patch.setattr(rollback_module, "_report", later)
 
 
 def leave_the_files(patch: pytest.MonkeyPatch) -> None:
     """Take offsets back, and leave the files where readers see them."""
-    patch.setattr(roll_back_module, "plan_rewind", without_files(roll_back_module.plan_rewind))
+    patch.setattr(rollback_module, "plan_rollback", without_files(rollback_module.plan_rollback))
 
 
 def without_files(plan):
     def careless(*given):
         body = plan(*given)
-        return replace(body, files=(), targets=()) if isinstance(body, Rewind) else body
+        return replace(body, files=(), targets=()) if isinstance(body, Rollback) else body
 
     return careless
 
 
 def keep_the_offsets(patch: pytest.MonkeyPatch) -> None:
     """Put files aside, and read on where the last batch had ended."""
-    fold_rewind = extend_module.fold_rewind
+    fold_rollback = extend_module.fold_rollback
 
     def careless(fold, body, number):
-        return {**fold_rewind(fold, body, number), "shards": fold.shards}
+        return {**fold_rollback(fold, body, number), "shards": fold.shards}
 
-    patch.setattr(extend_module, "fold_rewind", careless)
+    patch.setattr(extend_module, "fold_rollback", careless)
 
 
 @pytest.mark.parametrize("mutate", [take_the_log_back_first, leave_the_files, keep_the_offsets])
@@ -212,17 +212,17 @@ def test_what_cannot_go_back_is_refused(batch: int, kept: set[int], why: str) ->
     world = back_world()
     world.checkpoint.commits = kept
     end = read_log(world.machine, NAME).end
-    roots, wish = Roots(world), Wish(batch, "an operator", "why")
+    attempts, wish = Attempts(world), Wish(batch, "an operator", "why")
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
     with pytest.raises((QueryRefused, CheckpointUnfit), match=why):
-        roll_back(committer, roots, wish)  # type: ignore[arg-type]
+        roll_back(committer, attempts, wish)  # type: ignore[arg-type]
     assert read_log(world.machine, NAME).end == end
 
 
 def test_a_plan_appends_nothing_and_says_what_goes() -> None:
     world = back_world()
     end = read_log(world.machine, NAME).end
-    plan = plan_roll_back(world.machine, NAME, Roots(world), WISH)  # type: ignore[arg-type]
+    plan = preview_rollback(world.machine, NAME, Attempts(world), WISH)  # type: ignore[arg-type]
     assert (plan.from_batch, plan.to_batch) == (3, 1)
     assert plan.files > 0
     assert plan.rows > 0
@@ -232,6 +232,6 @@ def test_a_plan_appends_nothing_and_says_what_goes() -> None:
 def test_a_table_that_is_there_already_stays() -> None:
     world = back_world()
     committer = Committer(world.start().loop.sink.parts.log, world.machine, world.clock)
-    went = roll_back(committer, Roots(world), Wish(3, "an operator", "why"))  # type: ignore[arg-type]
+    went = roll_back(committer, Attempts(world), Wish(3, "an operator", "why"))  # type: ignore[arg-type]
     assert (went.from_batch, went.to_batch, went.files) == (3, 3, 0)
-    assert rewinds_of(world.machine) == []
+    assert rollbacks_of(world.machine) == []

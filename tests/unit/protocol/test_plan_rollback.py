@@ -11,7 +11,7 @@ from ashore.protocol.entries import (
     Query,
     Retire,
     RetiredPartition,
-    Rewind,
+    Rollback,
     Seal,
     SealedPartition,
     Skip,
@@ -19,7 +19,7 @@ from ashore.protocol.entries import (
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_commit import find_moves, plan_commit
 from ashore.protocol.plan_publish import Publishing
-from ashore.protocol.plan_rewind import NoRewind, Wish, plan_rewind
+from ashore.protocol.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.protocol.positions import OffsetRange, ShardRange
 from ashore.protocol.query_history import LandedBatch, read_batches
 
@@ -45,15 +45,17 @@ def wish(batch: int) -> Wish:
     return Wish(batch, "ana", "the SQL was wrong")
 
 
-def plan(chain: Chain, batch: int) -> Rewind:
-    body = plan_rewind(chain.fold, batches_of(chain), wish(batch))
-    assert isinstance(body, Rewind), body
+def plan(chain: Chain, batch: int) -> Rollback:
+    body = plan_rollback(chain.fold, batches_of(chain), wish(batch))
+    assert isinstance(body, Rollback), body
     return body
 
 
 def refusal(chain: Chain, batch: int, batches: dict[int, LandedBatch] | None = None) -> str:
-    found = plan_rewind(chain.fold, batches_of(chain) if batches is None else batches, wish(batch))
-    assert isinstance(found, NoRewind)
+    found = plan_rollback(
+        chain.fold, batches_of(chain) if batches is None else batches, wish(batch)
+    )
+    assert isinstance(found, NoRollback)
     assert found.hint
     return found.text
 
@@ -123,11 +125,11 @@ def test_files_that_are_gone_on_purpose_are_not_named() -> None:
     chain.add(plan(chain, 1))
 
 
-def test_what_cannot_be_taken_back_is_refused() -> None:
+def test_what_cannot_be_rolled_back_is_refused() -> None:
     chain = chain_of(3)
     assert "no batch of the query" in refusal(Chain.started(KEY), 0)
     assert "not after batch 2" in refusal(chain, 2)
-    assert "does not tell of batch 0" in refusal(chain, 1, batches_of(chain, 1))
+    assert "does not have batch 0" in refusal(chain, 1, batches_of(chain, 1))
     partition = next(iter(chain.fold.partitions.values()))
     sealed = SealedPartition(partition.table, partition.partition, 1, 4, 4, 1)
     chain.add(Seal((sealed,), (), ()))
@@ -148,12 +150,12 @@ def test_rows_in_a_topic_are_not_taken_back() -> None:
     [
         ({"shards": (ShardRange(KEY, OffsetRange(30, 40)),)}, "not the end of what was read"),
         ({"shards": (ShardRange(key_of(7), OffsetRange(0, 0)),)}, "not the end of what was read"),
-        ({"query": Query("q", 4, "lineage-4")}, "goes back from batch 4 to 4"),
+        ({"query": Query("q", 4, "lineage-4")}, "rolls back from batch 4 to 4"),
         ({"query": Query("other", 2, "lineage-2")}, "not its own"),
-        ({"entry": 99}, "goes back to entry 99"),
+        ({"entry": 99}, "rolls back to entry 99"),
     ],
 )
-def test_a_rewind_that_does_not_follow_damages_the_log(
+def test_a_rollback_that_does_not_follow_damages_the_log(
     changes: dict[str, object], reason: str
 ) -> None:
     chain = chain_of(5)
@@ -170,8 +172,8 @@ def test_files_that_the_partition_does_not_have_damage_the_log() -> None:
         chain.add(replace(body, files=(more, *body.files[1:])))
 
 
-def test_a_rewind_forgets_the_watermark_and_the_next_batch_has_its_own():
-    """It is that of the checkpoint, which goes back too."""
+def test_a_rollback_forgets_the_watermark_and_the_next_batch_has_its_own():
+    """It is that of the checkpoint, which is rolled back too."""
     chain = chain_of(1)
     for number, watermark_ms in [(1, 500), (2, 900)]:
         batch = chain.query_batch(Query("q", number, f"lineage-{number}"), Part(KEY, 10, {8: 4}))

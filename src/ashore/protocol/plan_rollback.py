@@ -1,6 +1,7 @@
 """What takes the table of a query back to an earlier batch.
 
-What it is: `plan_rewind`, from the fold and the batches that follow to the entry that undoes them.
+What it is: `plan_rollback`, from the fold and the batches that follow to the entry that undoes
+them.
 What it promises: pure. What comes to nothing is exactly what came after that batch: its files go
 aside and its offsets are read again. What cannot be undone is refused, with what to do instead.
 What it must not know: checkpoints; why somebody wants it.
@@ -9,7 +10,7 @@ What it must not know: checkpoints; why somebody wants it.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ashore.protocol.entries import Rewind, ShardRead, Withdrawn
+from ashore.protocol.entries import Rollback, ShardRead, Withdrawn
 from ashore.protocol.files import PartitionKey, Target
 from ashore.protocol.fold import Fold
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
@@ -19,8 +20,8 @@ WITHDRAWN_MAX = 10_000  # files in one entry: about a megabyte
 
 
 @dataclass(frozen=True, slots=True)
-class NoRewind:
-    """The table cannot be taken back like this."""
+class NoRollback:
+    """The table cannot be rolled back like this."""
 
     text: str
     hint: str
@@ -35,44 +36,46 @@ class Wish:
     why: str
 
 
-def plan_rewind(fold: Fold, batches: Mapping[int, LandedBatch], wish: Wish) -> Rewind | NoRewind:
-    """Return the entry that takes a table back, or why there is none.
+def plan_rollback(
+    fold: Fold, batches: Mapping[int, LandedBatch], wish: Wish
+) -> Rollback | NoRollback:
+    """Return the entry that rolls a table back, or why there is none.
 
     Arguments:
         fold: of the slice's log.
         batches: that count, from the one before the wished one on, by their numbers.
-        wish: where to go back to. Requires: at or above batch 0.
+        wish: which batch to roll back to. Requires: at or above batch 0.
 
     """
     known, number = fold.query, wish.batch_id
     if known is None:
-        return NoRewind("no batch of the query has landed yet", "there is nothing to take back")
+        return NoRollback("no batch of the query has landed yet", "there is nothing to roll back")
     if number >= known.batch_id:
-        return NoRewind(
+        return NoRollback(
             f"the table is at batch {known.batch_id}, not after batch {number}",
             "name an earlier batch",
         )
     wanted = range(max(number - 1, 0), known.batch_id + 1)
     missing = [each for each in wanted if each not in batches]
     if missing:
-        return NoRewind(f"the log does not tell of batch {missing[0]}", "name a later batch")
+        return NoRollback(f"the log does not have batch {missing[0]}", "name a later batch")
     undone = [batches[each] for each in range(number + 1, known.batch_id + 1)]
     if any(not read.table for each in undone for read in each.body.shards):
-        return NoRewind(
-            "its rows are in a topic, and nothing takes them back from there",
+        return NoRollback(
+            "its rows are in a topic, and cannot be removed from there",
             "run the job: the query catches up, and sends no row twice",
         )
     withdrawn = [file for each in undone for file in each.files]
     if len(withdrawn) > WITHDRAWN_MAX:
-        return NoRewind(
+        return NoRollback(
             f"{len(withdrawn)} files would go aside, {WITHDRAWN_MAX} can at once",
-            "go back in steps: name a later batch first",
+            "roll back in steps: name a later batch first",
         )
     if sealed := _find_sealed(fold, undone):
         text = f"{sealed[0]} {sealed[1]} is sealed: others have read it"
-        return NoRewind(text, "fill another table")
+        return NoRollback(text, "fill another table")
     kept = batches[number]
-    return _rewind(fold, kept, undone, wish, batches[number - 1].query.lineage if number else "")
+    return _rollback(fold, kept, undone, wish, batches[number - 1].query.lineage if number else "")
 
 
 def _find_sealed(fold: Fold, undone: list[LandedBatch]) -> PartitionKey | None:
@@ -81,9 +84,9 @@ def _find_sealed(fold: Fold, undone: list[LandedBatch]) -> PartitionKey | None:
     return min(sealed, default=None)
 
 
-def _rewind(
+def _rollback(
     fold: Fold, kept: LandedBatch, undone: list[LandedBatch], wish: Wish, before: str
-) -> Rewind:
+) -> Rollback:
     targets: dict[Target, int] = {}
     files = []
     for batch in undone:
@@ -92,7 +95,7 @@ def _rewind(
             moved = replace(file, target=index, spans=())
             files.append(Withdrawn(batch.epoch, batch.body.batch, moved))
     firsts = _first_reads(undone)
-    return Rewind(
+    return Rollback(
         entry=kept.entry,
         query=kept.query,
         before=before,

@@ -1,8 +1,8 @@
 """How the ranges of a plan are dealt out to tasks.
 
-What it is: shares, each read by one task, for all streams that Spark does not decode.
-What it promises: pure; every offset of these streams is in one share, and shares are about even.
-What it must not know: how a share is read.
+What it is: splits, each read by one task, for all streams that Spark does not decode.
+What it promises: pure; every offset of these streams is in one split, and splits are about even.
+What it must not know: how a split is read.
 """
 
 import math
@@ -14,17 +14,17 @@ from ashore.landing.specs import LandingSpec
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import OffsetRange, ShardRange
 
-Share: TypeAlias = tuple[ShardRange, ...]
+Split: TypeAlias = tuple[ShardRange, ...]
 
 
-def plan_shares(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Share]:
+def plan_splits(plan: BatchPlan, tables: Mapping[str, LandingSpec]) -> list[Split]:
     """Return what each task reads by itself: together all ranges that Spark does not decode."""
     large = [each for each in plan.large if not tables[each.key.stream].is_decoded_by_spark]
     small = [each for each in plan.small if not tables[each.key.stream].is_decoded_by_spark]
-    shares: list[Share] = [
+    splits: list[Split] = [
         (piece,) for each in large for piece in _cut_evenly(each, plan.piece_records)
     ]
-    return shares + _share_out(small, count_tasks(small, plan))
+    return splits + _spread(small, count_tasks(small, plan))
 
 
 def _cut_evenly(whole: ShardRange, most: int) -> list[ShardRange]:
@@ -35,12 +35,12 @@ def _cut_evenly(whole: ShardRange, most: int) -> list[ShardRange]:
     return [ShardRange(whole.key, OffsetRange(*each)) for each in pairwise(bounds)]
 
 
-def _share_out(ranges: Sequence[ShardRange], count: int) -> list[Share]:
+def _spread(ranges: Sequence[ShardRange], count: int) -> list[Split]:
     """Deal ranges out to tasks, the largest first, each to the task that has least."""
-    shares: list[list[ShardRange]] = [[] for _ in range(min(count, len(ranges)))]
+    splits: list[list[ShardRange]] = [[] for _ in range(min(count, len(ranges)))]
     for each in sorted(ranges, key=lambda each: -each.offsets.size):
-        min(shares, key=_size).append(each)
-    return [tuple(sorted(share)) for share in shares]
+        min(splits, key=_size).append(each)
+    return [tuple(sorted(split)) for split in splits]
 
 
 def count_tasks(small: Sequence[ShardRange], plan: BatchPlan) -> int:

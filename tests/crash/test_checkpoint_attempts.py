@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.unit.checkpoints.test_roots import STORE, begun, files, roots_of, snapshot, write
+from tests.unit.checkpoints.test_attempts import STORE, attempts_of, begun, files, snapshot, write
 
 from ashore.errors import StorageError
 from ashore.storage import MemoryStorage
@@ -33,22 +33,22 @@ STRIKES: dict[str, Callable[[int], Fault]] = {
 def test_whatever_call_of_a_copy_is_struck_the_next_writer_has_a_whole_one(strike: str) -> None:
     for number in itertools.count(1):
         storage = MemoryStorage(FakeClock())
-        roots = begun(storage, 4)
-        write(roots.root(1), f"{STORE}/SSTs/a-1.sst")
-        write(roots.root(1), f"{STORE}/3.zip", snapshot("a-1.sst"))
+        attempts = begun(storage, 4)
+        write(attempts.attempt(1), f"{STORE}/SSTs/a-1.sst")
+        write(attempts.attempt(1), f"{STORE}/3.zip", snapshot("a-1.sst"))
         faulty = FaultyStorage(storage, [STRIKES[strike](number)])
         with suppress(StorageError, ProcessStopped):
-            roots_of(faulty).take(2, is_mine=False)
+            attempts_of(faulty).take(2, is_mine=False)
 
-        taken = roots.take(3, is_mine=False)
+        taken = attempts.take(3, is_mine=False)
         faulty.pending.release()
         faulty.pending.release()
 
         found = {path: storage.read(f"{taken.path}/{path}") for path in files(taken)}
-        assert found == {path: storage.read(f"{roots.root(1).path}/{path}") for path in found}
+        assert found == {path: storage.read(f"{attempts.attempt(1).path}/{path}") for path in found}
         assert {f"{STORE}/{name}" for name in ("3.zip", "4.changelog", "SSTs/a-1.sst")} < set(found)
         assert (taken.read_position().planned, taken.read_position().committed) == (3, 3)
-        assert roots.newest() == taken
+        assert attempts.newest() == taken
         if not faulty.fired:
             assert number > 20
             return

@@ -1,4 +1,4 @@
-"""What a base of RocksDB says: which tables it is made of.
+"""What a snapshot of RocksDB says: which tables it is made of.
 
 What it is: the file `metadata` in the archive `<version>.zip`.
 What it promises: any bytes give names or CheckpointUnfit.
@@ -26,7 +26,7 @@ _BROKEN = (
 
 
 def read_tables(data: bytes, place: str) -> frozenset[str]:
-    """Return the names of the files in `SSTs` that a base is made of. Raises CheckpointUnfit."""
+    """Return the names of the files in `SSTs` of a snapshot. Raises CheckpointUnfit."""
     return parse_tables(_read_member(data, place), place)
 
 

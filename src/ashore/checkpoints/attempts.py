@@ -1,0 +1,178 @@
+"""The attempts of a query's checkpoint: each writer's is its own.
+
+What it is: `Attempts`, the directory of the attempts, named by the epochs of the writers that made
+them.
+What it promises: no two processes write one attempt. A process that was frozen while another took
+its query over goes on in its own attempt, which nobody uses any more. An attempt is taken as it is
+where its writer has released it and nobody has opened the log since; otherwise its successor
+continues on a copy, in a new attempt. An attempt that was copied in part is never taken.
+What it must not know: which batches follow the log: an older attempt than the newest would be
+caught up with the table, or refused.
+"""
+
+import contextlib
+import json
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
+from ashore.checkpoints.copying import copy_checkpoint
+from ashore.checkpoints.files import list_files
+from ashore.config import Job
+from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
+from ashore.protocol import names
+from ashore.protocol.names import AttemptFile, SliceName
+from ashore.protocol.plan_query import CheckpointPosition
+from ashore.storage.base import Storage
+from ashore.storage.open import LakeAddress, lake_address
+
+_FORMAT = "state_format"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts at `path` of a storage, which Spark knows as `uri`."""
+
+    storage: Storage
+    path: str
+    uri: str
+
+    def attempt(self, epoch: int) -> Checkpoint:
+        """Return the attempt that the writer of an epoch makes, or has made."""
+        path = names.checkpoint_attempt(self.path, epoch)
+        return Checkpoint(self.storage, path, f"{self.uri}/{epoch}")
+
+    def newest(self) -> Checkpoint | None:
+        """Return the newest complete attempt; None before the first start.
+
+        Raises StorageError; CheckpointUnfit where its state has a format of another release.
+        """
+        epochs = self._list()[AttemptFile.COMPLETE]
+        if not epochs:
+            return None
+        path = names.attempt_path(self.path, AttemptFile.COMPLETE, epochs[-1])
+        found = json.loads(self.storage.read(path)).get(_FORMAT, STATE_FORMAT)
+        if found != STATE_FORMAT:
+            raise CheckpointUnfit(
+                f"{path}: the state is of format {found}, this release writes {STATE_FORMAT}",
+                hint="run the job with the release that began the checkpoint",
+                why="other_format",
+            )
+        return self.attempt(epochs[-1])
+
+    def take(self, epoch: int, *, is_mine: bool) -> Checkpoint:
+        """Return the attempt that the writer of `epoch` uses.
+
+        Requires: the log was opened with that epoch, before.
+        If interrupted: a part of an attempt may be there, which is never taken.
+
+        Arguments:
+            epoch: of the writer.
+            is_mine: whether the writer of the epoch before was this process, and has stopped.
+
+        Raises StorageError.
+
+        """
+        newest = self.newest()
+        if newest is not None and (is_mine or self._is_released(epoch - 1)):
+            return newest
+        return self._make(epoch, newest)
+
+    def cut(self, epoch: int, batch: int) -> Checkpoint:
+        """Make an attempt in which a batch of the newest attempt is the last one.
+
+        It is released: the next one may take it as it is.
+        Requires: the log was opened with that epoch, before; the newest attempt keeps the batch.
+        If interrupted: a part of an attempt may be there, which is never taken; or all of it, which
+        is caught up with the table.
+        Raises StorageError.
+        """
+        newest = self.newest()
+        check(newest is not None, "an attempt is cut from another")
+        upto = CheckpointPosition(newest.read_query_id() if newest else None, batch, batch)
+        made = self._make(epoch, newest, upto)
+        self.release(epoch)
+        return made
+
+    def _make(
+        self, epoch: int, newest: Checkpoint | None, upto: CheckpointPosition | None = None
+    ) -> Checkpoint:
+        """Make an attempt: empty, or a copy of the newest one."""
+        copied = newest.path if newest else None
+        reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
+        self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
+        if newest is not None:
+            copy_checkpoint(newest, self.attempt(epoch), upto)
+        self.storage.create(names.attempt_path(self.path, AttemptFile.COMPLETE, epoch), reported)
+        return self.attempt(epoch)
+
+    def release(self, epoch: int) -> None:
+        """Say that the writer of `epoch` writes no more. Raises StorageError."""
+        with contextlib.suppress(PathExists):  # said before
+            self.storage.create(names.attempt_path(self.path, AttemptFile.RELEASED, epoch), b"{}")
+
+    def clean(self, epoch: int, now_ms: int, ttl_ms: int) -> None:
+        """Delete the files of attempts that have had a successor for `ttl_ms`. Directories stay.
+
+        Called by the writer of `epoch`, which has an attempt. If interrupted: an attempt is no
+        longer complete before its files go, and is started until they are gone.
+        """
+        found = self._list()
+        for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
+            self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
+        for started in found[AttemptFile.STARTED]:
+            later = [each for each in found[AttemptFile.COMPLETE] if each > started]
+            made = (
+                self.storage.stat(names.attempt_path(self.path, AttemptFile.COMPLETE, later[0]))
+                if later
+                else None
+            )
+            if made is None or now_ms - made.modified_ms < ttl_ms:
+                continue
+            self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
+            for each in list_files(self.attempt(started)):
+                self._delete(names.join(self.attempt(started).path, each.path))
+            self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
+
+    def _list(self) -> dict[AttemptFile, list[int]]:
+        """Return the epochs that there is a file of, in their order, by the kind of file."""
+        listed = [names.leaf(each.path) for each in self.storage.list(self.path)]
+        return {
+            kind: sorted(
+                epoch for name in listed if (epoch := names.parse_attempt(name, kind)) is not None
+            )
+            for kind in AttemptFile
+        }
+
+    def _is_released(self, epoch: int) -> bool:
+        return (
+            self.storage.stat(names.attempt_path(self.path, AttemptFile.RELEASED, epoch))
+            is not None
+        )
+
+    def _delete(self, path: str) -> None:
+        with contextlib.suppress(PathMissing):  # another process was faster
+            self.storage.delete(path)
+
+
+def open_attempts(
+    job: Job, name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
+) -> Attempts:
+    """Return the attempts of a query's checkpoint, where the job file wants them.
+
+    Arguments:
+        job: that the query is of.
+        name: of its slice.
+        lake: of the job. Where the job file names no other place, the attempts are there.
+        storage: the lake, open.
+        clock: of a storage that is opened, if they are not in the lake.
+
+    """
+    given = job.sql.checkpoints if job.sql is not None else None
+    if given is None:
+        path = names.checkpoint_directory(name)
+        return Attempts(storage, path, f"{lake.uri.rstrip('/')}/{path}")
+    path = names.checkpoint_directory_apart(name)
+    uri = given.reveal().rstrip("/")
+    address = lake_address(uri, lake.deadline_s, dict(lake.options))
+    return Attempts(address.open(clock), path, f"{uri}/{path}")
