@@ -302,6 +302,9 @@ def play(soak: Soak, directory: Path, servers: str) -> Outcome:
     if code != 0:
         problems.append(f"the last life ended with {code}: {life.failure}")
     problems += prove(place, soak)
+    if len(life.samples) < SAMPLES_MIN:
+        problems.append(f"the last life was over after {len(life.samples)} samples")
+        return Outcome((), (), tuple(problems), life.batches, (), {}, tuple(life.troubles[:5]))
     samples: Sequence[Sample] = life.samples
     return Outcome(
         courses=tuple(read_course(gauge, samples) for gauge in GAUGES),

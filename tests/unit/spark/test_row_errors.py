@@ -86,5 +86,10 @@ def test_a_query_that_fails_for_a_row_is_reported_in_a_sentence_and_is_not_run_a
     assert "\n" not in error.message
     assert "try_cast" in error.hint
     assert "on_error" in error.hint
+    # Where Spark computes a joined table before it calls back, the stream alone tells.
+    told = f"[STREAM_FAILED] Query [id = d8, runId = 37] terminated with exception: {RANGE}"
+    stream = explain_failure("j/ods__big", RuntimeError(told), None, locate)
+    assert isinstance(stream, RowNotComputed)
+    assert "NUMERIC_VALUE_OUT_OF_RANGE" in stream.message
     other = explain_failure("j/ods__big", failed, None, locate)
     assert isinstance(other, BatchFailed)

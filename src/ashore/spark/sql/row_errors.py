@@ -48,7 +48,8 @@ ROW_ERRORS = {
     "USER_RAISED_EXCEPTION": _RAISED,
 }
 _TEXT_LENGTH_MAX = 300
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] ([^\n]*)")
+# One may tell of another in the same line.
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\] (?=([^\n]*))")
 _PLACE = re.compile(
     r"== SQL(?: of VIEW (?P<view>\S+))?[^\n]*\(line (?P<line>\d+), position (?P<column>\d+)\) ==\n"
     r"(?P<text>[^\n]*)\n(?P<before> *)(?P<marks>\^+)"
