@@ -5,10 +5,22 @@ from dataclasses import replace
 
 import pytest
 from tests.crash import query_job, storage_calls
-from tests.crash.harness import check_end, find_failures, history, reference, report, require
+from tests.crash.harness import (
+    check_end,
+    check_readers,
+    check_table,
+    find_failures,
+    history,
+    recorded_rows,
+    reference,
+    report,
+    require,
+    visible_files,
+)
 from tests.crash.query_job import AsideQuery, QueryWorld, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
+from tests.crash.test_roll_back import BACK, GoingBack, back_world
 
 from ashore.landing import query_sink
 from ashore.landing.batch import TaskResult, Written
@@ -115,3 +127,22 @@ def test_a_mutant_is_found_out(
             yield f"call {call.number}", lambda call=call: ASIDE.run_case(strike, 0, call, expected)
 
     assert next(find_failures(cases()), None) is not None
+
+
+# ---- a table that goes back
+
+
+class GoingBackAside(AsideQuery, GoingBack):
+    """A query with dead letters that its process takes back first."""
+
+
+def test_letters_of_a_batch_that_is_taken_back_lie_aside_and_come_again() -> None:
+    world = back_world(AsideQuery)
+    world.query = GoingBackAside
+    before = visible_files(world.machine)
+    for life in BACK.lives:
+        life.live(world, world.start(life.ends))
+    after = visible_files(world.machine)
+    assert {path for path in before - after if "__dead" in path}
+    assert {path for path in after - before if "__dead" in path}
+    check_table(world.machine, check_readers(world.machine), recorded_rows(world.source))

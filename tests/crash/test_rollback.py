@@ -96,9 +96,10 @@ def rollbacks_of(storage: Storage) -> list[Rollback]:
     return [each.body for each in read_history(storage, NAME) if isinstance(each.body, Rollback)]
 
 
-def back_world() -> BackWorld:
+def back_world(query: type[Query] = Query) -> BackWorld:
     """A world whose query has landed all that there was."""
     plain = query_world()
+    plain.query = query
     check_end(plain.start().run())
     return BackWorld(
         plain.machine,
