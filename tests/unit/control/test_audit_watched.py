@@ -110,3 +110,15 @@ def test_a_round_goes_through_the_files_that_were_there_when_it_began(
 
 def test_a_file_is_watched_by_what_its_entry_says(logged: list[LoggedFile]) -> None:
     assert Watched(logged[0]).is_suspect(stat_of(logged[0], size=0))
+
+
+def test_a_round_without_a_file_is_over_and_the_next_one_comes(logged: list[LoggedFile]) -> None:
+    watched, round_ = WatchedFiles(), ReadingRound(1.0, 0)
+    assert round_.is_due(1_000)
+    round_.begin(watched.files, 1_000)
+    assert round_.state.began_ms is None
+    watched.add("one", logged[:1])
+    assert not round_.is_due(1_999)
+    assert round_.is_due(2_000)
+    round_.begin(watched.files, 2_000)
+    assert round_.next() == logged[0]

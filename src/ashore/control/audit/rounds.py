@@ -80,6 +80,7 @@ class ReadingRound:
         self._left = files()
         self._next = next(self._left, None)
         self._began_ms, self._due_ms = now_ms, now_ms + self._every_ms
+        self._end_if_done(now_ms)
 
     def next(self) -> LoggedFile | None:
         """Return the file whose turn it is; it keeps it until `done`."""
@@ -89,6 +90,9 @@ class ReadingRound:
         """Go on to the next file."""
         self._done += 1
         self._next = next(self._left, None)
+        self._end_if_done(now_ms)
+
+    def _end_if_done(self, now_ms: int) -> None:
         if self._next is None and self._began_ms is not None:
             self._took_ms, self._began_ms = now_ms - self._began_ms, None
 
