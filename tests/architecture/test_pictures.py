@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from tools.pictures import crash_points, sealing
+from tools.pictures import crash_points, landing, sealing, sql_job
 from tools.pictures.every import PICTURES, TARGET, render_files
 from tools.pictures.live import Still, record_demo, record_run
 from tools.pictures.shapes import Box, Kind, Line, Picture, Text, find_faults
@@ -79,11 +79,22 @@ def test_the_stills_of_recordings_are_what_their_words_say():
     assert {"idle", "20,000"} <= twice
 
 
-def test_the_steps_are_those_of_the_page():
+def steps() -> list[str]:
+    """Return the steps of a batch, as the page has them: `1. Plan`."""
     page = (ROOT / "docs" / "concepts" / "commit.md").read_text("utf-8")
-    steps = re.findall(r"^## (\d\. \w+)$", page, re.MULTILINE)
-    drawn = [each.lines[0] for each in crash_points.PICTURE.boxes if " " in "".join(each.lines)]
-    assert list(dict.fromkeys(drawn)) == steps
+    return re.findall(r"^## (\d\. \w+)$", page, re.MULTILINE)
+
+
+def test_the_steps_of_crash_points_are_those_of_the_page():
+    assert list(dict.fromkeys(row.step for row in crash_points.ROWS)) == steps()
+
+
+@pytest.mark.parametrize("picture", [landing.PICTURE, sql_job.PICTURE], ids=lambda each: each.name)
+def test_numbers_on_arrows_are_those_of_the_steps(picture: Picture):
+    known = {each.lower().replace(".", "") for each in steps()} | {"6 commit"}
+    numbered = [match[0] for each in picture.texts if (match := re.match(r"\d \w+", each.text))]
+    assert len(numbered) > 3
+    assert set(numbered) <= known
 
 
 def test_the_partition_is_sealed_when_the_plan_of_seals_says():
