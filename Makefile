@@ -62,7 +62,7 @@ lint: setup-python
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
 
-check: setup-python ## lint, types, import contract, fast tests: no Java, no network, under a minute
+check: setup-python ## lint, types, import contract, fast tests: no Java, no network
 	@$(MAKE) -j 2 --output-sync=target lint check-tests
 
 # Ten examples of each property, and of what takes seconds one of each kind.

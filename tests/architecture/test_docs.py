@@ -24,6 +24,7 @@ from ashore.config.section import Section, fields_of, section_of
 from ashore.errors import EXIT_CODES, AshoreError, JobFileInvalid
 from ashore.formats.ddl import Atom
 from ashore.landing.job import columns_of
+from ashore.protocol.entries.frame import KINDS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -402,3 +403,13 @@ def test_decisions_are_numbered_listed_and_have_their_parts():
         assert f"| [{title[1]}]({path.name}) | {title[2]} |" in listed
         headings = re.findall(r"^## (\w+)", text, re.MULTILINE)
         assert {"Context", "Decision", "Consequences"} <= set(headings), path.name
+
+
+def test_the_glossary_names_every_kind_of_entry():
+    text = (
+        (ROOT / "docs" / "glossary.md")
+        .read_text("utf-8")
+        .partition("### entry\n")[2]
+        .partition("###")[0]
+    )
+    assert set(re.findall(r"`(\w+)`", text)) == set(KINDS)

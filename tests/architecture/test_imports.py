@@ -1,7 +1,9 @@
 """What may be loaded where. That imports go down only is for `make lint`: lint-imports."""
 
+import ast
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -111,3 +113,31 @@ def test_architecture_tells_of_every_folder():
     package = ROOT / "src" / "ashore"
     there = {path.parent.name for path in package.glob("*/__init__.py")} | {"errors.py"}
     assert there <= reported
+
+
+def test_architecture_names_the_packages_that_import_a_library():
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("| library | packages |\n")[2]
+    rows = [line.split("|")[1:3] for line in text.split("\n\n")[0].splitlines()[1:]]
+    homes = {
+        name.strip(): set(re.findall(r"`(\w+)`", where))
+        for names, where in rows
+        for name in names.split(",")
+    }
+    real: dict[str, set[str]] = {name: set() for name in homes}
+    package = ROOT / "src" / "ashore"
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in {each.split(".")[0] for each in names} & real.keys():
+                real[name].add(path.relative_to(package).parts[0])
+    assert homes == real
+
+
+def test_architecture_names_every_storage():
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    (row,) = [line.lower() for line in text.splitlines() if line.startswith("| `Storage` |")]
+    for path in (ROOT / "src" / "ashore" / "storage").glob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Storage"):
+                assert node.name.removesuffix("Storage").lower() in row, node.name
