@@ -76,7 +76,7 @@ def test_the_stills_of_recordings_are_what_their_words_say():
     _, writing, landed, twice = map(words_of, record_run().stills)
     assert "write" in writing
     assert {"idle", "10,000"} <= landed
-    assert {"idle", "20,000"} <= twice
+    assert "20,000" in twice  # whether the job has ended by then is not said
 
 
 def steps() -> list[str]:
