@@ -28,9 +28,9 @@ TARGET = ROOT / "docs" / "reference"
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 
 COMMAND_LINE_HEAD = """\
-stdout is data, stderr is talk. With `--json` stdout is one JSON document, for `run`, `demo`
-and `audit --continuous` [one event a line](events.md). An [error](errors.md) ends a command with
-its exit code.
+Data goes to stdout, messages to stderr. With `--json` stdout is one JSON document; for `run`,
+`demo` and `audit --continuous` [one event per line](events.md). An [error](errors.md) ends a
+command with its exit code.
 """
 ERRORS_HEAD = """\
 An error has a stable `code`, a message that names the things involved, and mostly a hint that says

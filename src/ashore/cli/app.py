@@ -28,7 +28,7 @@ class Listed(NamedTuple):
 
 
 COMMANDS = (
-    Listed("run", "run_command", "Land the topics of a job, until stopped."),
+    Listed("run", "run_command", "Run a job until it is stopped."),
     Listed(
         "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
     ),
@@ -42,45 +42,47 @@ COMMANDS = (
     Listed(
         "verify",
         "verify_command",
-        "Prove that nothing is lost and nothing duplicated: log against files against Kafka.",
+        "Compare log, files and Kafka: prove that nothing is lost and nothing duplicated.",
     ),
     Listed(
         "audit",
         "audit_command",
-        "Look whether every offset is accounted for and every file is as the log says.",
+        "Check that every offset is accounted for and every file matches the log.",
     ),
     Listed(
         "doctor",
         "doctor_command",
-        "Repair what can be repaired without guessing; say what cannot, and exit with 4 for it.",
+        "Repair what can be repaired without guessing; report what cannot, and exit with 4.",
     ),
-    Listed("recover", "recover_command", "Finish a dead job's moves, from its log alone."),
+    Listed(
+        "recover", "recover_command", "Finish the moves of a job that died, from its log alone."
+    ),
     Listed(
         "roll-back",
         "rollback_command",
         "Roll a query back to an earlier batch: its checkpoint and its table.",
     ),
-    Listed("retire", "retire_command", "Drop old partitions: entry, catalog, files."),
+    Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",
         "recover_command",
-        "Go on with a topic that was deleted and created again, from its beginning.",
+        "Continue with a topic that was deleted and created again, from its beginning.",
     ),
     Listed(
         "skip",
         "skip_command",
-        "Get over one gap: give up offsets that Kafka no longer has, with who and why in the log.",
+        "Skip one gap: give up offsets that Kafka no longer has; the log keeps who and why.",
     ),
     Listed(
         "reset-clock",
         "reset_clock_command",
-        "Set back logs that have times of a clock that was ahead.",
+        "Set back the times of a log whose clock was ahead.",
     ),
-    Listed("clean", "recover_command", "Delete in-progress files that nothing can want any more."),
+    Listed("clean", "recover_command", "Delete in-progress files that are no longer referenced."),
     Listed(
         "demo",
         "demo_command",
-        "Land two topics, kill the job half-way, go on, and prove that nothing is lost or doubled.",
+        "Land two topics, kill the job, restart it, prove that nothing is lost or duplicated.",
     ),
     Listed("services", "services_commands", "Development servers from jars."),
     Listed("drill", "drill_commands", "Drills: what tries to break exactly-once."),

@@ -41,20 +41,20 @@ def _parsed(parse: Callable[[str], int], text: str) -> int:
 def audit(
     job_file: JobFile,
     continuous: Annotated[
-        bool, typer.Option("--continuous", help="Look again every interval, until stopped.")
+        bool, typer.Option("--continuous", help="Check again every interval, until stopped.")
     ] = False,
     interval: Annotated[
         str | None, typer.Option(help="With --continuous. Default: the job's, 1s at least.")
     ] = None,
     read_rate: Annotated[
-        str, typer.Option(help="With --continuous: files read again, at most so much a second.")
+        str, typer.Option(help="With --continuous: at most so much is read again per second.")
     ] = "32MB",
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document; with --continuous one a line.")
+        bool, typer.Option("--json", help="One JSON document; with --continuous one per line.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Look whether every offset is accounted for and every file is as the log says."""
+    """Check that every offset is accounted for and every file matches the log."""
     rate = _size(read_rate)
     interval_s = None if interval is None else _duration(interval)
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=continuous)

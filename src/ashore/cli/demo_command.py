@@ -19,12 +19,12 @@ from ashore.control.demo import Demo
 def demo(
     records: Annotated[int, typer.Option(min=1, help="Records to produce.")] = 1_200_000,
     directory: Annotated[
-        Path | None, typer.Option(help="Where it all goes; kept afterwards.")
+        Path | None, typer.Option(help="The working directory; kept afterwards.")
     ] = None,
     as_json: AsJsonLines = False,
     debug: Debug = False,
 ) -> None:
-    """Land two topics, kill the job half-way, go on, and prove that nothing is lost or doubled."""
+    """Land two topics, kill the job, restart it, prove that nothing is lost or duplicated."""
     reporting = reported_errors(as_json=as_json, debug=debug, in_lines=True)
     with reporting, sigterm_does(signal.default_int_handler):
         raise typer.Exit(demo_view.show_demo(Demo(directory, records), as_json=as_json))

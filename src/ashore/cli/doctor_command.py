@@ -55,7 +55,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Repair what can be repaired without guessing; say what cannot, and exit with 4 for it."""
+    """Repair what can be repaired without guessing; report what cannot, and exit with 4."""
     if explain and apply:
         raise typer.BadParameter("--explain and --apply exclude each other")
     if (from_spark is not None) + (from_connect is not None) + from_files > 1:

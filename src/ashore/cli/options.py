@@ -12,11 +12,11 @@ import typer
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-AsJsonLines = Annotated[bool, typer.Option("--json", help="JSON on stdout, one object a line.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help="JSON on stdout, one object per line.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show what would be done, do nothing.")]
 TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="Do it although the job's log is growing.")
+    bool, typer.Option("--take-over", help="Take over even if the job is still running.")
 ]
 
 

@@ -23,7 +23,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
         bool, typer.Option("--reland", help="Read lost files again from Kafka. Takes over.")
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Give lost files up for ever. Takes over.")
+        bool, typer.Option("--accept-loss", help="Give lost files up for good. Takes over.")
     ] = False,
     why: Annotated[
         str, typer.Option(help="With --accept-loss: the reason, kept in the log.")
@@ -32,7 +32,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Finish a dead job's moves, from its log alone."""
+    """Finish the moves of a job that died, from its log alone."""
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         if reland and accept_loss:
             raise typer.BadParameter("--reland and --accept-loss exclude each other")
@@ -66,7 +66,7 @@ def rejoin(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Go on with a topic that was deleted and created again, from its beginning."""
+    """Continue with a topic that was deleted and created again, from its beginning."""
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         joined = jobs.rejoin_topic(opened, topic, takes_over=take_over)
         line = f"{topic}: {joined} partitions joined" if joined else f"{topic}: nothing to rejoin"
@@ -76,7 +76,7 @@ def rejoin(
 def clean(
     job_file: JobFile, explain: Explain = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Delete in-progress files that nothing can want any more."""
+    """Delete in-progress files that are no longer referenced."""
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         steps = jobs.plan_clean_job(opened)
         if explain:

@@ -23,7 +23,7 @@ def reset_clock(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Set back logs that have times of a clock that was ahead. Rows stay where they are."""
+    """Set back the times of a log whose clock was ahead. Rows stay where they are."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         found = plan(opened) if explain else apply(opened, why, takes_over=take_over)
         if as_json:

@@ -22,7 +22,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         list[str] | None, typer.Argument(metavar="PARTITION", help="As `date=2026-11-21`.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(help="Also partitions of time that ended so long ago: `90d`.")
+        str | None, typer.Option(help="Also time partitions that ended longer ago: `90d`.")
     ] = None,
     why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore retire",
     explain: Explain = False,
@@ -30,7 +30,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Drop old partitions: entry, catalog, files. The log says for ever who did it, and why."""
+    """Drop partitions from log, catalog and storage. The log keeps who did it and why."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         if not partitions and older_than is None:
             raise typer.BadParameter("name partitions, or say --older-than 90d")

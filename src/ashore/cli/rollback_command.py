@@ -33,7 +33,7 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Roll a query back to an earlier batch: its checkpoint and its table. Files go aside."""
+    """Roll a query back to an earlier batch: its checkpoint and its table. Files are kept."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         query = find_query(opened, table)
         batch = choose_batch(query, to_batch)

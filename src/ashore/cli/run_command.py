@@ -26,16 +26,16 @@ def run(
         bool,
         typer.Option(
             "--accept-schema",
-            help="Write to tables although readers may see wrong values after a change of them.",
+            help="Accept schema changes after which readers may see wrong values.",
         ),
     ] = False,
     as_json: AsJsonLines = False,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option(help="Of the lines on stderr.")
+        Literal["text", "json"], typer.Option(help="Format of the lines on stderr.")
     ] = "text",
     debug: Debug = False,
 ) -> None:
-    """Land the topics of a job, until stopped. SIGTERM and Ctrl-C stop it in order."""
+    """Run a job until it is stopped. SIGTERM and Ctrl-C stop it gracefully."""
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
             preflight = check_job(opened, accepts_schema=accept_schema)

@@ -54,7 +54,7 @@ def services_control(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Do something to a running service: switch, kill, freeze or cut off a NameNode."""
+    """Control a running service: switch, kill, freeze or cut off a NameNode."""
     with reported_errors(as_json=as_json, debug=debug):
         answer = registry.command(name, action, arguments or [])
         print_answer([f"{key}: {value}" for key, value in answer.items()], answer, as_json=as_json)

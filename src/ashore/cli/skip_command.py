@@ -22,7 +22,8 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         str, typer.Argument(metavar="TOPIC/PARTITION", help="Where the gap is, such as clicks/3.")
     ],
     to: Annotated[
-        int, typer.Option(min=0, help="The offset to go on with: the first that Kafka still has.")
+        int,
+        typer.Option(min=0, help="The offset to continue with: the first that Kafka still has."),
     ],
     why: Annotated[str, typer.Option(help="The reason, kept in the log.")],
     table: Annotated[
@@ -34,7 +35,7 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Get over one gap: give up offsets that Kafka no longer has, with who and why in the log."""
+    """Skip one gap: give up offsets that Kafka no longer has; the log keeps who and why."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         asked = wish_of(opened, place, to, why, table)
         found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)

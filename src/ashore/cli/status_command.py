@@ -34,7 +34,8 @@ def status(
         bool, typer.Option("--check", help="End with 0 only if the job is healthy.")
     ] = False,
     max_lag: Annotated[
-        int | None, typer.Option(min=0, help="With --check: offsets that may wait.")
+        int | None,
+        typer.Option(min=0, help="With --check: the highest lag in offsets that is healthy."),
     ] = None,
     max_age: Annotated[
         str | None,

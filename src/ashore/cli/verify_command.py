@@ -32,7 +32,7 @@ def verify(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Prove that nothing is lost and nothing duplicated: log against files against Kafka."""
+    """Compare log, files and Kafka: prove that nothing is lost and nothing duplicated."""
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         sample = None
         if values is not None:

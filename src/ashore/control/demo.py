@@ -115,7 +115,7 @@ class Demo:
             on_event(DemoStep("starting the job again", killed_at))
             producer.join()
             self._run_to_the_end(on_event)
-            on_event(DemoStep("verifying: log against files against Kafka"))
+            on_event(DemoStep("verifying: comparing log, files and Kafka"))
             with open_job(self.job_file) as opened:
                 verdict = verify_job(opened, progress=progress)
         self._tidy()

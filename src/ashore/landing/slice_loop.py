@@ -236,7 +236,7 @@ class SliceLoop:
         shown = shown_gaps(gaps)
         if not self.plan.skips_gaps:
             raise offsets_gone(gaps)
-        self._report(f"skipped, Kafka has it no more: {shown}")
+        self._report(f"skipped, Kafka no longer has it: {shown}")
         leaders = leaders_of([each.key for each in gaps.ranges], offsets)
         self._entries.append(Skip(gaps.ranges, None, (), (), "job", "gap: skip", leaders))
 
