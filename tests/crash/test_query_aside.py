@@ -20,7 +20,7 @@ from tests.crash.harness import (
 from tests.crash.query_job import AsideQuery, QueryWorld, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
-from tests.crash.test_roll_back import BACK, GoingBack, back_world
+from tests.crash.test_rollback import BACK, GoingBack, back_world
 
 from ashore.landing import query_sink
 from ashore.landing.batch import TaskResult, Written
