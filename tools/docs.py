@@ -1,6 +1,7 @@
 """Write docs/reference from the code: what `make docs` runs.
 
-What it is: one page each for the job file, the command line, errors, events, counters and Nexmark.
+What it is: one page each for the job file, the command line, errors, events, counters and Nexmark;
+and the JSON Schema of the job file.
 What it promises: the same text for the same code; `--check` writes nothing and fails when a page
 is not what the code says. An event, a counter or an error that nobody explained stops it.
 What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
@@ -9,6 +10,7 @@ What it must not know: anything that is not in the code. Prose by hand stands in
 import ast
 import importlib.util
 import inspect
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -19,12 +21,14 @@ from typing import Any
 
 from ashore import errors
 from ashore.config import render_reference
+from ashore.config.json_schema import job_schema
 from ashore.errors import EXIT_CODES, AshoreError
 from ashore.jobs.events import SENT, Failed
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "ashore"
 TARGET = ROOT / "docs" / "reference"
+SCHEMA = "job-file.schema.json"  # for editors
 MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
 
 COMMAND_LINE_HEAD = """\
@@ -414,13 +418,15 @@ PAGES = {
 
 def render_pages() -> dict[str, str]:
     """Return the text of every page of the reference."""
-    return {name: MARK + render().rstrip() + "\n" for name, render in PAGES.items()}
+    pages = {name: MARK + render().rstrip() + "\n" for name, render in PAGES.items()}
+    return {**pages, SCHEMA: json.dumps(job_schema(), indent=2) + "\n"}
 
 
 def find_stale(target: Path) -> list[str]:
     """Return the pages in `target` that are not what the code says, or should not be there."""
     pages = render_pages()
-    there = {path.name: path.read_text("utf-8") for path in target.glob("*.md")}
+    found = [*target.glob("*.md"), *target.glob("*.json")]
+    there = {path.name: path.read_text("utf-8") for path in found}
     return sorted(
         name for name in pages.keys() | there.keys() if pages.get(name) != there.get(name)
     )

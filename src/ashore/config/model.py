@@ -31,7 +31,7 @@ from ashore.config.naming import (
     topic_matches,
     topic_pattern,
 )
-from ashore.config.options import KafkaOptions, ProducerOptions
+from ashore.config.options import OPTIONS_FORM, PRODUCER_FORM, KafkaOptions, ProducerOptions
 from ashore.config.section import Key, Section, line_of
 from ashore.config.tables import ON_ERROR, OnErrorOfTopic, Table, no_repeats
 from ashore.config.unsupported import SUPPORTED_LAKES
@@ -39,11 +39,13 @@ from ashore.config.values import (
     SOME,
     EnvText,
     FrozenMap,
+    JsonForm,
     PositiveBytes,
     PositiveMs,
     Shown,
     TextMap,
     ValueRefused,
+    text_form,
 )
 from ashore.config.written import Scalar, WrittenText
 from ashore.errors import fail
@@ -62,7 +64,9 @@ class KafkaSection(Section):
     bootstrap_servers: Servers = Field(
         description="Brokers to begin with.", examples=["127.0.0.1:9092"]
     )
-    options: Annotated[KafkaOptions, Shown("mapping of Java client names to text")] = Field(
+    options: Annotated[
+        KafkaOptions, Shown("mapping of Java client names to text"), OPTIONS_FORM
+    ] = Field(
         default=KafkaOptions(),
         description="Options of the Kafka client under their Java names: security, SASL, SSL, "
         "fetch sizes. `${NAME}` is replaced from the environment and never shown.",
@@ -111,7 +115,12 @@ def _hive_uri(uri: EnvText) -> EnvText:
 class HiveSection(Section):
     """A Hive metastore."""
 
-    uri: Annotated[EnvText, AfterValidator(_hive_uri), Shown("thrift://host:port")] = Field(
+    uri: Annotated[
+        EnvText,
+        AfterValidator(_hive_uri),
+        Shown("thrift://host:port"),
+        text_form(r"^(thrift://|[\s\S]*\$\{)"),
+    ] = Field(
         description="The metastore's address. `${NAME}` is replaced from the environment.",
         examples=["thrift://127.0.0.1:9083"],
     )
@@ -208,8 +217,8 @@ def _master(master: str) -> str:
 class Spark(Section):
     """The Spark application that reads and writes."""
 
-    master: Annotated[NonEmpty, AfterValidator(_master)] = Field(
-        default="local[*]", description="Where Spark runs."
+    master: Annotated[NonEmpty, AfterValidator(_master), text_form(f"^(?:{_MASTER.pattern})$")] = (
+        Field(default="local[*]", description="Where Spark runs.")
     )
     conf: TextMap = Field(
         default=FrozenMap[str](), description="Spark properties, handed on as they are."
@@ -224,6 +233,10 @@ def _spark(value: object) -> object:
             "the Spark application is none or a mapping", "write none, or {master: ...}"
         )
     return value
+
+
+# What a variable stands for only the loader knows.
+_URI_FORM = text_form(r"^((file|hdfs)://|[\s\S]*\$\{)")
 
 
 def _lake_uri(uri: EnvText) -> EnvText:
@@ -321,7 +334,9 @@ class Sql(Section):
     topics: tuple[SinkTopic, ...] = Field(
         default=(), description="Topics that SQL writes, each by one INSERT, at least once."
     )
-    producer: Annotated[ProducerOptions, Shown("mapping of Java client names to text")] = Field(
+    producer: Annotated[
+        ProducerOptions, Shown("mapping of Java client names to text"), PRODUCER_FORM
+    ] = Field(
         default=ProducerOptions(),
         description="Options of the producer of `topics`, under their Java names. How Kafka is "
         "reached is said in `source.kafka`.",
@@ -347,6 +362,9 @@ class Sql(Section):
     )
 
 
+_OR_NONE = JsonForm({"const": "none"}, is_beside=True)
+
+
 class Job(Section):
     """A whole job file."""
 
@@ -355,7 +373,7 @@ class Job(Section):
         "another job.",
         examples=["clicks"],
     )
-    lake: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] = Field(
+    lake: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI"), _URI_FORM] = Field(
         description="The root of all tables: `file:///path`, `hdfs://nameservice/path`. "
         "`${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
@@ -381,12 +399,18 @@ class Job(Section):
         ],
     )
     sql: (
-        Annotated[Sql, BeforeValidator(_sql), AfterValidator(_one_text), Shown("text or a mapping")]
+        Annotated[
+            Sql,
+            BeforeValidator(_sql),
+            AfterValidator(_one_text),
+            Shown("text or a mapping"),
+            JsonForm({"type": "string"}, is_beside=True),
+        ]
         | None
     ) = Field(default=None, description="Streaming SQL that writes the tables without a `topic`.")
-    catalog: Annotated[CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping")] = (
-        Field(default=CatalogSection(), description="Where table partitions are registered.")
-    )
+    catalog: Annotated[
+        CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping"), _OR_NONE
+    ] = Field(default=CatalogSection(), description="Where table partitions are registered.")
     batch: Batch = Field(default=Batch(), description="How much one batch takes.")
     clean: Clean = Field(default=Clean(), description="When files that nothing names are deleted.")
     durability: Literal["close", "disk"] = Field(
@@ -412,7 +436,9 @@ class Job(Section):
         description="How long the job process may be silent, which says each second that it is "
         "there. Then `ashore run` ends it with SIGKILL: it is frozen, or hangs.",
     )
-    spark: Annotated[Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping")] = Field(
+    spark: Annotated[
+        Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping"), _OR_NONE
+    ] = Field(
         default=Spark(),
         description="The Spark application. `none`: processes of this machine read and write, as "
         "many as it has cores. That needs no Java; `select`, `where` and `sql` need Spark.",

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from ashore.base.suggest import suggest
-from ashore.config.values import FrozenMap, Shown, ValueRefused, short
+from ashore.config.values import FrozenMap, JsonForm, Shown, ValueRefused, short, text_form
 from ashore.config.zones import zone_name
 from ashore.protocol import names
 from ashore.protocol.side_tables import DEAD_SUFFIX, LATE_SUFFIX
@@ -37,7 +37,7 @@ def _not_empty(text: str) -> str:
     return text
 
 
-NonEmpty = Annotated[str, AfterValidator(_not_empty)]
+NonEmpty = Annotated[str, AfterValidator(_not_empty), text_form(r"\S")]
 JobName = Annotated[
     str,
     _matching(
@@ -46,6 +46,7 @@ JobName = Annotated[
         "use at most 100 letters, digits, _ . and -; begin with a letter or digit",
     ),
     Shown("name"),
+    text_form(f"^(?:{names.JOB.pattern})$"),
 ]
 ColumnName = Annotated[
     str,
@@ -54,6 +55,7 @@ ColumnName = Annotated[
         "a column that can name directories",
         "use letters, digits and _; a directory that begins with . or _ is invisible to readers",
     ),
+    text_form("^[A-Za-z0-9][A-Za-z0-9_]*$"),
 ]
 _HOST_PORT = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}"
 PORT_MAX = 65_535
@@ -70,7 +72,7 @@ def _servers(text: str) -> str:
 
 
 def refuse_port(address: str) -> None:
-    """Raise Refused where `address` ends in a port that there cannot be."""
+    """Raise ValueRefused where `address` ends in a port that there cannot be."""
     port = re.search(r":(\d+)\s*$", address)
     if port and not 1 <= int(port[1]) <= PORT_MAX:
         raise ValueRefused(
@@ -79,7 +81,12 @@ def refuse_port(address: str) -> None:
         )
 
 
-Servers = Annotated[str, AfterValidator(_servers), Shown("host:port, ...")]
+Servers = Annotated[
+    str,
+    AfterValidator(_servers),
+    Shown("host:port, ..."),
+    text_form(rf"^{_HOST_PORT}(\s*,\s*{_HOST_PORT})*$"),
+]
 TimeZone = Annotated[str, AfterValidator(zone_name), Shown("time zone name")]
 
 
@@ -88,7 +95,7 @@ TimeZone = Annotated[str, AfterValidator(zone_name), Shown("time zone name")]
 
 @lru_cache(maxsize=4096)
 def topic_pattern(text: str) -> re.Pattern[str] | None:
-    """Return the expression of `/expression/`, None for a topic name. Raises Refused."""
+    """Return the expression of `/expression/`, None for a topic name. Raises ValueRefused."""
     if not text.startswith("/"):
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:
             raise ValueRefused(
@@ -127,7 +134,12 @@ def _topic(text: str) -> str:
     return text
 
 
-TopicText = Annotated[str, AfterValidator(_topic), Shown("topic name or /expression/")]
+TopicText = Annotated[
+    str,
+    AfterValidator(_topic),
+    Shown("topic name or /expression/"),
+    text_form(r"^([A-Za-z0-9._-]{1,249}|/[\s\S]+/)$"),
+]
 
 
 # --- where a topic begins --------------------------------------------------------------------
@@ -160,7 +172,7 @@ def _start(value: object) -> StartAt:
 
 
 def instant_ms(when: object) -> int:
-    """Return a time of ISO 8601 with a zone, or in ms since 1970, in ms. Raises Refused."""
+    """Return a time of ISO 8601 with a zone, or in ms since 1970, in ms. Raises ValueRefused."""
     if not isinstance(when, int) or isinstance(when, bool):
         when = _iso_ms(when)
     if not 100_000_000_000 <= when < 100_000_000_000_000:
@@ -186,12 +198,20 @@ def _start_text(start: StartAt) -> str | dict[str, int]:
     return start.policy if start.timestamp_ms is None else {"timestamp": start.timestamp_ms}
 
 
+_AT_FORM = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["timestamp"],
+    "properties": {"timestamp": {"type": ["string", "integer"]}},
+}
+_START_FORM = {"anyOf": [{"enum": ["earliest", "latest"]}, _AT_FORM]}
 StartValue = Annotated[StartAt, BeforeValidator(_start), PlainSerializer(_start_text)]
 StartMap = Annotated[
     Mapping[TopicText, StartValue],
     AfterValidator(FrozenMap),
     PlainSerializer(dict, return_type=dict[str, StartValue]),
     Shown("mapping of topic name, /expression/ or `default` to a start"),
+    JsonForm({"type": "object", "additionalProperties": _START_FORM}),
 ]
 
 
@@ -228,7 +248,7 @@ class TableName:
 
 
 def table_name(text: str, topic: str | None = None) -> TableName:
-    """Return the name that `text` means for `topic`. Raises Refused.
+    """Return the name that `text` means for `topic`. Raises ValueRefused.
 
     Characters of a topic that no table name may have (`.` and `-`) become `_`.
     """
@@ -252,4 +272,9 @@ def _table(text: str) -> str:
     return text
 
 
-TableText = Annotated[str, AfterValidator(_table), Shown("database.table")]
+TableText = Annotated[
+    str,
+    AfterValidator(_table),
+    Shown("database.table"),
+    text_form(r"^[A-Za-z0-9][A-Za-z0-9_]*\.[A-Za-z0-9_{}]+$"),
+]

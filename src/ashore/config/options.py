@@ -14,7 +14,7 @@ from pydantic import AfterValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ashore.base.suggest import suggest
-from ashore.config.values import MASK, EnvText, ValueRefused
+from ashore.config.values import MASK, EnvText, JsonForm, ValueRefused
 
 _RANGES = "what is read is decided by the landing log"
 _POSITION = "the position is kept in the landing log, never in a consumer group"
@@ -126,7 +126,7 @@ class KafkaOptions(Mapping[str, str]):
 
     @staticmethod
     def check_name(name: str) -> str:
-        """Return the name of an option. Raises Refused where it is not one to set."""
+        """Return the name of an option. Raises ValueRefused where it is not one to set."""
         return _option_name(name, OWNED_OPTIONS)
 
     @property
@@ -167,7 +167,7 @@ class ProducerOptions(KafkaOptions):
 
     @staticmethod
     def check_name(name: str) -> str:
-        """Return the name of an option. Raises Refused where it is not one to set."""
+        """Return the name of an option. Raises ValueRefused where it is not one to set."""
         _option_name(name, OWNED_PRODUCER_OPTIONS)
         if name.startswith(SECURITY):
             raise ValueRefused(
@@ -178,6 +178,23 @@ class ProducerOptions(KafkaOptions):
             instead = suggest(name, PRODUCER_OPTIONS, others)
             raise ValueRefused(f"{name} is not an option of the producer", instead)
         return name
+
+
+_VALUES = {"type": ["string", "number", "boolean"]}
+OPTIONS_FORM = JsonForm(
+    {
+        "type": "object",
+        "additionalProperties": _VALUES,
+        "propertyNames": {"not": {"enum": sorted(OWNED_OPTIONS)}},
+    }
+)
+PRODUCER_FORM = JsonForm(
+    {
+        "type": "object",
+        "additionalProperties": _VALUES,
+        "propertyNames": {"enum": sorted(PRODUCER_OPTIONS)},
+    }
+)
 
 
 def _is_only_variables(value: EnvText) -> bool:

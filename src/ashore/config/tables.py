@@ -21,7 +21,16 @@ from ashore.config.naming import (
     topic_pattern,
 )
 from ashore.config.section import Section
-from ashore.config.values import SOME, DurationMs, PositiveBytes, PositiveMs, Shown, ValueRefused
+from ashore.config.values import (
+    SOME,
+    DurationMs,
+    JsonForm,
+    PositiveBytes,
+    PositiveMs,
+    Shown,
+    ValueRefused,
+    text_form,
+)
 from ashore.protocol.side_tables import DEAD_SUFFIX
 
 TIME_PARTITIONS = ("date", "hour", "minute")
@@ -45,7 +54,7 @@ FAIL_OR_NULL = 'write on_error: fail, or on_error: "null"'
 
 
 def refuse_dead_letters(choice: str) -> str:
-    """Return the choice. Raises Refused where it cannot be made."""
+    """Return the choice. Raises ValueRefused where it cannot be made."""
     if choice == "dead_letter":
         raise ValueRefused(NO_DEAD_LETTERS, FAIL_OR_NULL)
     return choice
@@ -55,8 +64,14 @@ def refuse_dead_letters(choice: str) -> str:
 OnError = Annotated[
     Literal["fail", "null", "dead_letter"],
     BeforeValidator(lambda choice: "null" if choice is None else choice),
+    JsonForm({"enum": ["fail", "null", "dead_letter", None]}),
 ]
-OnErrorOfTopic = Annotated[OnError, AfterValidator(refuse_dead_letters), Shown("`fail` or `null`")]
+OnErrorOfTopic = Annotated[
+    OnError,
+    AfterValidator(refuse_dead_letters),
+    Shown("`fail` or `null`"),
+    JsonForm({"enum": ["fail", "null", None]}),
+]
 ON_ERROR = (
     "What happens where SQL cannot compute a row: a cast of a text that is no number, a division "
     "by zero, an overflow. `fail`: the query stops, and says what to write. `null`: such a value "
@@ -100,7 +115,7 @@ class Roll(Section):
 
 
 def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names. Raises Refused where one stands there twice."""
+    """Return the names. Raises ValueRefused where one stands there twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ValueRefused(f"{', '.join(repeated)} stands here twice", "name each once")
@@ -154,7 +169,15 @@ class SealSection(Section):
         description="`success_file` writes `_SUCCESS`; `catalog` marks the partition in the "
         "catalog, where there is one.",
     )
-    http: Annotated[NonEmpty, AfterValidator(_http_address), Shown("http://...")] | None = Field(
+    http: (
+        Annotated[
+            NonEmpty,
+            AfterValidator(_http_address),
+            Shown("http://..."),
+            text_form("^https?://"),
+        ]
+        | None
+    ) = Field(
         default=None,
         description="An address that is sent the content of the success file at each seal. Tried "
         "again until it answers with success.",
@@ -286,5 +309,5 @@ class Table(Section):
         return self.topic is not None and topic_matches(self.topic, topic)
 
     def table_of(self, topic: str) -> TableName:
-        """Return the table that `topic` fills. Raises Refused where the name is impossible."""
+        """Return the table that `topic` fills. Raises ValueRefused where the name is impossible."""
         return table_name(self.table, topic)

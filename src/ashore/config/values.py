@@ -34,6 +34,25 @@ class Shown:
     text: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class JsonForm:
+    """How JSON Schema says what a kind of value may be, where the type does not say it.
+
+    Arguments:
+        node: of the schema.
+        is_beside: whether the value may also be what its type is, but no null.
+
+    """
+
+    node: Mapping[str, object]
+    is_beside: bool = False
+
+
+def text_form(pattern: str) -> JsonForm:
+    """Return the form of a string that holds `pattern`, which Python and ECMAScript read alike."""
+    return JsonForm({"type": "string", "pattern": pattern})
+
+
 def short(text: str) -> str:
     """Return `text`, cut to what a message can hold."""
     return text if len(text) <= 60 else text[:57] + "..."
@@ -127,12 +146,14 @@ DurationMs = Annotated[
     BeforeValidator(_DURATION.read),
     PlainSerializer(duration_text, when_used="json"),
     Shown("duration"),
+    text_form(rf"^\s*\d+(\.\d+)?\s*({'|'.join(DURATION_MS)})\s*$"),
 ]
 SizeBytes = Annotated[
     int,
     BeforeValidator(_SIZE.read),
     PlainSerializer(size_text, when_used="json"),
     Shown("size"),
+    text_form(rf"^\s*\d+(\.\d+)?\s*({'|'.join(SIZE_BYTES)})\s*$"),
 ]
 
 
@@ -239,11 +260,16 @@ class FrozenMap(Mapping[str, V]):
         return repr(self._entries)
 
 
+# Some mappings take scalars as they are written: `true` and `5` are strings there.
+TEXT_MAP_FORM = JsonForm(
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+)
 TextMap = Annotated[
     Mapping[str, str],
     AfterValidator(FrozenMap),
     PlainSerializer(dict, return_type=dict[str, str]),
     Shown("mapping of text to text"),
+    TEXT_MAP_FORM,
 ]
 
 
