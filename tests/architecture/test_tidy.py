@@ -43,6 +43,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "parameters",
         "src/ashore/cli/recover_command.py::recover",
     ): "each parameter is an option of the command",
+    ("parameters", "src/ashore/cli/init_command.py::init"): "as above",
     ("parameters", "src/ashore/cli/run_command.py::run"): "as above",
     ("parameters", "src/ashore/cli/verify_command.py::verify"): "as above",
     ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",

@@ -38,6 +38,11 @@ COMMANDS = (
         "Try a query: run a SELECT once, on the newest records of the topics, and print its rows.",
     ),
     Listed("test", "cases_command", "Run test cases of a job's SQL: records in, rows out."),
+    Listed(
+        "init",
+        "init_command",
+        "Look at the newest records of topics and write a job file that lands them.",
+    ),
     Listed("schema", "schema_command", "Print the JSON Schema of the job file, for editors."),
     Listed("status", "status_command", "Show state, lag, rates, last entries and warnings."),
     Listed(
