@@ -160,7 +160,7 @@ class HdfsSection(Section):
     conf_dir: NonEmpty | None = Field(
         default=None,
         description="The directory that holds `core-site.xml` and `hdfs-site.xml`, where the job "
-        "starts; executors are told what they say. Without: `HADOOP_CONF_DIR`.",
+        "starts; executors receive their contents. Without: `HADOOP_CONF_DIR`.",
         examples=["/etc/hadoop/conf"],
     )
     options: TextMap = Field(

@@ -232,9 +232,7 @@ class Table(Section):
         description="Directories, outermost first: `date`, `hour`, `minute` of the event time "
         "in `timezone`, and columns of the schema.",
     )
-    timezone: TimeZone = Field(
-        default="UTC", description="The zone that `date` and `hour` are told in."
-    )
+    timezone: TimeZone = Field(default="UTC", description="The time zone of `date` and `hour`.")
     late: Late = Field(default=Late(), description="Records that come late, or from the future.")
     shuffle: Literal["none", "bucket"] = Field(
         default="none",

@@ -164,7 +164,7 @@ def check_lake(job: Job, storage: Storage) -> int | None:
     except (AnswerUnknown, NotApplied) as error:
         raise StorageError(
             f"{place}: {job.lake} does not answer: {error.message}",
-            hint="look whether the lake's servers are up, then try again",
+            hint="check that the lake's servers are up, then try again",
             **key,
         ) from error
     except StorageError as error:

@@ -57,7 +57,7 @@ def choose_batch(query: StoppedQuery, to_batch: int | None) -> int:
     if not finished:
         raise CheckpointUnfit(
             f"{query.name}: there is no checkpoint with a finished batch",
-            hint="bring a checkpoint back first",
+            hint="restore a checkpoint first",
             why=Refusal.EMPTY_CHECKPOINT.value,
         )
     return finished[-1]

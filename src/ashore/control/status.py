@@ -540,7 +540,7 @@ def _warn_absent(key: ShardKey, state: ShardState, info: StreamInfo | None) -> W
     if info.stream_id != state.stream_id:
         text = f"topic {key.stream} was deleted and created again: the log knows "
         text += f"{state.stream_id}, Kafka has {info.stream_id}"
-        hint = f"to go on with the new topic: ashore rejoin JOB.yaml {key.stream}"
+        hint = f"to continue with the new topic: ashore rejoin JOB.yaml {key.stream}"
         return Warned("replaced", key.stream, text, hint)
     text = f"topic {key.stream} has no partition {key.shard} any more"
     return Warned("missing", str(key), text, "was the topic restored from a backup?")
@@ -553,6 +553,6 @@ def _warn_offsets(key: ShardKey, state: ShardState, offsets: ShardOffsets) -> li
         return [Warned("went_back", str(key), text, hint)]
     if offsets.earliest > state.next:
         gone = OffsetRange(state.next, offsets.earliest)
-        hint = "to go on without them, write `gap: skip` under `source`: it is recorded"
+        hint = "to continue without them, write `gap: skip` under `source`: it is recorded"
         return [Warned("gap", str(key), f"Kafka no longer has {key} {gone}", hint)]
     return []

@@ -82,7 +82,7 @@ class ClockGuard:
         raise ClockAhead(
             f"this machine's clock shows {show_time(now_ms)}, "
             f"{format_duration(now_ms - storage_ms)} ahead: {said}; nothing was planned",
-            hint="set the clock right; the job goes on by itself. If it is right, start the job "
+            hint="correct the clock; the job continues on its own. If it is right, start the job "
             "again; a storage with a clock of its own has to be set right",
             clock_ms=now_ms,
             storage_ms=storage_ms,

@@ -127,7 +127,7 @@ def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
         also = f", or run it once with {ACCEPT}: readers may then see wrong values"
         raise SchemaConflict(
             f"not the table that is there: {'; '.join((*refused, *risky))}",
-            hint=f"take the change back, or write to another table{'' if refused else also}",
+            hint=f"revert the change, or write to another table{'' if refused else also}",
             tables=sorted({table for table, _ in plan.changes}),
             conflicts=[*refused, *risky],
         )
@@ -145,7 +145,7 @@ def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change
             Compatibility.REFUSED, f"it is partitioned by {there}, new files would be by {here}"
         )
     if before.zone != after.zone:
-        text = f"its partitions are told in {before.zone}, new ones would be in {after.zone}"
+        text = f"its partitions are in time zone {before.zone}, new ones would be in {after.zone}"
         yield Change(Compatibility.RISKY, text)
     if before.provenance and not after.provenance:
         yield Change(Compatibility.RISKY, "new rows would lack the columns of `provenance`")

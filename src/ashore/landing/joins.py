@@ -73,7 +73,7 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
         raise StreamReplaced(
             f"topic {name} was deleted and created again: the log knows {current[1]}, "
             f"Kafka has {info.stream_id}",
-            hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+            hint=f"to continue with the new topic: ashore rejoin JOB.yaml {name}",
             stream=name,
         )
     for name in sorted(known & streams.keys()):
@@ -155,8 +155,8 @@ def offsets_gone(gaps: Gaps) -> OffsetsGone:
     place, to = f"{first.key.stream}/{first.key.shard}", first.offsets.end
     return OffsetsGone(
         f"Kafka no longer has {shown_gaps(gaps)}",
-        hint=f'to go on without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
-        "to go on over every gap, write `gap: skip` under `source`: each is recorded",
+        hint=f'to continue without them: ashore skip JOB.yaml {place} --to {to} --why "..."; '
+        "to continue over every gap, write `gap: skip` under `source`: each is recorded",
         ranges=[str(each) for each in gaps.ranges],
     )
 

@@ -210,7 +210,7 @@ class LandingLog:
                 return None  # was taken and has been archived since
         raise AnswerUnknown(
             f"entry {draft.number} of {self.name} may or may not be in the log: {failure.message}",
-            hint="the next start settles it",
+            hint="the next start resolves it",
             path=path,
         ) from failure
 

@@ -69,7 +69,7 @@ def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[M
 
     def look() -> None:
         if read_log(storage, name).end != end:
-            raise LogGrows(f"the job of {name} lives: its log has grown", hint="leave it alone")
+            raise LogGrows(f"the job of {name} lives: its log has grown", hint="leave it as it is")
 
     moved = Moved(0, 0)
     for step in steps:

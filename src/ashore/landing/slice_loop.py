@@ -282,7 +282,7 @@ class SliceLoop:
         if name is not None:
             raise StreamReplaced(
                 f"topic {name} was replaced while it was read; nothing was prepared",
-                hint=f"to go on with the new topic: ashore rejoin JOB.yaml {name}",
+                hint=f"to continue with the new topic: ashore rejoin JOB.yaml {name}",
                 stream=name,
             )
 

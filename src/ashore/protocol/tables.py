@@ -24,7 +24,7 @@ class TableDefinition:
     table: str  # database.table
     columns: tuple[TableColumn, ...]  # in order, without those of the provenance
     partition_by: tuple[str, ...]  # outermost first
-    zone: str  # that its partitions of time are told in
+    zone: str  # of its partitions of time
     format: str  # parquet, orc, jsonl
     provenance: bool  # whether rows say which topic, partition and offset they came from
     topics: tuple[str, ...]  # that feed it, sorted; none: a query does

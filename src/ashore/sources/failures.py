@@ -131,7 +131,7 @@ def explain(
         return SourceUnreachable(
             f"no broker of {servers} answers within {timeout_s:g} s:"
             f" {_short(complaints.last, error.str())}",
-            hint="look whether the broker runs, then at source.kafka.bootstrap_servers"
+            hint="check that the broker runs, and source.kafka.bootstrap_servers"
             " and security.protocol in source.kafka.options",
         )
     return SourceError(f"Kafka at {servers}: {error.name()}: {error.str()}")

@@ -171,7 +171,7 @@ class KafkaSource:
             raise OffsetsWentBack(
                 f"{shard.stream}/{shard.shard} is stable up to {there.end} only,"
                 f" {offsets} was asked for",
-                hint="look whether the topic was created again or lost records in a failover",
+                hint="check whether the topic was created again or lost records in a failover",
                 stream=shard.stream,
                 shard=shard.shard,
             )
@@ -270,7 +270,7 @@ def _check_there(client: AdminClient, shards: Sequence[StreamShard], wait_s: flo
         if shard not in found[stream].shards:
             raise StreamMissing(
                 f"topic {stream} has no partition {shard}, it has {len(found[stream].shards)}",
-                hint="look whether the topic was deleted and created again",
+                hint="check whether the topic was deleted and created again",
                 stream=stream,
                 shard=shard,
             )

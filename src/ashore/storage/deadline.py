@@ -132,7 +132,7 @@ class DeadlineStorage:
             worker.stop()
             message = f"no answer within {self._deadline_s:g} s: {what}"
             _log.warning("%s; its thread is left behind", message)
-            raise AnswerUnknown(message, hint="it may still be applied; look before trying again")  # noqa: B904  # the queue being empty is no cause
+            raise AnswerUnknown(message, hint="it may still be applied; check before retrying")  # noqa: B904  # the queue being empty is no cause
         _idle.append(worker)
         return outcome.get()
 

@@ -207,7 +207,7 @@ class FailoverStorage:
         messages = "; ".join(failure.message for failure in failures)
         raise (AnswerUnknown if _is_unclear(failures) else NotApplied)(
             f"no server of {self.describe()} serves: {messages}",
-            hint="look whether one of them is active",
+            hint="check that one of them is active",
         )
 
     def _open(self, index: int) -> Storage:

@@ -338,7 +338,7 @@ def _sync_file(system: System, descriptor: int, path: str) -> None:
 def _sync_failed(path: str, error: OSError) -> SyncFailed:
     return SyncFailed(
         f"cannot sync {path}: {error.strerror}; what was written may not be durable",
-        hint="look at the disk and the kernel's messages before the job is started again",
+        hint="check the disk and the kernel log before restarting the job",
         path=path,
     )
 

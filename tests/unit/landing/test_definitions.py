@@ -118,7 +118,7 @@ REFUSED = [
 RISKY = [
     ({"schema": "id INT, ts BIGINT"}, "column s is dropped"),
     ({"schema": "id INT NOT NULL, s STRING NOT NULL, ts BIGINT"}, "id is NOT NULL"),
-    ({"timezone": "Asia/Shanghai"}, "told in UTC, new ones would be in Asia/Shanghai"),
+    ({"timezone": "Asia/Shanghai"}, "in time zone UTC, new ones would be in Asia/Shanghai"),
     ({"provenance": False}, "lack the columns of `provenance`"),
     ({"topic": "orders"}, "holds rows of topic clicks, which feeds it no more; orders would"),
 ]

@@ -130,7 +130,7 @@ def test_a_key_of_a_map_that_no_table_can_hold_ends_the_batch() -> None:
         (item(event_time={"column": "country"}), DDL, "cannot be a time"),
         (item(partition_by=["nope"]), DDL, "nope"),
         (item(), "`a` bigint, `a` bigint", "a"),
-        (item(), "`v` variant", "v"),
+        (item(), "`v` variant", "VARIANT"),
         (item(partition_by=["n"]), "`n` bigint", "every column"),
     ],
 )

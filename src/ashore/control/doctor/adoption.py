@@ -58,7 +58,7 @@ def plan_adoption(seen: Observations) -> Adoption:
         return Adoption(table=seen.former.table, refusals=(refusal,))
     fold = seen.log.fold
     if fold is None:
-        refusal = DoctorRefusal("adoption", "the job's log cannot be read", "mend the log first")
+        refusal = DoctorRefusal("adoption", "the job's log cannot be read", "repair the log first")
         return Adoption(former, former.table, refusals=(refusal,))
     streams = sorted({shard.stream for shard in former.next_of})
     topics = {stream: seen.topics[stream] for stream in streams if stream in seen.topics}
@@ -172,7 +172,7 @@ def _refuse_offset(
         yield DoctorRefusal("adoption", text, hint)
     elif offset < there.earliest and not skips_gaps:
         text = f"the {former.kind} came to {offset} in {place}, Kafka begins at {there.earliest}"
-        hint = "to go on without what is between, write `gap: skip` under `source`: it is recorded"
+        hint = "to continue without the gap, write `gap: skip` under `source`: it is recorded"
         yield DoctorRefusal("adoption", text, hint)
 
 

@@ -37,7 +37,7 @@ def plan_own_files(seen: Observations) -> OwnPlan:
     if own is None:
         return OwnPlan()
     if fold is None:
-        return _refuse("the job's log cannot be read", "mend the log first")
+        return _refuse("the job's log cannot be read", "repair the log first")
     queries = tuple(_refuse_queries(own))
     if not own.files and own.end.epoch <= fold.epoch and own.end.next_batch <= fold.next_batch:
         return OwnPlan(refusals=queries, notes=("the log has every file of the job's topics",))

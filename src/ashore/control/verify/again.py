@@ -132,6 +132,6 @@ def _confirm(source: Source, shard: ShardKey, stream_id: str, found: _ShardAnswe
     if info is None or info.stream_id != stream_id:
         raise SourceError(
             f"another topic {shard.stream} has taken the place of the one that was landed",
-            hint=f"to go on with the new topic: ashore rejoin JOB.yaml {shard.stream}",
+            hint=f"to continue with the new topic: ashore rejoin JOB.yaml {shard.stream}",
         )
     found.available = found.available.clip(bounds.earliest, bounds.end)

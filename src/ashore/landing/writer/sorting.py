@@ -286,7 +286,7 @@ def _bad_record(run: Run, bad: BadRow) -> BadRecord:
     offset = run.records.column("offset")[bad.index].as_py()
     return BadRecord(
         f"{run.topic}/{run.partition}, offset {offset}: {bad.reason}",
-        hint="mend the record's schema, or set `on_invalid: dead_letter` for its table",
+        hint="fix the record's schema, or set `on_invalid: dead_letter` for its table",
         topic=run.topic,
         partition=run.partition,
         offset=offset,

@@ -141,7 +141,7 @@ class AsideWriter:
             raise RowNotComputed(
                 f"{self._parts.name}: SQL cannot compute more than {LETTERS_MAX} records of a "
                 f"batch: {found[0].reason}",
-                hint="mend the SQL, as for `on_error: fail`: dead letters are for exceptions",
+                hint="fix the SQL, as for `on_error: fail`: dead letters are for exceptions",
             )
         return tuple(found)
 

@@ -84,7 +84,7 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
         raise QueryRefused(
             f"{name}: the plan in the log cannot be read, so that other SQL cannot be compared "
             f"with it: {error}",
-            hint="bring the SQL back that was there; did a later release write the log?",
+            hint="restore the previous SQL; did a later release write the log?",
         ) from None
 
 

@@ -82,7 +82,7 @@ def explain_failure(
         place = re.search(re.escape(BAD_RECORD) + r"([\w./-]+)", text)
         return BadRecord(
             f"{name}: {place[1] if place else 'a record'} cannot be decoded",
-            hint="mend the record's schema, or write `on_invalid: drop` for its table",
+            hint="fix the record's schema, or write `on_invalid: drop` for its table",
         )
     if NO_KEY in text:
         found = re.search(re.escape(NO_KEY) + r"(\w+)", text)
