@@ -11,10 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.specs import landing
 
 from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
+from ashore.base.time_format import parse_time_format
 from ashore.formats import open_encoder
 from ashore.formats.times import null_unwritable
 from ashore.routing.event_time import PER_SECOND, event_millis
-from ashore.spark.sql.views import _to_time
+from ashore.routing.time_text import text_millis
+from ashore.spark.sql.time_texts import read_times
+from ashore.spark.sql.views import _to_time, _within_calendar
 
 DAY_US = 86_400_000_000
 NOON_MS = 1_795_003_200_000
@@ -85,3 +88,23 @@ def test_numbers_that_are_no_time_are_no_event_time_of_sql(
     )
     wanted = event_millis(column, unit).to_pylist()
     assert found == wanted
+
+
+@pytest.mark.parametrize("pattern", ["iso8601", "dd/MM/yyyy HH:mm:ss.SSS", "yyyyMMdd'T'HHmmX"])
+def test_texts_are_the_times_of_landing_in_sql_too(spark: SparkSession, pattern: str) -> None:
+    """Also texts that are none: a query reads null, as the table has no event time."""
+    form = parse_time_format(pattern)
+    texts = [
+        *("2026-11-21T08:00:00.123456789+05:30", "2026-11-21", "2026-11-21 08:00Z", "2026-11-21T8"),
+        *("21/11/2026 08:00:00.999", "29/02/2026 08:00:00.000", "31/12/1969 23:59:59.999"),
+        *("20261121T0800Z", "20261121T0800-0330", "20261121T0800", "20261121T2460Z", "", " ", None),
+        *("2026-02-29", "0001-01-01", "9999-12-31T23:59:59-10:00", "2026-11-21\n", "٢026-11-21"),
+    ]
+    frame = spark.createDataFrame([(each,) for each in texts], "t string")
+    time = _within_calendar(read_times(F.col("t"), form))
+
+    found = [row[0] for row in frame.select(F.unix_millis(time)).collect()]
+
+    millis = text_millis(pa.array(texts, pa.string()), form)
+    assert found == event_millis(millis, "ms").to_pylist()
+    assert 2 <= len([each for each in found if each is not None]) < len(texts)

@@ -14,7 +14,7 @@ from ashore.config.columns import Column, find_column, list_times
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, Table
+from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, EventTime, Table
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -103,29 +103,37 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
             message = f"the schema has the column {column} twice (case does not count)"
             yield Finding((*key, "schema"), message, "give each column a name of its own")
         seen.add(column.casefold())
-    if item.event_time:
-        yield from _check_event_time((*key, "event_time", "column"), item.event_time.column, found)
+    if item.event_time and item.select is None:
+        yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only
         yield from _check_places(key, item, columns)
 
 
-def _check_event_time(key: Key, path: str, columns: Sequence[Column]) -> Iterator[Finding]:
-    column = find_column(columns, path)
+def _check_event_time(key: Key, time: EventTime, columns: Sequence[Column]) -> Iterator[Finding]:
+    column, place = find_column(columns, time.column), (*key, "column")
     if column is None:
-        yield _no_column(key, path, [each.name for each in columns])
-    elif path not in [each.name for each in columns]:
-        message = f"{path} is a field of a STRUCT, and the event time is a column"
-        yield Finding(key, message, "name a column of the schema's first level")
-    elif not column.is_time:
-        message = f"{path} is {column.type}, which is not a time"
-        yield Finding(key, message, _instead_of(column, path, columns))
+        times = list(list_times(columns))
+        others = f"the schema's columns are {', '.join(each.name for each in columns)}"
+        instead = _field_of(time.column, times) or suggest(time.column, times, others)
+        yield Finding(place, f"{time.column!r} is not a column of the schema", instead)
+    elif column.type == "STRING" and time.format is None:
+        message = f"{time.column} is STRING, and event_time does not say how it is written"
+        instead = "add format: iso8601, or a pattern such as yyyy-MM-dd HH:mm:ss"
+        yield Finding(place, message, instead)
+    elif column.type != "STRING" and not column.is_time:
+        message = f"{time.column} is {column.type}, which is not a time"
+        times = list(list_times(columns))
+        instead = f"name one of {', '.join(times)}" if times else "name a number or a TIMESTAMP"
+        yield Finding(place, message, instead)
+    elif column.type != "STRING" and time.format is not None:
+        message = f"format says how a STRING is written, and {time.column} is {column.type}"
+        yield Finding((*key, "format"), message, "remove it; unit says what a number counts")
 
 
-def _instead_of(column: Column, path: str, columns: Sequence[Column]) -> str:
-    if column.type == "STRING":
-        return f"write {path} TIMESTAMP in the schema, which reads ISO 8601, or name another column"
-    times = ", ".join(list_times(columns))
-    return f"name one of {times}" if times else "name a column of numbers, or a TIMESTAMP"
+def _field_of(name: str, paths: Sequence[str]) -> str:
+    """Return the hint for a field whose struct was not named."""
+    found = [path for path in paths if path.endswith(f".{name}")]
+    return f"did you mean `{found[0]}`?" if len(found) == 1 else ""
 
 
 def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Finding]:

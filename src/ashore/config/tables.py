@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictBool
 
+from ashore.base.time_format import parse_time_format
 from ashore.config.naming import (
     ColumnName,
     NonEmpty,
@@ -38,14 +39,36 @@ PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_t
 _DEFAULT_DDL = {"text": "value STRING", "bytes": "value BINARY"}
 
 
+def _time_format(text: str) -> str:
+    try:
+        parse_time_format(text)
+    except ValueError as error:
+        instead = "write iso8601, or a pattern such as yyyy-MM-dd HH:mm:ss"
+        raise ValueRefused(str(error), instead) from None
+    return text
+
+
 class EventTime(Section):
     """The column that says when a record happened."""
 
-    column: NonEmpty = Field(description="A top-level column of `schema`.", examples=["ts"])
+    column: NonEmpty = Field(
+        description="A column of the table: of `schema`, or one that `select` makes. Fields of a "
+        "`STRUCT` are named with dots: `meta.producer.ts`.",
+        examples=["ts"],
+    )
     unit: Literal["s", "ms", "us", "ns"] = Field(
         default="ms",
         description="Unit of a number since 1970-01-01 UTC. Without meaning for a "
         "TIMESTAMP column.",
+    )
+    format: (
+        Annotated[NonEmpty, AfterValidator(_time_format), Shown("`iso8601` or a pattern")] | None
+    ) = Field(
+        default=None,
+        description="How a STRING column is read: `iso8601`, or a pattern of `yyyy`, `MM`, `dd`, "
+        "`HH`, `mm`, `ss`, `S` and `X`, with other letters in quotes. "
+        "A text without a zone is UTC; one that is not in the format is no event time.",
+        examples=["iso8601"],
     )
 
 

@@ -98,14 +98,8 @@ def _check_columns(spec: LandingSpec, schema: Schema) -> None:
     refused = json_supports(schema) if spec.decode == "json" else []
     if refused:
         raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
-    event_column = spec.output.event_column
-    if event_column is None:
-        return
-    found = [field for field in to_arrow(schema) if field.name == event_column]
-    if not found:
-        raise ValueError(f"there is no column {event_column} for the event time")
-    if not is_event_time(found[0].type):
-        raise ValueError(f"column {event_column} cannot be a time: it is {found[0].type}")
+    if spec.output.event is not None:
+        spec.output.event.check(to_arrow(schema))
 
 
 def landing_spec(resolved: ResolvedTable) -> LandingSpec:
@@ -120,6 +114,7 @@ def landing_spec(resolved: ResolvedTable) -> LandingSpec:
         event_unit=spec.event_time.unit if spec.event_time else "ms",
         format=spec.format,
         roll_bytes=spec.roll.size_bytes,
+        event_format=(spec.event_time.format or "") if spec.event_time else "",
     )
     return LandingSpec(
         output=output,

@@ -16,7 +16,7 @@ from ashore.landing.specs import OutputSpec
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, insert_into_table, insert_into_topic
 from ashore.protocol.side_tables import DEAD_SUFFIX
-from ashore.routing import Bucketer, is_event_time
+from ashore.routing import Bucketer
 
 # What an INSERT fills.
 Sink = Table | SinkTopic
@@ -76,6 +76,7 @@ def sink_output(item: Table, ddl: str) -> OutputSpec:
         format=item.format,
         roll_bytes=item.roll.size_bytes,
         leaves_aside=item.on_error == "dead_letter",
+        event_format=(event.format or "") if event else "",
     )
     try:
         _check(item, output)
@@ -92,10 +93,7 @@ def _check(item: Table, output: OutputSpec) -> None:
     schema = to_arrow(parse_ddl(output.schema))
     if item.schema_ddl is not None and to_arrow(parse_ddl(item.schema_ddl)) != schema:
         raise ValueError(f"the SELECT has the columns {output.schema}, the table {item.schema_ddl}")
-    if output.event_column is not None:
-        if output.event_column not in schema.names:
-            raise ValueError(f"the SELECT has no column {output.event_column} for the event time")
-        if not is_event_time(schema.field(output.event_column).type):
-            raise ValueError(f"column {output.event_column} cannot be a time")
+    if output.event is not None:
+        output.event.check(schema)
     bucketer = Bucketer(output.partition_by, output.timezone, schema)
     open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ashore.protocol.plan_batch import Feed
 from ashore.protocol.side_tables import DEAD_SUFFIX
+from ashore.routing import EventColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +21,24 @@ class OutputSpec:
     schema: str  # DDL of the table's own columns
     partition_by: tuple[str, ...]
     timezone: str  # of the partitions of time
-    event_column: str | None  # that they go by; None: the time that comes with a record, if any
+    event_column: str | None  # that they go by, or a field `a.b`; None: the time of the record
     event_unit: str  # s | ms | us | ns; ignored for timestamp columns
     format: str  # parquet | orc | jsonl
     roll_bytes: int
     leaves_aside: bool = False  # a query's table: what SQL cannot compute is a dead letter
+    event_format: str = ""  # of an event column that is a STRING
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The table, and its dead-letter table where a query has one."""
         return (self.table, self.table + DEAD_SUFFIX) if self.leaves_aside else (self.table,)
+
+    @property
+    def event(self) -> EventColumn | None:
+        """Where a row says when it happened; None: rows do not."""
+        if self.event_column is None:
+            return None
+        return EventColumn(self.event_column, self.event_unit, self.event_format)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Which partition a row belongs to: event time, late policy, buckets, and their directories."""
 
 from ashore.routing.buckets import Bucketer, Buckets
+from ashore.routing.event_columns import EventColumn
 from ashore.routing.event_time import event_millis, is_event_time
 from ashore.routing.late import Lateness, Placement, place
 from ashore.routing.names import (
@@ -17,6 +18,7 @@ __all__ = [
     "DEFAULT_PARTITION",
     "Bucketer",
     "Buckets",
+    "EventColumn",
     "Lateness",
     "Placement",
     "escape",

@@ -72,6 +72,7 @@ def test_a_plain_topic_is_proposed_whole() -> None:
         ({"a": {"b": 1, "c": [1.5]}}, "a STRUCT<b: BIGINT, c: ARRAY<DOUBLE>>"),
         ({"a": 1 << 70}, "a DECIMAL(38,0)"),
         ({"a": []}, "a ARRAY<STRING>"),
+        ({"a": [1, 1.5]}, "a ARRAY<DOUBLE>"),
         ({"a": None}, "a STRING"),
         ({"a b": 1}, "`a b` BIGINT"),
         ({"a": {str(each): each for each in range(2)}}, "a STRUCT<`0`: BIGINT, `1`: BIGINT>"),

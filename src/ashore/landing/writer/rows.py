@@ -25,7 +25,6 @@ from ashore.protocol.files import Role, Target
 from ashore.routing import (
     Bucketer,
     Lateness,
-    event_millis,
     partition_path,
     partition_values,
     place,
@@ -74,6 +73,7 @@ class _RowSorter:
 
     def __init__(self, order: RowsOrder) -> None:
         self._output = order.output
+        self._event = order.output.event
         schema = parse_ddl(self._output.schema)
         self._arrow = to_arrow(schema)
         self._ddl = to_ddl(schema)
@@ -88,7 +88,7 @@ class _RowSorter:
         table = self._without_unwritable(pa.Table.from_batches([batch]).cast(self._arrow))
         event_ms = self._read_event_times(table)
         placement = place(event_ms, self._lateness)
-        if self._output.event_column is not None:
+        if self._event is not None:
             self.counters["no_event_time"] += placement.untimed
         buckets = self._bucketer.assign(table, placement.bucket_ms)
         if buckets.unnameable:
@@ -119,9 +119,9 @@ class _RowSorter:
         return pa.Table.from_arrays(columns, schema=table.schema)
 
     def _read_event_times(self, table: pa.Table) -> pa.Int64Array:
-        if self._output.event_column is None:
+        if self._event is None:
             return pa.nulls(table.num_rows, pa.int64())
-        return event_millis(table.column(self._output.event_column), self._output.event_unit)
+        return self._event.read(table)
 
     def _make_piece(
         self, values: tuple[str, ...], rows: pa.Table, event_ms: pa.Int64Array

@@ -85,6 +85,7 @@ class TopicSorter:
         own = parse_ddl(output.schema)
         self._spec = spec
         self._output = output
+        self._event = output.event
         self._keep = KeepFilter(order.keep)
         self._reader = _make_reader(order, spec, own)
         self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
@@ -133,9 +134,8 @@ class TopicSorter:
 
     def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
-        if self._output.event_column is not None:
-            column = rows.table.column(self._output.event_column)
-            return event_millis(column, self._output.event_unit)
+        if self._event is not None:
+            return self._event.read(rows.table)
         return event_millis(_take(run.records.column("timestamp"), rows.records), "us")
 
     def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:

@@ -18,9 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from ashore.base.time_format import ISO
 from ashore.config.cases import GivenBatch, GivenRecord
+from ashore.errors import JobFileInvalid
 from ashore.formats import parse_ddl, to_arrow
 from ashore.landing.specs import LandingSpec
+from ashore.routing import EventColumn
+from ashore.routing.event_columns import find_path
 from ashore.routing.event_time import PER_SECOND
 from ashore.spark.sql.views import View
 
@@ -76,17 +80,49 @@ def _row(
 
 
 def _value(record: GivenRecord, spec: LandingSpec, at_ms: int) -> bytes | None:
-    value, column = record.value, spec.output.event_column
+    value, event = record.value, spec.output.event
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
-    if isinstance(value, dict) and column and record.at is not None and column not in value:
-        value = {**value, column: _time(spec, column, at_ms)}
+    if isinstance(value, dict) and event is not None and record.at is not None:
+        path = find_path(to_arrow(parse_ddl(spec.decode_schema)), event.path)
+        if not path:
+            raise _cannot_write(spec, event, "which `select` makes")
+        if not _has(value, path):
+            value = _with(value, path, _time(spec, event, path, at_ms))
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _time(spec: LandingSpec, column: str, at_ms: int) -> object:
-    """Return a time as the records of a topic write it."""
-    found = [each for each in to_arrow(parse_ddl(spec.decode_schema)) if each.name == column]
-    if found and pa.types.is_timestamp(found[0].type):
+def _has(value: object, path: Sequence[str]) -> bool:
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def _with(value: dict[str, object], path: Sequence[str], time: object) -> dict[str, object]:
+    """Return a value with a time at a path, other fields as they are."""
+    first, *below = path
+    if below:
+        inner = value.get(first)
+        time = _with(inner if isinstance(inner, dict) else {}, below, time)
+    return {**value, first: time}
+
+
+def _time(spec: LandingSpec, event: EventColumn, path: Sequence[str], at_ms: int) -> object:
+    """Return a time as the records of a topic write it. Raises JobFileInvalid."""
+    kind: pa.DataType = to_arrow(parse_ddl(spec.decode_schema)).field(path[0]).type
+    for name in path[1:]:
+        kind = kind.field(name).type
+    if pa.types.is_string(kind) and event.format != ISO:
+        raise _cannot_write(spec, event, f"a text of the format {event.format}")
+    if pa.types.is_string(kind) or pa.types.is_timestamp(kind):
         return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()
-    return at_ms * PER_SECOND[spec.output.event_unit] // 1000
+    return at_ms * PER_SECOND[event.unit] // 1000
+
+
+def _cannot_write(spec: LandingSpec, event: EventColumn, what: str) -> JobFileInvalid:
+    return JobFileInvalid(
+        f"`at` cannot be written to {event.path} of table {spec.table}, {what}",
+        hint="write the time in the value of the record",
+    )

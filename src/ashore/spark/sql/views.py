@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamReader
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import StringType, TimestampType
 
+from ashore.base.time_format import parse_time_format
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
+from ashore.formats import parse_ddl, to_arrow
 from ashore.landing.batch import Letter
 from ashore.landing.specs import LandingSpec
 from ashore.plans.build import BELIEVED
@@ -27,10 +29,12 @@ from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import ShardRange
+from ashore.routing.event_columns import find_path
 from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark
 from ashore.spark.reader import RECORD, RECORD_DDL, decode_records, read_ranges
+from ashore.spark.sql.time_texts import read_times
 
 EVENT_TIME = "event_time"
 BAD = "undecodable"  # the metric of a view: records that are in none
@@ -53,7 +57,9 @@ class View:
         spec = self.spec
         watermark_ms = spec.late.after_ms if self.has_watermark else None
         decoding = [spec.decode, spec.decode_schema, list(spec.select), spec.where]
-        times = [spec.output.event_column, spec.output.event_unit, watermark_ms]
+        output = spec.output
+        written = [output.event_format] if output.event_format else []  # none before there were any
+        times = [output.event_column, output.event_unit, watermark_ms, *written]
         return [self.name, list(self.topics), decoding, times, spec.on_invalid]
 
     def rule(self) -> ViewRule:
@@ -182,7 +188,7 @@ def read_far_future(
 def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
     """Add the event time, where it is none of the columns; return its name too."""
     column, kinds = view.spec.output.event_column, dict(rows.dtypes)
-    if column is not None and isinstance(rows.schema[column].dataType, TimestampType):
+    if column is not None and kinds.get(column) == "timestamp":
         name = column
     else:
         name = EVENT_TIME
@@ -191,8 +197,7 @@ def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
                 f"table {view.spec.table} has a column {name}, which SQL has of its own",
                 hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
             )
-        time = F.col("_ashore_timestamp") if column is None else _to_time(view.spec, F.col(column))
-        rows = rows.withColumn(name, time)
+        rows = rows.withColumn(name, _event_time(rows, view.spec))
     return rows, name
 
 
@@ -213,6 +218,26 @@ def _believed(rows: DataFrame, view: View, name: str, most: Column, mark: TimeMa
     rows = rows.observe(f"{TIMES}:{view.name}", *counted)
     # A struct of this name is known in plans: where it is compared, nothing of the SQL is.
     return rows.where(F.struct(time.alias(BELIEVED)) <= F.struct(most.alias(BELIEVED)))
+
+
+def _event_time(rows: DataFrame, spec: LandingSpec) -> Column:
+    """Return the event time of rows as a timestamp: null for what is none, as where it lands."""
+    output = spec.output
+    if output.event_column is None:
+        return F.col("_ashore_timestamp")
+    path = find_path(to_arrow(parse_ddl(output.schema)), output.event_column)
+    column = F.col(".".join(f"`{each.replace('`', '``')}`" for each in path))
+    kind = rows.select(column).schema.fields[0].dataType
+    if isinstance(kind, StringType):
+        return _within_calendar(read_times(column, parse_time_format(output.event_format)))
+    if isinstance(kind, TimestampType):
+        return column
+    return _to_time(spec, column)
+
+
+def _within_calendar(time: Column) -> Column:
+    millis = F.unix_millis(time)
+    return F.when((millis >= EVENT_MS_MIN) & (millis <= EVENT_MS_MAX), time)
 
 
 def _to_time(spec: LandingSpec, column: Column) -> Column:
