@@ -406,7 +406,36 @@ def _nexmark_row(module: ModuleType, queries: list[Any]) -> str:
     return f"| {runs.name}: {runs.title} | {verdict} | {kind}{grows} | {runs.rewritten} |"
 
 
+# --- metrics -----------------------------------------------------------------------------------
+
+METRICS_HEAD = """\
+What a job exports, if its file has [`metrics`](job-file.md): `{port: 9464}` for Prometheus,
+`{file: /path/clicks.prom}` for the textfile collector of the node exporter. `ashore run` serves
+them, beside its job process: so it can report one that is frozen
+([why](../decisions/0029-who-serves-metrics.md)).
+
+Each has the label `ashore_job`. Counters begin at 0 with each `ashore run`; what is counted for
+ever is in the landing log: `ashore status`.
+[Rules and a dashboard](../../examples/monitoring/README.md);
+[what to do about each alert](../at-3am.md#an-alert).
+"""
+
+
+def render_metrics() -> str:
+    """Return the metrics of a job."""
+    from ashore.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
+
+    rows = [
+        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} "
+        f"| {each.meaning} |"
+        for each in FAMILIES
+    ]
+    table = _table(("Metric", "Kind", "Labels", "Meaning"), rows)
+    return f"# Metrics\n\n{METRICS_HEAD}\n{table}"
+
+
 PAGES = {
+    "metrics.md": render_metrics,
     "nexmark.md": render_nexmark,
     "job-file.md": render_reference,
     "command-line.md": render_command_line,

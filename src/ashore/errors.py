@@ -41,6 +41,7 @@
     - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
   + JobProcessEnded          the job process ended and could not say why
   + NotInstalled              an optional package is missing; the hint prints the pip line
+  + MetricsNotExported       the port or the file for metrics cannot be had
   + SparkNotStarted          Spark does not start: its master, its settings or its JVM
   + SparkUnknown              a Spark, or a part of its plans, that Ashore does not know from inside
   + ServiceError              a development server could not be started or stopped
@@ -344,6 +345,13 @@ class NotInstalled(AshoreError):
     """A package that only some jobs need is missing."""
 
     code = "not-installed"
+    exit_code = 7
+
+
+class MetricsNotExported(AshoreError):
+    """The port of `metrics` is taken, or its file cannot be written. Nothing was started."""
+
+    code = "metrics-not-exported"
     exit_code = 7
 
 

@@ -34,6 +34,7 @@ from ashore.cli.output import (
     talk,
 )
 from ashore.config import Job
+from ashore.control.run import running
 from ashore.errors import JobProcessEnded
 from ashore.jobs.events import (
     STOPPED,
@@ -53,7 +54,7 @@ from ashore.jobs.events import (
     WarningEvent,
 )
 from ashore.jobs.launch import JobLaunch
-from ashore.jobs.watch import Watch
+from ashore.jobs.measures import MEASURES
 
 TABLES_SHOWN = 3  # of a batch, in a line
 
@@ -199,14 +200,13 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
         _show(WarningEvent("", message), state, style)
 
     with (
-        launch,
+        running(job, launch, report) as run,
         _signals_stop(launch) as asked,
-        Watch(launch, job.patience_ms / 1000, report),
         _live(state, style),
     ):
-        for event in launch.events():
+        for event in run.events():
             _show(event, state, style)
-        code = launch.wait()
+        code = run.wait()
     if asked and not state.has_begun and state.error is None:
         say("stopped before the job had begun")
         return 130 if asked[0] == signal.SIGINT else 0
@@ -278,7 +278,7 @@ def _show(event: Event, state: RunState, style: Style) -> None:
     line = state.take(event, time.monotonic())
     match style:
         case Style.EVENTS:
-            if not isinstance(event, Beat):
+            if not isinstance(event, (Beat, *MEASURES)):
                 print_event(event)
         case Style.LOG:
             if line:

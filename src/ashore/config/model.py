@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from ashore.base.suggest import nearest
+from ashore.config.metrics import Metrics, has_a_place
 from ashore.config.naming import (
     JobName,
     NonEmpty,
@@ -435,6 +436,11 @@ class Job(Section):
         alias="patience",
         description="How long the job process may be silent, which says each second that it is "
         "there. Then `ashore run` ends it with SIGKILL: it is frozen, or hangs.",
+    )
+    metrics: Annotated[Metrics, AfterValidator(has_a_place)] | None = Field(
+        default=None,
+        description="Export [metrics](metrics.md) to Prometheus.",
+        examples=["{port: 9464}"],
     )
     spark: Annotated[
         Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping"), _OR_NONE

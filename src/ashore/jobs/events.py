@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol
 
 from ashore.errors import AshoreError
+from ashore.jobs.measures import MEASURES
 from ashore.plans.described import DescribedQuery, read_queries, write_queries
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
@@ -68,6 +69,7 @@ class QueryProgress:
     dropped: int  # rows that were left out as too late, since the query was started
     held_by: str | None = codec.added(None)  # the view whose silence holds the watermark back
     held_since_ms: int | None = codec.added(None)  # when that brought its last record
+    lag: int | None = codec.added(None)  # offsets that the batch left behind, when it was planned
 
 
 class Event(Protocol):
@@ -105,12 +107,15 @@ class Started:
 class StepBegun:
     """A slice begins a step.
 
-    One of `open`, `plan`, `write`, `prepare`, `move`, `seal`, `retire` and `idle`.
+    One of `open`, `plan`, `write`, `prepare`, `move`, `seal`, `retire` and `idle`. `before` is the
+    step that ended with it, and `took_ms` how long that took; one that failed, until the next try.
     """
 
     kind: ClassVar[str] = "step"
     slice: str
     step: Step
+    before: Step | None = codec.added(None)  # noqa: RUF009 - it makes a field
+    took_ms: int | None = codec.added(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +158,10 @@ class QueryProgressed:
     """A query has ended a batch: its watermark and its state. It is not shown as a line.
 
     `progress` has `batch` (Spark's number), `watermark_ms`, `state_rows`, `state_bytes`,
-    `commit_ms`, and `dropped`: rows that operators with state left out as too late since the
-    query was started, one for each group of a task where they aggregate. `held_by` is the view
-    whose silence holds the watermark back, `held_since_ms` when it brought its last record, or the
-    query was started.
+    `commit_ms`, `lag` (offsets that the batch left behind), and `dropped`: rows that operators with
+    state left out as too late since the query was started, one for each group of a task where they
+    aggregate. `held_by` is the view whose silence holds the watermark back, `held_since_ms` when it
+    brought its last record, or the query was started.
     """
 
     kind: ClassVar[str] = "query"
@@ -276,6 +281,7 @@ class Talk:
 
 SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
+    *MEASURES,
     *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, Relanded, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import (
@@ -30,6 +30,9 @@ from ashore.jobs.events import (
     encode_event,
 )
 from ashore.jobs.heartbeat import WorkerBeat
+from ashore.jobs.measures import CallsCounted, Measure
+
+CALLS_EVERY_BEATS = 5
 
 
 class EventWriter:
@@ -37,15 +40,23 @@ class EventWriter:
 
     Arguments:
         count_hanging: returns how many calls to the lake have been given up and not heard of since.
+        count_calls: returns how many calls there were, by kind and result.
 
     """
 
-    def __init__(self, count_hanging: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        count_hanging: Callable[[], int],
+        count_calls: Callable[[], Mapping[tuple[str, str], int]] = dict,
+    ) -> None:
         self._count_hanging = count_hanging
+        self._count_calls = count_calls
+        self._beats = 0
         self._lock = threading.Lock()
         self._clock = SystemClock()
         self._began_ms = self._clock.now_ms()
         self._steps: dict[str, tuple[Step, int]] = {}  # by slice, with when it began
+        self._began_s: dict[str, float] = {}  # the same, by a clock that nobody sets
         self._workers: dict[str, WorkerBeat] = {}  # by slice
 
     def at_work(self) -> tuple[str, int]:
@@ -64,8 +75,17 @@ class EventWriter:
         return tuple(sorted(self._workers.copy().values(), key=lambda each: each.slice))
 
     def beat(self) -> None:
-        """Tell that the process is there."""
+        """Tell that the process is there; now and then, what it has asked of the lake."""
         self.send(Beat())
+        if self._beats % CALLS_EVERY_BEATS == 0:
+            self.report_calls()
+        self._beats += 1
+
+    def report_calls(self) -> None:
+        """Report the calls to the lake so far."""
+        counts = sorted(self._count_calls().items())
+        calls = tuple((call, result, count) for (call, result), count in counts)
+        self.send(CallsCounted(calls, self._count_hanging()))
 
     def send(self, event: Event) -> None:
         """Write one event."""
@@ -80,9 +100,14 @@ class EventWriter:
     def step(self, slice_name: str, step: Step) -> None:
         """See Progress."""
         known = self._steps.get(slice_name)
-        if known is None or step is not Step.IDLE or known[0] is not step:
-            self._steps[slice_name] = (step, self._clock.now_ms())
-        self.send(StepBegun(slice_name, step))
+        if known is not None and known[0] is step is Step.IDLE:
+            self.send(StepBegun(slice_name, step))
+            return
+        now_s = self._clock.monotonic_s()
+        took_ms = round(1000 * (now_s - self._began_s[slice_name])) if known else None
+        self._steps[slice_name] = (step, self._clock.now_ms())
+        self._began_s[slice_name] = now_s
+        self.send(StepBegun(slice_name, step, known[0] if known else None, took_ms))
 
     def landed(self, slice_name: str, batch: BatchLanded) -> None:
         """See Progress."""
@@ -115,6 +140,10 @@ class EventWriter:
         query, since_ms = known.query if known else None, self._clock.now_ms()
         self._workers[slice_name] = WorkerBeat(slice_name, since_ms, message, query)
         self.send(WarningEvent(slice_name, f"{STOPPED}{message}"))
+
+    def measured(self, measure: Measure) -> None:
+        """See Progress."""
+        self.send(measure)
 
 
 def watch_parent(on_gone: Callable[[], None], on_message: Callable[[], None]) -> None:

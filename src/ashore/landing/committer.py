@@ -12,8 +12,10 @@ from typing import Protocol
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
 from ashore.jobs.events import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
+from ashore.jobs.measures import Measure
 from ashore.landing.log import LandingLog
-from ashore.landing.mover import Moved, move_files
+from ashore.landing.measuring import count_moves
+from ashore.landing.mover import Moved, Outcomes, move_files
 from ashore.protocol.entries import Closing
 from ashore.protocol.plan_commit import CloseEntry, MoveFiles, SyncDirectories, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
@@ -53,6 +55,10 @@ class Progress(Protocol):
         """Tell that a worker goes on no more, and why."""
         ...
 
+    def measured(self, measure: Measure) -> None:
+        """Report what is only counted."""
+        ...
+
 
 class Quiet:
     """A progress that nobody watches."""
@@ -78,6 +84,9 @@ class Quiet:
     def stopped(self, slice_name: str, message: str) -> None:
         """Tell of it as of trouble."""
         self.warn(slice_name, f"{STOPPED}{message}")
+
+    def measured(self, measure: Measure) -> None:
+        """Ignore it."""
 
 
 @dataclass
@@ -106,7 +115,9 @@ class Committer:
                 case MoveFiles():
                     # Step 4. Move pending files to their final paths; aside, what is withdrawn.
                     self.progress.step(name.slice, Step.MOVE)
-                    moved = move_files(self.storage, step.places, self.clock, self.log.look)
+                    moved = move_files(
+                        self.storage, step.places, self.clock, self.log.look, self._report
+                    )
                 case SyncDirectories():
                     self._sync(step.directories)
                 case Publish():
@@ -117,6 +128,9 @@ class Committer:
                     # Step 6. Close: the next entry carries this closing.
                     closing = _closing(step, moved, publish)
         return closing
+
+    def _report(self, outcomes: Outcomes) -> None:
+        self.progress.measured(count_moves(self.log.name.slice, outcomes))
 
     def _sync(self, directories: tuple[str, ...]) -> None:
         try:

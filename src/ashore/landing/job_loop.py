@@ -14,6 +14,7 @@ from functools import partial
 
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, QueryStopped, Stopped
+from ashore.jobs.measures import Retrying
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
@@ -155,6 +156,7 @@ class JobLoop:
         def wait(message: str, seconds: float) -> None:
             if not self._stop.is_set():
                 parts.progress.warn(slice_name, message)
+                parts.progress.measured(Retrying(slice_name, round(1000 * seconds)))
                 parts.clock.wait(self._stop, seconds)
 
         return _Patience(tries_max, wait, parts.jitter)

@@ -9,7 +9,7 @@ What it must not know: which entry the files belong to.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -24,16 +24,27 @@ ATTEMPTS = 6
 _PIECE_BYTES = 8 << 20
 
 
+Outcomes = Mapping[MoveOutcome, int]  # how many moves ended so; AGAIN: not moved yet
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How the moves of an entry ended. Each count is a metric."""
+    """How the moves of an entry ended that ended well."""
 
     moved: int
     already_moved: int
 
 
+def _unheard(_outcomes: Outcomes) -> None:
+    """Ignore how moves ended."""
+
+
 def move_files(
-    storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+    storage: Storage,
+    places: Sequence[FilePlace],
+    clock: Clock,
+    look: Callable[[], None],
+    report: Callable[[Outcomes], None] = _unheard,
 ) -> Moved:
     """Move every file. Returns when all are at their targets (not yet synced).
 
@@ -42,6 +53,7 @@ def move_files(
         places: what to move.
         clock: for the waits between attempts.
         look: raises Fenced where the log is no longer ours; called before a file is called lost.
+        report: called with how all moves ended, before anything is raised for them.
 
     Raises FilesLost, FileConflict, Fenced; StorageError where the storage gave no answer for
     long: some files are moved, and the entry is finished after the next `open`.
@@ -50,10 +62,27 @@ def move_files(
     if not places:
         return Moved(0, 0)
     with ThreadPoolExecutor(min(PARALLEL_MOVES, len(places)), "ashore-move") as pool:
-        outcomes = list(pool.map(lambda place: _move(storage, place, clock), places))
-    _raise_wrong(places, outcomes, look)
+        failures: list[StorageError] = []
+        outcomes = list(pool.map(lambda place: _try_move(storage, place, clock, failures), places))
     counts = Counter(outcomes)
+    report(counts)
+    if failures:
+        raise next((each for each in failures if isinstance(each, SyncFailed)), failures[0])
+    _raise_wrong(places, outcomes, look)
     return Moved(counts[MoveOutcome.MOVED], counts[MoveOutcome.ALREADY_MOVED])
+
+
+def _try_move(
+    storage: Storage, place: FilePlace, clock: Clock, failures: list[StorageError]
+) -> MoveOutcome:
+    """Move a file, unless a move before has failed: the entry is finished after the next `open`."""
+    if failures:
+        return MoveOutcome.AGAIN
+    try:
+        return _move(storage, place, clock)
+    except StorageError as error:
+        failures.append(error)
+        return MoveOutcome.AGAIN
 
 
 def _move(storage: Storage, place: FilePlace, clock: Clock) -> MoveOutcome:

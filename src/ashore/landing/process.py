@@ -35,7 +35,7 @@ from ashore.landing.job import load_job_file
 from ashore.landing.job_loop import JobLoop
 from ashore.landing.recovery import open_and_find_lost, reland
 from ashore.landing.slice_loop import SliceLoop
-from ashore.storage import count_hanging_calls
+from ashore.storage import count_calls, count_hanging_calls
 
 ORPHAN_S = 1.0
 ORPHAN = "`ashore run`, which had started it, is gone"
@@ -99,7 +99,7 @@ class JobProcess(Generic[R]):
     def __init__(
         self, job: Job, engine: Engine[R], *, is_held: bool = False, accepts_schema: bool = False
     ) -> None:
-        self.events = EventWriter(count_hanging_calls)
+        self.events = EventWriter(count_hanging_calls, count_calls)
         self._job = job
         self._engine = engine
         self._released = threading.Event() if is_held else None
@@ -159,6 +159,8 @@ class JobProcess(Generic[R]):
         except BaseException as error:
             heart.end(str(error) or type(error).__name__)
             raise
+        finally:
+            reported.report_calls()
         heart.end(ORPHAN if self._is_orphan else None)
 
     @contextmanager

@@ -34,6 +34,7 @@ from ashore.landing.effects import Effects
 from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.joins import look_again
 from ashore.landing.log import LandingLog
+from ashore.landing.measuring import count_batch, count_sent, measure_slice
 from ashore.landing.query_leaders import Leaders, QueryLeaders
 from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
@@ -147,6 +148,7 @@ class QuerySink:
         record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         self._entries.close("recovery")
         self._entries.write_snapshot(self.plan.remember_ms)  # each start appends an entry
+        self._measure()
         return self.fold
 
     def join(self, joined: Sequence[Joined]) -> None:
@@ -254,7 +256,12 @@ class QuerySink:
     def _close_batch(self, begun: BegunBatch, written: Written, rows: int) -> None:
         counters = sort_counters({**dict(written.counters), **begun.counted})
         written = replace(written, counters=counters)
-        self._entries.append(self._prepare(begun, written))
+        prepare = self._prepare(begun, written)
+        self._entries.append(prepare)
+        count = count_batch(self.plan.name.slice, prepare)
+        if self.plan.output is None:
+            count = count_sent(count, self.plan.topic, rows)
+        self.parts.progress.measured(count)
         entry = self._entries.log.fold.end
         files = len(written.files)
         if files > FILES_MAX:  # the batch stands in Spark's checkpoint: it cannot become smaller
@@ -269,6 +276,7 @@ class QuerySink:
         self._entries.finish()
         self._entries.close("query")
         self.parts.progress.landed(self.plan.name.slice, landed)
+        self._measure()
         self._entries.write_snapshot(self.plan.remember_ms)
 
     def idle(self) -> None:
@@ -279,6 +287,7 @@ class QuerySink:
         self.parts.log.look()
         self._entries.run_deferred()
         self._entries.close("idle")
+        self._measure()
 
     def rows_order(self, begun: BegunBatch) -> RowsOrder:
         """Return what tasks need to write the rows of a batch. Requires: they go into a table."""
@@ -352,6 +361,9 @@ class QuerySink:
             counters=written.counters,
             query=Query(batch.query_id, batch.batch_id, begun.lineage),
         )
+
+    def _measure(self) -> None:
+        self.parts.progress.measured(measure_slice(self.plan.name.slice, self.fold, None, None))
 
     def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)

@@ -42,6 +42,7 @@ from ashore.landing.joins import (
     went_back,
 )
 from ashore.landing.log import LandingLog
+from ashore.landing.measuring import count_batch, measure_slice
 from ashore.landing.retirer import Retirer
 from ashore.landing.retiring import retire_entry
 from ashore.landing.sealer import Sealer
@@ -120,6 +121,8 @@ class SliceLoop:
         self._entries = EntryWriter(parts.committer(), parts.effects, parts.source)
         self._histories = Histories(parts.source)
         self._landed = 0
+        self._lag: int | None = None  # as of the last look at the source
+        self._complete_ms: int | None = None
 
     @property
     def log(self) -> LandingLog:
@@ -140,6 +143,7 @@ class SliceLoop:
         self.plan.streams()
         self._step(Step.OPEN)
         self._entries.open(self.plan.require_readable)
+        self._measure()
         self._write_snapshot()  # a job that dies before its first batch may be started for ever
 
     def tick(self) -> Tick:
@@ -161,7 +165,9 @@ class SliceLoop:
         self._step(Step.PREPARE)
         self._check_identities(streams)
         check_plan(plan, self.parts.log.fold)
-        self._entries.append(prepare_of(plan, written))
+        prepare = prepare_of(plan, written)
+        self._entries.append(prepare)
+        self.parts.progress.measured(count_batch(self.plan.name.slice, prepare))
         entry = self.parts.log.fold.end
         # Steps 4 to 6. Move, publish, close (the closing waits for the next entry).
         self._entries.finish()
@@ -170,6 +176,10 @@ class SliceLoop:
         files = len(written.files)
         landed = BatchLanded(plan.batch, entry, written.rows, files, plan.left, tables)
         self.parts.progress.landed(self.plan.name.slice, landed)
+        self._lag = plan.left
+        if not plan.left:
+            self._complete_ms = plan.time.now_ms
+        self._measure()
         self._show_offsets()
         self._seal(self.parts.log.fold.current() if plan.is_behind else ())
         self._retire()
@@ -219,10 +229,14 @@ class SliceLoop:
             found = self.parts.source.read_offsets(shards_of(keys))
             offsets = {key: found[StreamShard(key.stream, key.shard)] for key in keys}
             now_ms = self.parts.clock.now_ms()
+            self._lag = sum(max(0, offsets[key].end - fold.shards[key].next) for key in keys)
             outcome = plan_batch(fold, offsets, feeds, self.plan.limits, now_ms)
             match outcome:
                 case BatchPlan() | Nothing():
                     self._histories.check(fold, offsets)
+                    if not self._lag:
+                        self._complete_ms = now_ms
+                    self._measure()
                     if not isinstance(outcome, BatchPlan):
                         return None
                     self._entries.require_time(outcome.time.now_ms)
@@ -349,6 +363,11 @@ class SliceLoop:
         sealer = self.parts.sealer
         sealing = {rule.table for rule in sealer.rules()} if sealer else set[str]()
         self._entries.write_snapshot(self.plan.remember_ms, sealing)
+
+    def _measure(self) -> None:
+        name, fold = self.plan.name.slice, self.parts.log.fold
+        measured = measure_slice(name, fold, self._lag, self._complete_ms)
+        self.parts.progress.measured(measured)
 
     def _step(self, step: Step) -> None:
         self.parts.progress.step(self.plan.name.slice, step)

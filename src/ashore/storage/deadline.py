@@ -19,6 +19,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ashore.errors import AnswerUnknown, CallsHang, check
 from ashore.storage.base import Confirms, FileStat, FileWriter, Links, Storage
+from ashore.storage.calls import count_call
 from ashore.storage.writer import GuardedWriter
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,9 @@ class DeadlineStorage:
     def call(
         self, what: str, function: Callable[[], T], late: Callable[[T | None], None] | None = None
     ) -> T:
-        """Run `function` on a worker, and return or raise what it does.
+        """Run `function` on a worker, and return or raise what it does. Counts it as a call.
+
+        `what` begins with the kind of the call.
 
         `late` gets a result that nobody waits for any more (None after an error), on the worker's
         thread, so that it can give back what the call has taken. Raises CallsHang, and calls
@@ -132,8 +135,11 @@ class DeadlineStorage:
             worker.stop()
             message = f"no answer within {self._deadline_s:g} s: {what}"
             _log.warning("%s; its thread is left behind", message)
-            raise AnswerUnknown(message, hint="it may still be applied; check before retrying")  # noqa: B904  # the queue being empty is no cause
+            unknown = AnswerUnknown(message, hint="it may still be applied; check before retrying")
+            count_call(_kind_of(what), unknown)
+            raise unknown  # noqa: B904  # the queue being empty is no cause
         _idle.append(worker)
+        count_call(_kind_of(what), outcome.error)
         return outcome.get()
 
     def _wait(self, answers: "SimpleQueue[_Outcome[T]]") -> "_Outcome[T]":
@@ -149,6 +155,12 @@ class DeadlineStorage:
             self._answered_late += 1
         if late is not None:
             late(None if outcome.error else outcome.get())
+
+
+def _kind_of(what: str) -> str:
+    """Return the kind of a call that is told in words: `move a to b`."""
+    verb = what.partition(" ")[0]
+    return "stat" if verb == "look" else verb
 
 
 def _abandon(writer: FileWriter | None) -> None:

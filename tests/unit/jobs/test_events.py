@@ -31,6 +31,14 @@ from ashore.jobs.events import (
     encode_event,
     moment_of,
 )
+from ashore.jobs.measures import (
+    BatchCounted,
+    CallsCounted,
+    FilesMoved,
+    Retrying,
+    SliceMeasured,
+    TableCounts,
+)
 from ashore.plans.described import TopicQuery
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
@@ -38,17 +46,22 @@ ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
     ClockSteered("/clock.json"),
     Started("clicks"),
-    StepBegun("main", Step.MOVE),
+    StepBegun("main", Step.MOVE, Step.PREPARE, 12),
     Landed("main", 1_000, 2, 500, 0, 7, 12),
     Retired("main", 12, 2, 9, ("ods.clicks", "ods.clicks__late")),
     QueryProgressed("ods__big", QueryProgress(3, 1_000, 5, 6_000, 7, 2)),
     Beat(),
+    BatchCounted("main", (TableCounts("ods.clicks", "dead", 3, 1, 90),), (("late", 2),), 900),
+    FilesMoved("main", 6, 1, 1, 1, 1, 2),
+    SliceMeasured("main", 4, 12, (("register", 2),), 1_000, 2_000),
+    CallsCounted((("move", "ok", 7),), 1),
+    Retrying("main", 500),
     WarningEvent("main", "no broker"),
     Note("main", "a column was added"),
     Validated((QUERY,)),
-    Reading(("clicks",), 121),
-    Answered(("id",), ('{"id":1}',), has_more=False),
-    CaseEnded("late", "cases.yaml:3", 12, ("a row is missing",)),
+    Reading(("clicks",), 12),
+    Answered(("id",), ('{"id": 1}',), True),
+    CaseEnded("late rows", "cases.yaml:3", 12, ("a row is missing",)),
     Relanded(7, 1),
     Failed(3, "fenced", "gone", "", {"epoch": 4}),
     Ended(),

@@ -22,6 +22,7 @@ from ashore.errors import (
     TableOwned,
 )
 from ashore.jobs.events import BatchLanded, QueryProgress
+from ashore.jobs.measures import Measure
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
@@ -63,6 +64,8 @@ class Reported:
         self.notes.append(message)
 
     def query(self, slice_name: str, progress: QueryProgress) -> None: ...
+
+    def measured(self, measure: Measure) -> None: ...
 
     def stopped(self, slice_name: str, message: str) -> None:
         self.warnings.append(f"stopped: {message}")

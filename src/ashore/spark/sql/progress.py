@@ -4,7 +4,8 @@ What it promises: each batch is told of once; what is left out is never silent.
 What it must not know: who is told.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -115,7 +116,32 @@ def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgr
         dropped=reported.dropped,
         held_by=held_by,
         held_since_ms=held_since_ms,
+        lag=_lag_of(progress.get("sources") or ()),
     )
+
+
+def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return how many offsets a batch has left behind; None: a source does not say."""
+    lag = 0
+    for each in sources:
+        latest, read = _offsets(each.get("latestOffset")), _offsets(each.get("endOffset"))
+        if not latest or not read:
+            return None
+        for shard, end in latest.items():
+            lag += max(0, end - read.get(shard, end))
+    return lag
+
+
+def _offsets(told: object) -> dict[tuple[str, str], int]:
+    """Return the offsets that Spark tells of a Kafka source, by topic and partition."""
+    found = json.loads(told) if isinstance(told, str) else told
+    if not isinstance(found, Mapping):
+        return {}
+    return {
+        (topic, shard): int(offset)
+        for topic, shards in found.items()
+        for shard, offset in shards.items()
+    }
 
 
 def _size_of(operator: Mapping[str, Any]) -> int:

@@ -1,0 +1,65 @@
+"""Running a job: its process, somebody who notices that it hangs, and its metrics.
+
+What it is: `running`, for whoever shows or collects the events of a run: the command, a library.
+What it promises: metrics are served before the process is started and until it has ended; a process
+that is silent for the job's `patience` is killed.
+What it must not know: how a run is shown.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from ashore.config import Job
+from ashore.jobs.events import Event
+from ashore.jobs.launch import JobLaunch
+from ashore.jobs.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job process that runs. Used by one thread."""
+
+    launch: JobLaunch
+    take: Callable[[Event], None]  # counts an event
+    end: Callable[[int], None]  # counts the exit code
+
+    def events(self) -> Iterator[Event]:
+        """Yield what the process reports, until it ends."""
+        for event in self.launch.events():
+            self.take(event)
+            yield event
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code; negative: the signal that ended it."""
+        code = self.launch.wait()
+        self.end(code)
+        return code
+
+
+@contextmanager
+def running(job: Job, launch: JobLaunch, warn: Callable[[str], None]) -> Iterator[Running]:
+    """Run a job process while inside. Raises MetricsNotExported, JavaMissing, JarMismatch.
+
+    Arguments:
+        job: what is run.
+        launch: its process, not started yet.
+        warn: called with a sentence for people, by other threads too.
+
+    """
+    with ExitStack() as outer:
+        take: Callable[[Event], None] = _ignore
+        end: Callable[[int], None] = _ignore
+        if job.metrics is not None:
+            from ashore.metrics import JobMetrics, exported  # noqa: PLC0415 - 0.1 s, for these jobs
+
+            metrics = JobMetrics(job.job)
+            outer.enter_context(exported(metrics.registry, job.metrics, warn))
+            take, end = metrics.take, metrics.end
+        outer.enter_context(launch)
+        outer.enter_context(Watch(launch, job.patience_ms / 1000, warn))
+        yield Running(launch, take, end)
+
+
+def _ignore(_value: object) -> None:
+    """Count nothing."""

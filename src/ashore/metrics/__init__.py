@@ -1,0 +1,11 @@
+"""What a job exports to Prometheus, made of the events of its job process.
+
+What it is: `JobMetrics` counts, `exported` shows; `families` says what there is.
+What it must not know: how a job works; who runs it.
+"""
+
+from ashore.metrics.export import exported
+from ashore.metrics.families import FAMILIES, Family
+from ashore.metrics.job_metrics import JobMetrics
+
+__all__ = ["FAMILIES", "Family", "JobMetrics", "exported"]

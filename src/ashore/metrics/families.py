@@ -1,0 +1,169 @@
+"""The metrics of a job: each with its name, kind, labels and meaning.
+
+What it is: `FAMILIES`, which the reference page, the alert rules and the dashboard are compared
+with.
+What it promises: names and labels follow Prometheus: base units, `_total` for what only grows. Each
+has the label `ashore_job`, so that files of several jobs can lie in one directory.
+What it must not know: where values come from.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a metric is to Prometheus."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]  # beside `ashore_job`
+    meaning: str
+
+
+JOB = "ashore_job"  # the label of every metric
+STEP_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+OUTCOMES = ("moved", "already_moved", "lost", "conflict", "pending")  # of moves
+
+
+def _counter(name: str, labels: tuple[str, ...], meaning: str) -> Family:
+    return Family(f"{name}_total", Kind.COUNTER, labels, meaning)
+
+
+def _gauge(name: str, labels: tuple[str, ...], meaning: str) -> Family:
+    return Family(name, Kind.GAUGE, labels, meaning)
+
+
+# ---- the process
+
+INFO = _gauge("ashore_info", ("version",), "1; the release that `ashore run` is of")
+UP = _gauge("ashore_up", (), "1 while the job process is there, 0 before it is and after its end")
+STARTED = _gauge(
+    "ashore_start_time_seconds",
+    (),
+    "when `ashore run` was started, as Unix time; each restart by a supervisor changes it",
+)
+SILENT = _gauge(
+    "ashore_silent_seconds",
+    (),
+    "since the job process was heard of last, which is each second; it is killed after `patience`",
+)
+EXIT_CODE = _gauge(
+    "ashore_exit_code", (), "how the job process ended; none before. Last seen in the text file"
+)
+WARNINGS = _counter(
+    "ashore_warnings", ("slice",), "failures that the job goes on after; they are in its output"
+)
+CALLS = _counter(
+    "ashore_storage_calls",
+    ("call", "result"),
+    "calls of the job process to the lake, tries included; those of tasks are not counted. "
+    "Results: `ok`, `missing`, `exists`, `unknown` (no answer by the deadline), `not_applied` (no "
+    "server took it), `failed`",
+)
+HANGING = _gauge(
+    "ashore_hanging_calls", (), "calls to the lake that were given up and have not come back"
+)
+
+# ---- a slice
+
+STATE = _gauge(
+    "ashore_slice_state",
+    ("slice", "state"),
+    "1 for the state of a slice, which is that of the topics (`main`) or of a query, 0 for the "
+    "others: `running`, `retrying` (it failed, and tries again), `stopped` (it needs a decision)",
+)
+EPOCH = _gauge(
+    "ashore_epoch", ("slice",), "epoch of the writer; it grows with each start and take-over"
+)
+RESTARTS = _counter(
+    "ashore_restarts",
+    ("slice",),
+    "how often a slice was opened again after a failure, since `ashore run` was started",
+)
+BATCHES = _counter("ashore_batches", ("slice",), "batches that became readable")
+STEPS = Family(
+    "ashore_step_seconds",
+    Kind.HISTOGRAM,
+    ("slice", "step"),
+    "how long steps took, `idle` left out; a step that failed lasts until the next try",
+)
+STEP_AGE = _gauge(
+    "ashore_step_age_seconds", ("slice", "step"), "for how long a slice has been at its step"
+)
+LAG = _gauge(
+    "ashore_lag_records",
+    ("slice",),
+    "offsets that wait, as of the last look at Kafka; of a query, as of its last batch",
+)
+LAG_SECONDS = _gauge(
+    "ashore_lag_seconds",
+    ("slice",),
+    "since the last time of which is known that all that Kafka had then is readable. Of a query 0 "
+    "while nothing waits. Until that is known once, it counts from the start of `ashore run`",
+)
+NEWEST_AGE = _gauge(
+    "ashore_newest_record_age_seconds",
+    ("slice",),
+    "age of the newest landed record, by its event time; none before the first, nor of queries",
+)
+DEFERRED = _gauge(
+    "ashore_deferred_actions",
+    ("slice", "action"),
+    "deferred actions that are still to be done: `register`, `success_file`, `catalog`, `http`",
+)
+
+# ---- records and files
+
+RECORDS = _counter(
+    "ashore_records",
+    ("table", "outcome"),
+    "records of batches that count. Outcomes: `landed`, `late` (in the late table), `dead`, "
+    "`filtered`, `dropped`, and `sent` into a topic, whose name `table` is then",
+)
+BYTES = _counter("ashore_bytes", ("table", "outcome"), "bytes of their files")
+FILES = _counter("ashore_files", ("table", "outcome"), "their files")
+FETCHED = _counter("ashore_fetched_bytes", ("slice",), "bytes of keys and values as they were read")
+COUNTED = _counter(
+    "ashore_counted_records",
+    ("slice", "counter"),
+    "what the landing log counts of batches, by [counter](counters.md); late rows are `late`",
+)
+PREPARED = _counter(
+    "ashore_prepared_files", ("slice",), "files whose moves have ended: the sum of `ashore_moves`"
+)
+MOVES = _counter(
+    "ashore_moves",
+    ("slice", "outcome"),
+    "how moves ended: `moved`, `already_moved`, `lost`, `conflict`, `pending` (no answer; they are "
+    "prepared and counted again after the next `open`)",
+)
+
+# ---- queries
+
+STATE_ROWS = _gauge("ashore_state_rows", ("slice",), "rows of the state of a query")
+STATE_BYTES = _gauge("ashore_state_bytes", ("slice",), "bytes of it, in memory and in whole files")
+WATERMARK = _gauge(
+    "ashore_watermark_timestamp_seconds", ("slice",), "watermark of a query, as Unix time"
+)
+DROPPED = _counter(
+    "ashore_query_dropped_rows",
+    ("slice",),
+    "rows that operators with state left out as too late; an aggregate counts one for each group "
+    "of a task",
+)
+
+FAMILIES: tuple[Family, ...] = (
+    *(INFO, UP, STARTED, SILENT, EXIT_CODE, WARNINGS, CALLS, HANGING),
+    *(STATE, EPOCH, RESTARTS, BATCHES, STEPS, STEP_AGE, LAG, LAG_SECONDS, NEWEST_AGE, DEFERRED),
+    *(RECORDS, BYTES, FILES, FETCHED, COUNTED, PREPARED, MOVES),
+    *(STATE_ROWS, STATE_BYTES, WATERMARK, DROPPED),
+)
