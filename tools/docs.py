@@ -11,13 +11,14 @@ import ast
 import importlib.util
 import inspect
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 from ashore import errors
 from ashore.config import render_reference
@@ -434,7 +435,79 @@ def render_metrics() -> str:
     return f"# Metrics\n\n{METRICS_HEAD}\n{table}"
 
 
+# --- the library -------------------------------------------------------------------------------
+
+LIBRARY_HEAD = """\
+For notebooks and schedulers. What is on this page is public; whatever else a module holds may
+change with any release. [An operator for Airflow](../../examples/airflow/ashore_operator.py).
+
+```python
+import ashore
+
+job = ashore.Job.load("clicks.yaml")
+print(job.run().rows, "rows")
+print(job.status().lag, "offsets wait")
+assert job.verify().exit_code == 0
+kinds = [entry.kind for entry in job.read_log()]
+```
+"""
+
+
+def render_library() -> str:
+    """Return what is public of the package."""
+    import ashore  # noqa: PLC0415 - loads what is public
+
+    parts = ["# As a library\n", LIBRARY_HEAD]
+    for name in ashore.__all__:
+        found = getattr(ashore, name)
+        if isinstance(found, type):
+            parts.append(f"## `ashore.{name}`\n\n{_doc(found)}\n")
+            parts += _members(found)
+    return "\n".join(parts)
+
+
+def _members(found: type) -> Iterator[str]:
+    """Yield the fields of a value, and the methods of a class."""
+    if is_dataclass(found):
+        rows = [f"| `{each.name}` | {_annotation(each.type)} |" for each in fields(found)]
+        yield _table(("Field", "Type"), rows)
+    for name, member in vars(found).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(member, property):
+            yield f"### `{found.__name__}.{name}`\n\n{_doc(member)}\n"
+        elif callable(member) or isinstance(member, classmethod):
+            signature = _signature(getattr(found, name))
+            yield f"### `{found.__name__}.{name}{signature}`\n\n{_doc(member)}\n"
+
+
+def _signature(function: Any) -> str:
+    """Return the parameters of a method with their defaults."""
+    signature = inspect.signature(function)
+    own = [each for name, each in signature.parameters.items() if name != "self"]
+    shown = [each.replace(annotation=inspect.Parameter.empty) for each in own]
+    return str(signature.replace(parameters=shown, return_annotation=inspect.Signature.empty))
+
+
+def _annotation(kind: object) -> str:
+    text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+    return "`" + re.sub(r"\b(?:\w+\.)+(?=\w)", "", text).replace("|", "\\|") + "`"
+
+
+def _doc(of: object) -> str:
+    """Return a docstring, its arguments as a list."""
+    text = inspect.cleandoc(inspect.getdoc(of) or "")
+    before, found, after = text.partition("Arguments:\n")
+    if not found:
+        return text.strip()
+    items, _, rest = after.partition("\n\n")
+    listed = re.sub(r"^    (?! )(\w+): ", r"- `\1`: ", items, flags=re.MULTILINE)
+    listed = re.sub(r"^ {8}", "  ", listed, flags=re.MULTILINE)
+    return f"{before.strip()}\n\n{listed}\n\n{rest}".strip()
+
+
 PAGES = {
+    "library.md": render_library,
     "metrics.md": render_metrics,
     "nexmark.md": render_nexmark,
     "job-file.md": render_reference,

@@ -405,6 +405,16 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
+def error_of(code: str, message: str, *, hint: str = "", **fields: object) -> AshoreError:
+    """Return the error that another process has reported by its code."""
+    kinds = {kind.code: kind for kind in _below(AshoreError)}
+    return kinds.get(code, AshoreError)(message, hint=hint, **fields)
+
+
+def _below(kind: type[AshoreError]) -> list[type[AshoreError]]:
+    return [kind, *(found for each in kind.__subclasses__() for found in _below(each))]
+
+
 def fail(message: str) -> NoReturn:
     """Raise InvariantBroken. For branches that cannot be reached."""
     raise InvariantBroken(message, hint="please report this with the landing log of the job")

@@ -39,6 +39,7 @@ REGISTRY_HOSTS = re.compile(
 # (rule, place) -> why it may be so.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("clock", "src/ashore/base/clock.py"): "the one home of the machine's clock",
+    ("class name", "src/ashore/library.py::Job"): "what users call `ashore.Job`",
     (
         "parameters",
         "src/ashore/cli/recover_command.py::recover",

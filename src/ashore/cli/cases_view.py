@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from ashore.cli.output import escape, out, print_event, print_failure, say
-from ashore.cli.run_view import end_of
+from ashore.control.run import failure_of
 from ashore.jobs.events import CaseEnded, Failed, Starting, Talk
 from ashore.jobs.launch import JobLaunch
 
@@ -42,7 +42,7 @@ def show_cases(launch: JobLaunch, count: int, junit: Path | None, *, as_json: bo
                 case Failed():
                     failed = event
         code = launch.wait()
-    failed = end_of(code, failed, launch)
+    failed = failure_of(code, failed, launch)
     if junit is not None:
         junit.write_text(junit_xml(ended, count, failed), "utf-8")
     bad = sum(bool(each.problems) for each in ended)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from types import FrameType
 
@@ -34,8 +34,7 @@ from ashore.cli.output import (
     talk,
 )
 from ashore.config import Job
-from ashore.control.run import running
-from ashore.errors import JobProcessEnded
+from ashore.control.run import failure_of, running
 from ashore.jobs.events import (
     STOPPED,
     Beat,
@@ -210,7 +209,7 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
     if asked and not state.has_begun and state.error is None:
         say("stopped before the job had begun")
         return 130 if asked[0] == signal.SIGINT else 0
-    failed = end_of(code, state.error, launch)
+    failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:
         print_event(failed)  # the process could not tell it
     elif failed is not None and not as_json:
@@ -228,7 +227,7 @@ def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
             if isinstance(event, Relanded):
                 relanded = event
         code = launch.wait()
-    failed = end_of(code, state.error, launch)
+    failed = failure_of(code, state.error, launch)
     if failed is not None and as_json:
         print_json(failure_document(failed))
     elif failed is not None:
@@ -238,24 +237,6 @@ def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
     else:
         out.print(f"landed {relanded.rows:,} rows of {relanded.files} lost files again")
     return 0 if failed is None else failed.exit_code
-
-
-def end_of(code: int, reported: Failed | None, launch: JobLaunch) -> Failed | None:
-    """Return how a job process failed: as it has reported, else by its exit code; None: it did not.
-
-    Arguments:
-        code: as `JobLaunch.wait` returns it.
-        reported: the error that it has reported.
-        launch: of the process that has ended.
-
-    """
-    if reported is not None or code == 0:
-        return reported
-    code = code if code >= 0 else 128 - code
-    message = f"the job process exited with {code} without an error message"
-    hint = "start it again: it goes on from its landing log"
-    error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
-    return replace(Failed.of(error), exit_code=code)
 
 
 def _show_failure(failed: Failed, launch: JobLaunch) -> None:

@@ -9,7 +9,7 @@ import json
 import sys
 
 from ashore.cli.output import escape, print_event, print_failure, print_table, say
-from ashore.cli.run_view import end_of
+from ashore.control.run import failure_of
 from ashore.jobs.events import Answered, Failed, Note, Reading, Starting, Talk
 from ashore.jobs.launch import JobLaunch
 
@@ -32,7 +32,7 @@ def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
                 case Failed():
                     failed = event
         code = launch.wait()
-    failed = end_of(code, failed, launch)
+    failed = failure_of(code, failed, launch)
     if failed is not None and as_json:
         print_event(failed)
     elif failed is not None:

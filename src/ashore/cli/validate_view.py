@@ -13,7 +13,7 @@ from ashore.cli.output import (
     print_json,
     print_table,
 )
-from ashore.cli.run_view import end_of
+from ashore.control.run import failure_of
 from ashore.jobs.events import Failed, Validated
 from ashore.jobs.launch import JobLaunch
 from ashore.plans.described import DescribedQuery, TopicQuery, write_queries
@@ -44,7 +44,7 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
                 case Failed():
                     failed = event
         code = launch.wait()
-    failed = end_of(code, failed, launch)
+    failed = failure_of(code, failed, launch)
     if as_json:
         reported = {"queries": write_queries(queries)}
         print_json(failure_document(failed) if failed else reported)

@@ -8,10 +8,11 @@ What it must not know: how a run is shown.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.config import Job
-from ashore.jobs.events import Event
+from ashore.errors import JobProcessEnded
+from ashore.jobs.events import Event, Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
 
@@ -35,6 +36,24 @@ class Running:
         code = self.launch.wait()
         self.end(code)
         return code
+
+
+def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | None:
+    """Return how a job process failed: as it has told, else by its exit code; None: it did not.
+
+    Arguments:
+        code: as `JobLaunch.wait` returns it.
+        told: the error that it has told.
+        launch: of the process that has ended.
+
+    """
+    if told is not None or code == 0:
+        return told
+    code = code if code >= 0 else 128 - code
+    message = f"the job process exited with {code} without an error message"
+    hint = "start it again: it goes on from its landing log"
+    error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
+    return replace(Failed.of(error), exit_code=code)
 
 
 @contextmanager

@@ -1,0 +1,170 @@
+"""Ashore as a library: a job file as an object, for notebooks and schedulers.
+
+What it is: `Job`, over the use cases that the commands have.
+What it promises: answers are frozen values; what goes wrong is raised, as an AshoreError with a
+`code` and a `hint`. Nothing is printed.
+What it must not know: terminals; how a use case works.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from ashore import config
+from ashore.control.fleet import read_job
+from ashore.control.jobs import open_job
+from ashore.control.preflight import check_job
+from ashore.control.run import failure_of, running
+from ashore.control.status import JobStatus
+from ashore.control.verify import VerifyResult, verify_job
+from ashore.errors import error_of
+from ashore.jobs.events import Event, Failed, Landed, WarningEvent
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.landing.job import MAIN, load_job_file
+from ashore.landing.log_reader import read_history
+from ashore.protocol.entries import Entry
+from ashore.protocol.names import SliceName
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What one run has done."""
+
+    job: str
+    batches: int
+    rows: int  # in main and late tables, or sent into topics
+    files: int
+    tables: tuple[str, ...]  # that batches have filled, and topics
+    warnings: tuple[str, ...]  # failures that it went on after
+
+
+class Job:
+    """A job, as its file describes it. Made by `Job.load`."""
+
+    def __init__(self, job: config.Job, path: Path) -> None:
+        self._job = job
+        self._path = path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the job in a file. Nothing is connected. Raises AshoreError: `job-file-invalid`.
+
+        Each call reads the file as it is then.
+        """
+        return cls(load_job_file(path), Path(path))
+
+    @property
+    def name(self) -> str:
+        """The job's name, which names its log."""
+        return self._job.job
+
+    @property
+    def lake(self) -> str:
+        """The root of its tables; what `${...}` stands for is not shown."""
+        return str(self._job.lake)
+
+    def run(
+        self,
+        *,
+        available_now: bool = True,
+        accept_schema: bool = False,
+        on_landed: Callable[[Landed], None] | None = None,
+    ) -> RunResult:
+        """Land what is there, in a process of its own, and return when it has landed.
+
+        An exception, such as that of Ctrl-C, stops the job in order and is raised on. Whoever is
+        killed meanwhile leaves a job process that ends by itself, and a log to go on from.
+
+        Arguments:
+            available_now: end when everything that was there has landed; False: run until it is
+                stopped by an exception, or by an error.
+            accept_schema: as the option `--accept-schema` of `ashore run`.
+            on_landed: called with each batch that has become readable.
+
+        Raises AshoreError: what `ashore run` ends with.
+
+        """
+        with open_job(self._path) as opened:
+            check_job(opened, accepts_schema=accept_schema)
+            job = opened.job
+        options = LaunchOptions(job.spark is not None, available_now, accept_schema)
+        run = _Collected(on_landed)
+        with running(job, JobLaunch("run", self._path, options), run.warnings.append) as process:
+            for event in process.events():
+                run.take(event)
+            code = process.wait()
+        failed = failure_of(code, run.failed, process.launch)
+        if failed is not None:
+            raise error_of(failed.code, failed.message, hint=failed.hint or "", **failed.more)
+        return run.result(self.name)
+
+    def status(self) -> JobStatus:
+        """Return where the job stands, as `ashore status` does. It may run meanwhile.
+
+        Raises AshoreError: a log that is damaged, a lake that does not answer. A Kafka that does
+        not answer is no error: what only it knows is None.
+        """
+        with open_job(self._path) as opened:
+            return read_job(opened, None)[0]
+
+    def verify(self, *, since: str | None = None) -> VerifyResult:
+        """Compare log, files and Kafka, as `ashore verify` does. It may run meanwhile.
+
+        What is wrong is no exception: see `status`, `exit_code` and `problems` of the result.
+
+        Arguments:
+            since: read contents only of what was written since: `2h`, `3d`, ISO 8601.
+
+        """
+        with open_job(self._path) as opened:
+            return verify_job(opened, since=since)
+
+    def slices(self) -> tuple[str, ...]:
+        """Return the slices that the job has: `main`, of its topics, and one for each query."""
+        with open_job(self._path) as opened:
+            return tuple(each.slice for each in opened.slices)
+
+    def read_log(self, slice_name: str = MAIN, *, start: int = 0) -> Iterator[Entry]:
+        """Yield the entries of a landing log, oldest first.
+
+        Fields are those of [the log's format](../formats/landing-log.md).
+
+        Arguments:
+            slice_name: see `slices`.
+            start: the number of the first entry.
+
+        Raises AshoreError: `log-damaged`.
+
+        """
+        with open_job(self._path) as opened:
+            yield from read_history(opened.storage, SliceName(self.name, slice_name), start)
+
+
+class _Collected:
+    """What the events of a run come to."""
+
+    def __init__(self, on_landed: Callable[[Landed], None] | None) -> None:
+        self._on_landed = on_landed
+        self._batches = self._rows = self._files = 0
+        self._tables: set[str] = set()
+        self.warnings: list[str] = []
+        self.failed: Failed | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Landed():
+                self._batches += 1
+                self._rows += event.rows
+                self._files += event.files
+                self._tables.update(event.tables)
+                if self._on_landed is not None:
+                    self._on_landed(event)
+            case WarningEvent():
+                self.warnings.append(event.message)
+            case Failed():
+                self.failed = event
+
+    def result(self, job: str) -> RunResult:
+        tables, warnings = tuple(sorted(self._tables)), tuple(self.warnings)
+        return RunResult(job, self._batches, self._rows, self._files, tables, warnings)
