@@ -88,7 +88,7 @@ class Job:
         with open_job(self._path) as opened:
             check_job(opened, accepts_schema=accept_schema)
             job = opened.job
-        options = LaunchOptions(job.spark is not None, available_now, accept_schema)
+        options = LaunchOptions(job.spark is not None, available_now, accept_schema, name=job.job)
         run = _Collected(on_landed)
         with running(job, JobLaunch("run", self._path, options), run.warnings.append) as process:
             for event in process.events():

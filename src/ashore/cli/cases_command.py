@@ -41,7 +41,8 @@ def run_tests(
         files = cases or [job_file.with_suffix(".cases.yaml")]
         count = sum(len(load_cases(each)) for each in files)  # what is wrong is told at once
         request = write_request(CasesRequest(tuple(str(each) for each in files)))
-        launch = JobLaunch("test", job_file, LaunchOptions(debug=debug, request=request))
+        options = LaunchOptions(debug=debug, name=job.job, request=request)
+        launch = JobLaunch("test", job_file, options)
         raise typer.Exit(show_cases(launch, count, junit, as_json=as_json))
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -21,8 +23,10 @@ from ashore.base.units import format_time
 from ashore.errors import AshoreError
 from ashore.jobs.events import Event, Failed, encode_event
 
-# A file or a pipe has no width; a table that is folded there helps nobody.
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+# A file or a pipe has no width; a table that is folded there helps nobody. On a terminal lines are
+# folded between words: it would fold them anywhere.
+_IS_TERMINAL = sys.stdout.isatty()
+out = Console(highlight=False, soft_wrap=not _IS_TERMINAL, width=None if _IS_TERMINAL else 200)
 talk = Console(stderr=True, highlight=False)
 
 
@@ -41,13 +45,31 @@ def print_answer(lines: Iterable[str], document: Mapping[str, object], *, as_jso
 
 
 def print_table(title: str, columns: Mapping[str, str], rows: list[list[str]]) -> None:
-    """Print a table to stdout. `columns`: name to `left` or `right`."""
+    """Print a table to stdout. `columns`: name to `left` or `right`.
+
+    Where it is wider than the terminal, each row becomes lines of names and values: nothing is
+    folded within a word or a number.
+    """
     table = Table(title=title or None, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
     for name, justify in columns.items():
-        table.add_column(name, justify="right" if justify == "right" else "left", overflow="fold")
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*row)
-    out.print(table)
+        table.add_row(*map(escape, row))
+    if width_of(out, table) <= out.width or not rows:
+        out.print(table)
+        return
+    if title:
+        out.print(f"[italic]{escape(title)}[/]")
+    for row in rows:
+        first, *others = [(name, cell) for name, cell in zip(columns, row, strict=True) if cell]
+        out.print(f"[bold]{first[0]}[/] {escape(first[1])}")
+        told = ", ".join(f"{name}\u00a0{cell}" for name, cell in others)
+        out.print(Padding(escape(told), (0, 0, 0, 2)))
+
+
+def width_of(console: Console, table: Table) -> int:
+    """Return how many columns of a terminal a table takes where nothing is folded."""
+    return Measurement.get(console, console.options.update(width=10_000), table).maximum
 
 
 def print_error(error: AshoreError) -> None:

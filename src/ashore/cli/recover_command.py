@@ -45,7 +45,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
             if not jobs.is_relandable(opened, takes_over=take_over):
                 print_answer(["no file is lost"], {"rows": 0, "files": 0}, as_json=as_json)
                 return
-            options = LaunchOptions(opened.job.spark is not None, debug=debug)
+            options = LaunchOptions(opened.job.spark is not None, debug=debug, name=opened.job.job)
             launch = JobLaunch("reland", job_file, options)
             raise typer.Exit(run_view.show_reland(launch, as_json=as_json))
         if accept_loss:

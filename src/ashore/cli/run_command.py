@@ -44,7 +44,9 @@ def run(
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
         for expression in preflight.unmatched:
             say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
-        options = LaunchOptions(job.spark is not None, available_now, accept_schema, debug)
+        options = LaunchOptions(
+            job.spark is not None, available_now, accept_schema, debug, name=job.job
+        )
         launch = JobLaunch("run", job_file, options)
         lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
         style = run_view.Style.EVENTS if as_json else lines

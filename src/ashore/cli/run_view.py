@@ -6,16 +6,18 @@ What it promises: `RunState.take` alone changes what is shown, `render` shows it
 What it must not know: how a job works.
 """
 
+import os
 import signal
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from types import FrameType
 
-from rich.console import Group, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -32,6 +34,7 @@ from ashore.cli.output import (
     print_log,
     say,
     talk,
+    width_of,
 )
 from ashore.config import Job
 from ashore.control.run import failure_of, running
@@ -55,6 +58,7 @@ from ashore.jobs.events import (
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.measures import MEASURES
 
+STOPPING = "finishing the batch, Ctrl-C again to stop now"
 TABLES_SHOWN = 3  # of a batch, in a line
 
 
@@ -79,6 +83,10 @@ class SliceState:
     lag: int | None = None
     recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=12))
 
+    def end(self, step: str, now_s: float) -> None:
+        """Say where it is once it is at no step."""
+        self.step, self.since_s = step, now_s
+
     def rate(self, now_s: float) -> float:
         """Return records per second over the last batches."""
         if not self.recent:
@@ -92,6 +100,10 @@ class RunState:
     """What is known of a run."""
 
     job: str
+    pid: int | None = None  # of the job process
+    uses_spark: bool = True
+    stopping: str | None = None  # what is being waited for, once somebody has asked for the end
+    launched_s: float = field(default_factory=time.monotonic)
     slices: dict[str, SliceState] = field(default_factory=dict)
     talk: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     error: Failed | None = None
@@ -110,16 +122,25 @@ class RunState:
                 self.error = event
             case WarningEvent() | Note() | Talk():
                 if isinstance(event, WarningEvent) and event.message.startswith(STOPPED):
-                    self._slice(event.slice).step = "stopped"
+                    self._slice(event.slice).end("stopped", now_s)
                 return self._say(event.message)
+            case Starting() | Started() | Ended():
+                return self._live(event, now_s)
+        return None
+
+    def _live(self, event: Starting | Started | Ended, now_s: float) -> str:
+        """Take in where the process is in its life."""
+        process = "" if self.pid is None else f", process {self.pid}"
+        match event:
             case Starting():
-                return "starting Spark"
+                return f"starting{' Spark' if self.uses_spark else ''}{process}"
             case Started():
                 self._start(now_s)
-                return "started"
+                return f"started{process}"
             case Ended():
+                for each in self.slices.values():
+                    each.end("ended", now_s)
                 return "ended"
-        return None
 
     def _say(self, line: str) -> str:
         self.talk.append(line)
@@ -130,9 +151,9 @@ class RunState:
 
     def _start(self, now_s: float) -> None:
         self.has_begun = True
-        state = self._slice("main")
-        state.step, state.since_s = "started", now_s
-        state.recent.clear()  # a restarted job: its rate is its own
+        for each in self.slices.values():  # a job that was started again: its rate is its own
+            each.end("started", now_s)
+            each.recent.clear()
 
     def _begin(self, state: SliceState, step: Step, now_s: float) -> None:
         if state.step != step:
@@ -158,23 +179,59 @@ class RunState:
     def render(self, now_s: float | None = None) -> RenderableType:
         """Return what a terminal shows now."""
         now_s = time.monotonic() if now_s is None else now_s
-        table = Table(title=f"job {self.job}", title_justify="left", header_style="bold")
-        for name in ("slice", "step", "for"):
-            table.add_column(name)
-        for name in ("records landed", "records/s", "lag", "files", "batches"):
-            table.add_column(name, justify="right")
+        below = [line for line in (self._doing(now_s), self.stopping) if line]
+        shown = [Text(line, style="bold") for line in below]
+        return Group(
+            _Fitting(self, now_s), *shown, *(Text(line, style="dim") for line in self.talk)
+        )
+
+    def table(self, now_s: float, columns: Sequence[str]) -> Table:
+        """Return the slices, with these columns."""
+        title = f"job {self.job}" if self.pid is None else f"job {self.job}, process {self.pid}"
+        table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+        for name in columns:
+            is_text = name in {"slice", "step", "for"}
+            table.add_column(name, justify="left" if is_text else "right", no_wrap=True)
         for name, state in sorted(self.slices.items()):
-            table.add_row(
-                name,
-                state.step,
-                format_duration(1000 * (now_s - state.since_s)) if state.since_s else "",
-                f"{state.rows:,}",
-                f"{state.rate(now_s):,.0f}",
-                "" if state.lag is None else f"{state.lag:,}",
-                f"{state.files:,}",
-                f"{state.batches:,}",
-            )
-        return Group(table, *(Text(line, style="dim", overflow="ellipsis") for line in self.talk))
+            cells = {
+                "slice": name,
+                "step": state.step,
+                "for": format_duration(1000 * (now_s - state.since_s)) if state.since_s else "",
+                "records": f"{state.rows:,}",
+                "records/s": f"{state.rate(now_s):,.0f}",
+                "lag": "" if state.lag is None else f"{state.lag:,}",
+                "files": f"{state.files:,}",
+                "batches": f"{state.batches:,}",
+            }
+            table.add_row(*[escape(cells[column]) for column in columns])
+        return table
+
+    def _doing(self, now_s: float) -> str | None:
+        """Return what a job is at that has not begun; None: it has."""
+        if self.has_begun or self.error is not None:
+            return None
+        what = "starting Spark" if self.uses_spark else "starting"
+        return f"{what} ({max(0, now_s - self.launched_s):.0f} s)"
+
+
+COLUMNS = ("slice", "step", "for", "records", "records/s", "lag", "files", "batches")
+RARE = ("batches", "files", "for")  # left out, one after the other, where a terminal is narrow
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    """The table of a run, with as many columns as fit: none is folded."""
+
+    state: RunState
+    now_s: float
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for count in range(len(RARE) + 1):
+            columns = [name for name in COLUMNS if name not in RARE[:count]]
+            table = self.state.table(self.now_s, columns)
+            if width_of(console, table) <= options.max_width:
+                break
+        yield table
 
 
 def _retired(event: Retired) -> str:
@@ -191,24 +248,28 @@ def _some(tables: tuple[str, ...]) -> str:
 def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
     """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order.
 
+    A second Ctrl-C kills the job process, which is safe at any moment.
+
     A job process that is silent for the job's `patience` is killed.
     """
-    state, as_json = RunState(job.job), style is Style.EVENTS
+    state = RunState(job.job, uses_spark=job.spark is not None)
+    as_json = style is Style.EVENTS
 
     def report(message: str) -> None:
         _show(WarningEvent("", message), state, style)
 
-    with (
-        running(job, launch, report) as run,
-        _signals_stop(launch) as asked,
-        _live(state, style),
-    ):
-        for event in run.events():
-            _show(event, state, style)
-        code = run.wait()
-    if asked and not state.has_begun and state.error is None:
+    with running(job, launch, report) as run:
+        state.pid = run.launch.pid
+        with _signals_stop(launch, state, style) as asked, _live(state, style):
+            for event in run.events():
+                _show(event, state, style)
+            code = run.wait()
+    if asked.is_now and state.error is None:
+        say("stopped at once: the next start finishes what was begun")
+        return 130
+    if asked.signals and not state.has_begun and state.error is None:
         say("stopped before the job had begun")
-        return 130 if asked[0] == signal.SIGINT else 0
+        return 130 if asked.signals[0] == signal.SIGINT else 0
     failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:
         print_event(failed)  # the process could not tell it
@@ -221,7 +282,7 @@ def show_reland(launch: JobLaunch, *, as_json: bool) -> int:
     """Show the reading again of lost files and return the exit code."""
     state = RunState("recover")
     relanded = Relanded(0, 0)
-    with launch, _signals_stop(launch):
+    with launch, _signals_stop(launch, state, Style.LINES):
         for event in launch.events():
             state.take(event, time.monotonic())
             if isinstance(event, Relanded):
@@ -269,13 +330,30 @@ def _show(event: Event, state: RunState, style: Style) -> None:
                 say(f"{escape(now_text())} {escape(line)}")
 
 
+@dataclass
+class _Asked:
+    """The signals that have come, and whether the end was to come at once."""
+
+    signals: list[int] = field(default_factory=list)
+    is_now: bool = False
+
+
 @contextmanager
-def _signals_stop(launch: JobLaunch) -> Iterator[list[int]]:
-    """Pass SIGTERM and SIGINT on as an orderly stop while inside. Yields those that came."""
-    asked: list[int] = []
+def _signals_stop(launch: JobLaunch, state: RunState, style: Style) -> Iterator[_Asked]:
+    """Pass SIGTERM and SIGINT on as an orderly stop while inside; a second SIGINT kills."""
+    asked = _Asked()
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        if asked.signals and number == signal.SIGINT:
+            asked.is_now = True
+            state.stopping = "stopping now"
+            launch.kill()
+            return
+        asked.signals.append(number)
+        state.stopping = STOPPING if state.has_begun else "stopping, Ctrl-C again to stop now"
+        if style is Style.LINES and not talk.is_terminal:
+            # Not by way of the console: it may be in the midst of a line.
+            os.write(2, f"{now_text()} {state.stopping}\n".encode())
         launch.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}

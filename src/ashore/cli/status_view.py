@@ -75,9 +75,10 @@ def _fleet_row(row: FleetRow) -> list[str]:
 
 
 def _state(status: JobStatus) -> str:
-    if status.since_ms is None:
-        return str(status.state)
-    return f"{status.state} for {format_duration(max(0, status.now_ms - status.since_ms))}"
+    text = str(status.state)
+    if status.since_ms is not None:
+        text += f" for {format_duration(max(0, status.now_ms - status.since_ms))}"
+    return text if status.pid is None else f"{text}, process {status.pid}"
 
 
 def _show_slice(each: SliceStatus) -> None:

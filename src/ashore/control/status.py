@@ -146,6 +146,7 @@ class JobStatus:
     blocked_seals: tuple[Blocked, ...]  # partitions that are over and not sealed, and why
     warnings: tuple[Warned, ...]
     kept: tuple[Kept, ...] = ()  # partitions older than their table's retention, and why they stay
+    pid: int | None = None  # of its job process on this machine; None: it has none here
 
     @property
     def lag(self) -> int | None:
@@ -199,10 +200,8 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
     judged = judge_state(seen, beat, now_ms, opened.job.batch.interval_ms)
     believed = believe(seen, beat)
     workers = {each.slice: each for each in believed.workers} if believed else {}
-    slices = [
-        replace(each, query=read_query(folds[each.slice], judged, workers.get(each.slice)))
-        for each in slices
-    ]
+    queries = {name: read_query(folds[name], judged, workers.get(name)) for name in folds}
+    slices = [replace(each, query=queries[each.slice]) for each in slices]
     warnings += _warn_stopped(workers.values(), now_ms)
     warnings += _warn_held_back(opened.job, slices, now_ms)
     return JobStatus(
@@ -217,7 +216,13 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         blocked_seals=tuple(blocked),
         warnings=tuple(warnings),
         kept=tuple(kept),
+        pid=_pid_of(believed),
     )
+
+
+def _pid_of(beat: Heartbeat | None) -> int | None:
+    """Return the job process that writes a heartbeat, if it is there."""
+    return beat.pid if beat and beat.ended is None and beat.is_alive else None
 
 
 def _log_seen(slices: Sequence[SliceStatus], now_ms: int) -> JobLogSeen | None:

@@ -45,6 +45,7 @@ class LaunchOptions:
     accept_schema: bool = False  # what is risky about changed tables is accepted
     debug: bool = False  # what it says on stderr is shown, tracebacks too
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
+    name: str = ""  # of the job, which its log file is named by; else the job file's
     request: str = ""  # what its command is asked, as JSON; see `ashore.jobs.requests`
 
 
@@ -76,9 +77,8 @@ class JobLaunch:
             *([f"--request={options.request}"] if options.request else []),
         ]
         self._options = options
-        self.log_path = (
-            log_directory() / f"{Path(job_file).stem}-{time.strftime('%Y%m%dT%H%M%S')}.log"
-        )
+        name = options.name or Path(job_file).stem
+        self.log_path = log_directory() / f"{name}-{time.strftime('%Y%m%dT%H%M%S')}.log"
         self.lines_read = 0  # since the process was started
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -16,6 +16,7 @@ from tests.unit.config.texts import job
 from ashore.cli.run_view import RunState, Style, show_reland, show_run
 from ashore.jobs.events import (
     Beat,
+    Ended,
     Event,
     Failed,
     Landed,
@@ -90,11 +91,16 @@ class Played:
 
     log_path = Path("job.log")
     lines_read = 0
+    pid = 4_711
 
-    def __init__(self, code: int, *reported: Event, sent: int | None = None) -> None:
+    def __init__(
+        self, code: int, *reported: Event, sent: int | None = None, times: int = 1
+    ) -> None:
         self._code = code
         self._told = reported
         self._sent = sent
+        self._times = times
+        self.is_killed = False
 
     def __enter__(self) -> Self:
         return self
@@ -104,14 +110,15 @@ class Played:
 
     def events(self) -> Iterator[Event]:
         yield from self._told
-        if self._sent is not None:
+        for _ in range(self._times if self._sent is not None else 0):
             os.kill(os.getpid(), self._sent)
 
     def stop(self) -> None:
         """It ends by itself."""
 
     def kill(self) -> None:
-        """It is not silent."""
+        """It is asked for the end a second time."""
+        self.is_killed = True
 
     def wait(self) -> int:
         return self._code
@@ -134,6 +141,48 @@ def test_a_run_that_is_stopped_before_it_began(sent: int | None, code: int, expe
 def test_a_run_that_is_stopped_ends_in_order() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         assert show_run(JOB, Played(0, *EVENTS, sent=number), Style.LINES) == 0
+
+
+def test_a_second_interrupt_ends_it_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    process = Played(-9, *EVENTS, sent=signal.SIGINT, times=2)
+    assert show_run(JOB, process, Style.LINES) == 130
+    assert process.is_killed
+    told = capfd.readouterr().err
+    assert "finishing the batch, Ctrl-C again to stop now" in told
+    assert "stopped at once" in told
+    process = Played(0, *EVENTS, sent=signal.SIGTERM, times=2)  # a supervisor may repeat itself
+    assert show_run(JOB, process, Style.LINES) == 0
+    assert not process.is_killed
+
+
+def test_the_table_is_there_before_spark_is() -> None:
+    state = RunState("clicks", pid=4_711, launched_s=100.0)
+    state.take(EVENTS[0], 101.0)
+    assert "starting Spark (8 s)" in shown(state, 108.2)
+    assert "process 4711" in shown(state, 108.2)
+    state.take(EVENTS[1], 109.0)
+    assert "starting" not in shown(state, 109.0)
+    assert "starting (3 s)" in shown(RunState("clicks", uses_spark=False, launched_s=5.0), 8.0)
+
+
+def test_at_80_columns_no_word_and_no_number_is_broken() -> None:
+    state = RunState("clicks", pid=4_711)
+    landed = Landed("main", 1_234_567_890, 12_345, 98_765_432, 0, 7_777_777, 8_888_888, ("a.b",))
+    for event in (*EVENTS[:-1], landed):
+        state.take(event, 100.0)
+    console = Console(file=io.StringIO(), width=80)
+    console.print(state.render(104.0))
+    text = console.file.getvalue()
+    for part in ("1,234,567,890", "98,765,432", "308,641,972", "records/s", "main", "move"):
+        assert part in text, text
+
+
+def test_what_has_ended_is_not_shown_as_started() -> None:
+    state = RunState("clicks")
+    for event in (*EVENTS, Ended()):
+        state.take(event, 100.0)
+    assert state.slices["main"].step == "ended"
+    assert state.take(Started("queries"), 101.0) == "started"
 
 
 def test_a_process_that_says_nothing_is_reported_in_words_and_in_json(
