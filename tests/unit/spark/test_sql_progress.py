@@ -1,6 +1,9 @@
 """What Spark's progress tells of a batch."""
 
+import json
 from types import SimpleNamespace
+
+import pytest
 
 from ashore.jobs.events import QueryProgress
 from ashore.spark.sql.progress import Inputs, Reported, report
@@ -61,3 +64,35 @@ def test_a_silent_input_that_holds_the_watermark_back_is_named() -> None:
     alone = Inputs({"clicks": 0})
     alone.take({}, at_ms=1)
     assert alone.held_by() == (None, None)
+
+
+def of_kafka(end: dict[str, int], latest: dict[str, int]) -> dict[str, object]:
+    return {
+        "endOffset": json.dumps({"clicks": end}),
+        "latestOffset": json.dumps({"clicks": latest}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sources", "lag"),
+    [
+        ([of_kafka({"0": 5, "1": 7}, {"0": 8, "1": 7}), of_kafka({"0": 1}, {"0": 2})], 4),
+        ([of_kafka({"0": 5}, {"0": 4})], 0),  # Spark asked for the end before others wrote
+        ([], None),
+        ([of_kafka({"0": 5}, {"0": 5}), {"endOffset": None, "latestOffset": None}], None),
+        ([of_kafka({"0": 5}, {"0": 5, "1": 9})], None),  # nobody says where the new one begins
+    ],
+)
+def test_what_a_batch_leaves_behind_is_counted_or_unknown(
+    sources: list[dict[str, object]], lag: int | None
+) -> None:
+    progress = {
+        "batchId": 1,
+        "timestamp": "2026-11-18T12:00:00.000Z",
+        "stateOperators": [],
+        "sources": sources,
+    }
+    reported = Reported()
+    list(report(SimpleNamespace(recentProgress=[progress]), reported))
+    assert reported.last is not None
+    assert reported.last.lag == lag

@@ -121,15 +121,14 @@ def read_progress(progress: Mapping[str, Any], reported: Reported) -> QueryProgr
 
 
 def _lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Return how many offsets a batch has left behind; None: a source does not say."""
-    lag = 0
+    """Return how many offsets a batch has left behind; None: no source, or one does not say."""
+    lags: list[int] = []
     for each in sources:
         latest, read = _offsets(each.get("latestOffset")), _offsets(each.get("endOffset"))
-        if not latest or not read:
+        if not latest or not latest.keys() <= read.keys():
             return None
-        for shard, end in latest.items():
-            lag += max(0, end - read.get(shard, end))
-    return lag
+        lags += [max(0, end - read[shard]) for shard, end in latest.items()]
+    return sum(lags) if lags else None
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:
