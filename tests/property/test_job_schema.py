@@ -47,6 +47,8 @@ GOOD = {
     "small": SMALL,
     "no spark": SMALL + "spark: none\n",
     "sql text": SMALL + "  - table: ods.big\nsql: SELECT 1\n",
+    "tables in SQL": SMALL.partition("tables:")[0]
+    + "sql: CREATE TABLE ods.a (id BIGINT); SELECT 1\n",
     "sql mapping": SMALL
     + "sql: {file: a.sql, producer: {linger.ms: 50}, topics: [{topic: t, on_error: null}]}\n",
     "variables": SMALL.replace("file:///data/lake", "${X}/lake"),

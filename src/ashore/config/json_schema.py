@@ -20,6 +20,7 @@ from ashore.config.values import SOME, EnvText, JsonForm
 
 Node = dict[str, Any]
 
+_TABLES = "tables"  # which SQL may declare instead, by CREATE TABLE
 _SCALARS: Mapping[object, Node] = {
     EnvText: {"type": "string"},
     bool: {"type": "boolean"},
@@ -32,7 +33,10 @@ _SCALARS: Mapping[object, Node] = {
 def job_schema() -> Node:
     """Return the schema of a job file, as plain data."""
     draft = "http://json-schema.org/draft-07/schema#"
-    return {"$schema": draft, "title": "Job file of Ashore", **_section_node(Job)}
+    node = _section_node(Job)
+    keys = [key for key in node["required"] if key != _TABLES]
+    either: Node = {"anyOf": [{"required": [_TABLES]}, {"required": ["sql"]}]}
+    return {"$schema": draft, "title": "Job file of Ashore", **node, "required": keys, **either}
 
 
 def _section_node(section: type[Section]) -> Node:
