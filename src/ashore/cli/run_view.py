@@ -133,6 +133,7 @@ class RunState:
         process = "" if self.pid is None else f", process {self.pid}"
         match event:
             case Starting():
+                self.launched_s = now_s
                 return f"starting{' Spark' if self.uses_spark else ''}{process}"
             case Started():
                 self._start(now_s)

@@ -158,7 +158,7 @@ def test_a_second_interrupt_ends_it_at_once(capfd: pytest.CaptureFixture[str]) -
 def test_the_table_is_there_before_spark_is() -> None:
     state = RunState("clicks", pid=4_711, launched_s=100.0)
     state.take(EVENTS[0], 101.0)
-    assert "starting Spark (8 s)" in shown(state, 108.2)
+    assert "starting Spark (8 s)" in shown(state, 109.2)
     assert "process 4711" in shown(state, 108.2)
     state.take(EVENTS[1], 109.0)
     assert "starting" not in shown(state, 109.0)
