@@ -77,10 +77,10 @@ def move_first(patch: Patch) -> None:
 
 def skip_a_move(patch: Patch) -> None:
     def lazy(
-        storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+        storage: Storage, places: Sequence[FilePlace], clock: Clock, *others: Callable[..., None]
     ) -> Moved:
         kept = [each for each in places if "orders" not in each.final]
-        return move_files(storage, kept, clock, look)
+        return move_files(storage, kept, clock, *others)
 
     patch.setattr(committer, "move_files", lazy)
 

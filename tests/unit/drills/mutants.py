@@ -36,18 +36,18 @@ Patch = pytest.MonkeyPatch
 
 def skip_a_move(patch: Patch) -> None:
     def lazy(
-        storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+        storage: Storage, places: Sequence[FilePlace], clock: Clock, *others: Callable[..., None]
     ) -> Moved:
-        return move_files(storage, places[1:], clock, look)
+        return move_files(storage, places[1:], clock, *others)
 
     patch.setattr(committer, "move_files", lazy)
 
 
 def move_twice_under_two_names(patch: Patch) -> None:
     def eager(
-        storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+        storage: Storage, places: Sequence[FilePlace], clock: Clock, *others: Callable[..., None]
     ) -> Moved:
-        moved = move_files(storage, places, clock, look)
+        moved = move_files(storage, places, clock, *others)
         final = places[0].final
         again = final.replace(places[0].file.unique, "f" * 16)
         if storage.stat(again) is None:
@@ -202,7 +202,7 @@ def take_silence_for_a_move(patch: Patch) -> None:
     """A move that no NameNode answers is taken for done."""
 
     def trusting(
-        storage: Storage, places: Sequence[FilePlace], clock: Clock, look: Callable[[], None]
+        storage: Storage, places: Sequence[FilePlace], _clock: Clock, *_others: Callable[..., None]
     ) -> Moved:
         for place in places:
             with suppress(AnswerUnknown):
