@@ -79,12 +79,15 @@ def stops(keep: int, what: str, *, has_aside: bool) -> Iterator[Case]:
 
 # A stop before each call leaves what a stop after the one before leaves: that is for the long run.
 EVERYDAY = ("stops before",)
+# How many entries are left, and whether files lie aside: one of a lost end, one of a lost log.
+LOSSES = [(0, False), (3, False), (5, False), (0, True)]
+EVERYDAY_LOSSES = {(5, False), (0, True)}
 
 
 @pytest.mark.parametrize("what", but(pytest.mark.long, STRIKES, EVERYDAY.__contains__))
 @pytest.mark.parametrize(
     ("keep", "has_aside"),
-    [(0, False), pytest.param(3, False, marks=pytest.mark.long), (5, False), (0, True)],
+    but(pytest.mark.long, LOSSES, lambda *loss: loss in EVERYDAY_LOSSES),
 )
 def test_every_storage_call(keep: int, has_aside: bool, what: str) -> None:
     report(find_failures(stops(keep, what, has_aside=has_aside)))
