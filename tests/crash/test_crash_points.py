@@ -78,7 +78,7 @@ def test_a_stop_or_a_power_cut_at_every_system_call(
     report(find_failures(system_calls.stops(policy, can_rename=can_rename)))
 
 
-# Every day those that took effect all the same; those that did not are struck above, by their calls.
+# Every day those that took effect all the same. Those that did not are struck above, call by call.
 @pytest.mark.parametrize(
     ("fault", "can_rename"),
     but(

@@ -226,6 +226,11 @@ CASES = [
         "SELECT * FROM clicks",
     ),
     Case(
+        "SELECT nope FROM clicks",
+        "there is no column `nope`",
+        "SELECT amount FROM clicks",
+    ),
+    Case(
         "SELECT foo(id) FROM clicks",
         "there is no function `foo`",
         "SELECT abs(id) FROM clicks",
@@ -285,7 +290,7 @@ def test_every_rule_is_tried(views: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("SELECT nope FROM clicks", "name `nope` cannot be resolved"),
+        ("SELECT id.nope FROM clicks", "Can't extract a value"),
         ("SELEC", "Syntax error at or near 'SELEC'"),
         ("SELECT count(*) FROM clicks GROUP BY window(id, '1 minute')", "has the type"),
         ("SELECT count(*) FROM clicks GROUP BY window(ts, '1 month')", "greater than a month"),
