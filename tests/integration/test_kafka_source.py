@@ -503,7 +503,7 @@ def test_a_missing_topic_is_reported_with_the_nearest_name(source: Source, topic
         started_s = time.monotonic()
         with pytest.raises(StreamMissing, match=f"no topic {mistyped.stream}") as missing:
             ask()
-        assert f"write {topic}," in missing.value.hint
+        assert f"did you mean `{topic}`?" in missing.value.hint
         assert time.monotonic() - started_s < TIMEOUT_S / 2
 
 
