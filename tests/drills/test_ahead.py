@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from ashore.base.clock import SystemClock
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.servers import Servers
@@ -26,6 +28,7 @@ def has_spark(leader: int) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_one_that_waits_has_a_spark_and_no_log_and_goes_with_its_site(servers: Servers) -> None:
     recorder = Recorder(CLOCK, lambda _snapshot: None)
     site = servers.site(1, SiteOptions(), recorder)

@@ -15,8 +15,8 @@ from ashore.jobs.locks import locked
 SEED = 20_261_121
 WITHOUT_SPARK = [each for each in SCENARIOS if not each.short.has_spark]
 # Each takes a minute, and what it is for is tried every day where it costs less: lost answers at
-# every call of tests/integration/test_hdfs_storage.py, stopped nodes and lost clusters in memory.
-LONG = ("lost-answers", "cluster-gone", "storage-nodes-down")
+# every call of tests/integration/test_hdfs_storage.py; lost nodes, clusters, executors in memory.
+LONG = ("lost-answers", "cluster-gone", "storage-nodes-down", "kill-executor")
 BROKEN = {Server.HDFS: "hdfs", Server.METASTORE: "hive"}
 
 

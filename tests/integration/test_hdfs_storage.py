@@ -12,6 +12,7 @@ import pytest
 from hdfs_native import Client
 from tests.hdfs_tools import active_of, mend
 from tests.integration.hdfs_calls import Calls, content
+from tests.marks import but
 
 import ashore.storage.open as storage_open
 from ashore.base.clock import SystemClock
@@ -99,6 +100,7 @@ def drop_answers(hdfs: Hdfs) -> None:
         time.sleep(0.05)
 
 
+EVERYDAY = ("killed", "frozen")
 FAULTS: dict[str, Callable[[Hdfs], None]] = {
     "switched": switch,
     "killed": kill,
@@ -109,7 +111,7 @@ FAULTS: dict[str, Callable[[Hdfs], None]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", but(pytest.mark.long, FAULTS, EVERYDAY.__contains__))
 def test_every_kind_of_call_goes_on_or_ends(cluster: Hdfs, fault: str) -> None:
     calls = Calls(open_lake(cluster))
     calls.wait_for_progress()

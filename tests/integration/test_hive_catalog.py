@@ -260,6 +260,7 @@ def test_a_partition_that_lies_elsewhere_is_named(catalog, metastore, table):
     assert len(metastore.partitions(table, good.path)) == 1, "the others are registered"
 
 
+@pytest.mark.long
 def test_more_partitions_than_a_call_takes(catalog, table):
     catalog.ensure_table(table)
     some = [CatalogPartition(f"date=d{n}/country=CN") for n in range(250)]
@@ -326,6 +327,7 @@ def test_a_killed_metastore_is_unreachable_at_once_and_comes_back(hive, catalog,
     assert catalog.add_partitions(table, [partition("2026-11-21")]) == 1
 
 
+@pytest.mark.long
 def test_a_restart_between_two_calls_is_not_noticed(hive, catalog, table):
     catalog.ensure_table(table)
     hive.kill()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, from_json
 from pyspark.sql.streaming import StreamingQuery
@@ -152,6 +153,7 @@ query.option("path", path).start().awaitTermination()
 """
 
 
+@pytest.mark.long
 def test_after_a_query_that_was_killed_in_a_batch(site: Site) -> None:
     topic = site.topic()
     site.produce(topic, events(0, 120))

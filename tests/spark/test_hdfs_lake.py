@@ -73,10 +73,14 @@ def test_a_job_on_hdfs_rides_out_a_switch_and_the_death_of_the_active_namenode(
     lake.prove()
 
 
+@pytest.mark.parametrize(
+    "uses_spark", [False, pytest.param(True, marks=pytest.mark.long)], ids=["alone", "spark"]
+)
 def test_a_steady_commit_asks_little_of_the_namenode(
-    kafka: Kafka, on_steady_hdfs: Hdfs, tmp_path: Path
+    kafka: Kafka, on_steady_hdfs: Hdfs, tmp_path: Path, uses_spark: bool
 ) -> None:
-    lake = Lake(kafka, "hdfs_budget", tmp_path, uses_spark=True)
+    name = f"hdfs_budget_{uses_spark}".lower()
+    lake = Lake(kafka, name, tmp_path, uses_spark=uses_spark)
     lake.produce(1_000)
     since_ms, until_ms = 0, 0
     landed = files = 0

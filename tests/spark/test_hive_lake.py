@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.kafka_tools import create_topic, produce
 
 from ashore.base.clock import SystemClock
@@ -68,6 +69,7 @@ def a_record(number: int, ts_ms: int) -> bytes:
     return json.dumps(record).encode()
 
 
+@pytest.mark.long
 def test_a_job_registers_seals_and_rides_out_a_metastore_that_is_away(
     kafka: Kafka, hive: Hive, tmp_path: Path
 ) -> None:

@@ -172,6 +172,7 @@ def test_a_frozen_owner_that_wakes_disturbs_nothing(site: Site) -> None:
     site.prove(job_file)
 
 
+@pytest.mark.long
 def test_a_stop_by_sigterm_is_orderly_and_a_frozen_process_is_fenced(site: Site) -> None:
     topic = site.topic(1)
     job_file = sql_job(site, PER_MINUTE, read_only(topic), PER_MINUTE_TABLE, spark=LOCAL)

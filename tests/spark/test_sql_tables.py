@@ -97,6 +97,7 @@ def test_a_checkpoint_that_is_not_the_tables_is_refused(site: Site) -> None:
     assert read_per_minute(site) == before
 
 
+@pytest.mark.long
 def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
     """Batches that the table holds run again, cut as they were: the state is what it was."""
     topic = site.topic(2)
@@ -358,6 +359,7 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
         describe(state_partitions=4)
 
 
+@pytest.mark.long
 def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) -> None:
     topic, roots = site.topic(1), set()
     sql = """
