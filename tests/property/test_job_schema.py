@@ -113,6 +113,7 @@ def test_what_a_schema_can_say_is_refused_by_both(text: str) -> None:
     assert not is_accepted(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_mutated_file_that_loads_is_accepted(data: st.DataObject) -> None:

@@ -50,6 +50,7 @@ rows = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(rows)
 def test_what_the_first_decoder_reads_the_second_reads_alike(row: dict[str, object]) -> None:

@@ -309,6 +309,7 @@ def test_lost_files_are_landed_again_with_the_same_rows(data, records):
     assert sum(read.fetched for read in relanded.reads) == sum(each.file.rows for each in lost)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(30))
 @given(st.data(), fates())
 def test_a_storage_that_fails_at_any_call_fails_the_task_and_lists_nothing(data, records):

@@ -66,6 +66,7 @@ def test_a_job_is_loaded_or_refused(job_file: Path) -> None:
     assert refused.value.code == "job-file-invalid"
 
 
+@pytest.mark.slow
 def test_a_job_that_never_ran_has_a_status_and_no_log(job_file: Path) -> None:
     job = ashore.Job.load(job_file)
     assert job.slices() == ()
@@ -73,6 +74,7 @@ def test_a_job_that_never_ran_has_a_status_and_no_log(job_file: Path) -> None:
     assert list(job.read_log()) == []
 
 
+@pytest.mark.slow
 def test_an_error_of_the_start_is_raised(job_file: Path) -> None:
     with pytest.raises(ashore.AshoreError) as raised:
         ashore.Job.load(job_file).run()

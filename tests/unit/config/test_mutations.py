@@ -120,6 +120,7 @@ def test_a_mutated_file_loads_or_is_explained(data: st.DataObject) -> None:
     load_or_explain(written(mutated))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.integers(0, len(VALID)),

@@ -66,6 +66,7 @@ def test_what_was_shown_last_is_compared_with_what_is_shown_now(
     assert kept[1].is_suspect(stat_of(files[1]))
 
 
+@pytest.mark.slow
 def test_a_watched_file_takes_little_memory(logged: list[LoggedFile]) -> None:
     by_directory: dict[str, list[LoggedFile]] = {}
     for file in logged:

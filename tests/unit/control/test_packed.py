@@ -87,6 +87,7 @@ def test_a_ledger_stays_as_it_was_when_more_entries_come():
     assert len(made.finish().files) == 0
 
 
+@pytest.mark.slow
 def test_a_listed_file_takes_little_memory():
     builder(1)  # what the first use of a module takes
     gc.collect()

@@ -168,6 +168,7 @@ OBJECTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(OBJECTS.map(lambda each: json.dumps(each).encode()) | st.binary(max_size=6)))
 def test_whatever_is_there_makes_a_file_that_loads(values: list[bytes]) -> None:
