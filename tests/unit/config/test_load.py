@@ -276,8 +276,10 @@ def test_the_error_prints_well() -> None:
         ("job: &a [*a]\n", 1, "contains itself"),
         ("job: " + "[" * 60 + "]" * 60, 1, "nested too deeply"),
         ("job: " + "[" * 1_000, 1, "nested too deeply"),
-        pytest.param("[" * 20_000, 1, "nested too deeply", id="brackets"),  # 14 s, once
-        pytest.param("{" * 20_000, 1, "nested too deeply", id="braces"),
+        pytest.param(
+            "[" * 20_000, 1, "nested too deeply", id="brackets", marks=pytest.mark.slow
+        ),  # 14 s, once
+        pytest.param("{" * 20_000, 1, "nested too deeply", id="braces", marks=pytest.mark.slow),
         ("%YAML 9.9.9\n--- {}\n", 1, "not YAML"),
         ("%YAML 1.3\n--- {}\n", 1, "not YAML"),
         ("%YAML " + "1" * 5_000 + ".1\n--- {}\n", 1, "not YAML"),

@@ -39,6 +39,8 @@ from ashore.protocol.entries import Prepare
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
 
+pytestmark = pytest.mark.slow
+
 EVERY_ROW = SampleRate(1, 7)
 
 RICH_JOB = """\

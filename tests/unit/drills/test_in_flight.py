@@ -12,6 +12,8 @@ from ashore.drills.faults import Kill, Moment
 from ashore.drills.scenarios import kill_driver, poison_records
 from ashore.drills.stage import Stage
 
+pytestmark = pytest.mark.slow
+
 SHORT = Length(rounds=1, records=24, text="")
 
 

@@ -14,7 +14,7 @@ from ashore.drills.scenarios import kill_driver, replay_budget, zombie_writer
 
 NAMES = [drill.name for drill in SCENARIOS]
 SEED = 11
-QUICK = {"kill-executor", "metastore-outage", "topic-recreated"}
+QUICK = {"metastore-outage"}
 MOST_SLOW = but(pytest.mark.slow, NAMES, QUICK.__contains__)
 OWN_MOST_SLOW = but(pytest.mark.slow, OWN_MUTANTS, lambda name: OWN_MUTANTS[name][0] in QUICK)
 

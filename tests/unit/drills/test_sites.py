@@ -28,6 +28,8 @@ from ashore.errors import Fenced, StorageError
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import FakeClock, PendingEffects
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def recorder() -> Recorder:
