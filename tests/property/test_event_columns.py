@@ -49,7 +49,8 @@ def read_by_python(text: str, written: str) -> int | None:
         at = datetime.strptime(text, written)  # noqa: DTZ007 - a pattern may have no zone
     except ValueError:
         return None
-    if at.strftime(written) != text:  # white space, or digits that are left out
+    padded = written.replace("%Y", f"{at.year:04}")  # which C libraries write as they like
+    if at.strftime(padded) != text:  # white space, or digits that are left out
         return None
     return millis(at if at.tzinfo else at.replace(tzinfo=UTC))
 
