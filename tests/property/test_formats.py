@@ -131,6 +131,7 @@ def test_a_batch_decodes_as_its_records_do(schema, values):
             assert repr(single.table.to_pylist()) == repr([rows[index]])  # NaN equals NaN here
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(60))
 @given(values=batches, split_ways=st.integers(2, 5), rows_max=st.integers(1, 7))
 def test_how_a_batch_is_taken_apart_changes_nothing(values, split_ways, rows_max):

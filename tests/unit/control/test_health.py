@@ -107,6 +107,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_a_fleet_is_one_table_and_a_bad_file_spoils_no_other(fleet: list[Path]) -> None:
     rows = read_fleet(fleet, None)
     assert [row.name for row in rows] == [path.stem for path in fleet]

@@ -110,6 +110,7 @@ def test_time_without_progress(samples: list[tuple[float, int, int]], stall_s: f
     assert longest_stall_s(timeline(*samples)) == stall_s
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_not_kept_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_budget, "BATCHES", 20)  # a kill every 20 batches is too many
     length = replace(replay_budget.DRILL.short, rounds=2, records=40)

@@ -83,6 +83,7 @@ def test_its_faults_follow_from_seed_and_length(name: str) -> None:
         assert [each.round for each in schedule] == sorted(each.round for each in schedule)
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_rolled_back_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     OWN_MUTANTS["write a format that is new"][1](monkeypatch)
     problems = set(rehearse("upgrade").problems)

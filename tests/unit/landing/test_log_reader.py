@@ -365,6 +365,7 @@ def test_history_never_yields_a_stray_entry(lake: Lake):
     assert frozen.is_done
 
 
+@pytest.mark.slow
 def test_readers_racing_a_writer_and_archivers_never_report_damage(lake: Lake):
     log = lake.opened()
     done, ends, broken = threading.Event(), [], []
