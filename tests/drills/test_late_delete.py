@@ -123,6 +123,7 @@ def test_ashore_is_untouched_by_what_strikes_the_old_protocol(whole: Hdfs) -> No
     assert any("lost" in note and "tasks failed" in note for note in verdict.notes)
 
 
+@pytest.mark.long
 def test_ashore_with_a_delete_before_each_write_is_not(
     whole: Hdfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,7 @@ def test_an_abandoned_file_is_never_finished(cluster: Hdfs) -> None:
     assert not client.recover_lease(f"{root}/abandoned")
 
 
+@pytest.mark.long
 def test_a_datanode_stops_during_a_write(cluster: Hdfs) -> None:
     storage = open_lake(cluster)
     writer = storage.open_write("a")

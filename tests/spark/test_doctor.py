@@ -196,6 +196,7 @@ def connect_file(site: Site, topic: str, country: str, numbers: range, first: in
     pq.write_table(rows, directory / f"{topic}+0+{first:010}+{last:010}.parquet")
 
 
+@pytest.mark.long
 def test_after_a_sink_of_connect_the_rest_is_landed_and_its_partitions_are_registered(
     site: Site, hive: Hive
 ) -> None:

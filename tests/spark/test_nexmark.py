@@ -279,6 +279,7 @@ def updates_file(site: Site, topics: Mapping[str, str], into: Mapping[int, str])
     return site.job_file(*read, job="nexmark-updates", sql=sql, batch={"interval": "300ms"})
 
 
+@pytest.mark.long
 def test_topics_end_with_what_a_run_over_the_whole_input_gives(
     site: Site, whole: SparkSession
 ) -> None:
