@@ -6,8 +6,8 @@ import pytest
 from tests.servers import SharedServers
 
 from ashore.drills import SCENARIOS, Drill, DrillOrder, run_drill
-from ashore.drills.drill import Server
 from ashore.drills.page import render_page
+from ashore.drills.plan import Server
 from ashore.drills.scenarios import broker_restart
 from ashore.drills.sites.servers import Servers
 from ashore.jobs.locks import locked

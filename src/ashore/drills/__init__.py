@@ -7,9 +7,11 @@ schedule of faults is a pure function of seed and length.
 What it must not know: terminals; Spark, whose jobs are processes here.
 """
 
-from ashore.drills.drill import Drill, Figures, Length, PlannedFault, Server, Timeline, Verdict
+from ashore.drills.drill import Drill
+from ashore.drills.plan import Length, PlannedFault, Server
 from ashore.drills.run import DrillOrder, run_drill
 from ashore.drills.scenarios import SCENARIOS
+from ashore.drills.verdict import Figures, Timeline, Verdict
 
 __all__ = [
     "SCENARIOS",

@@ -9,8 +9,8 @@ What it must not know: how a drill is played.
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ashore.base.units import format_duration
-from ashore.drills.drill import Timeline, Verdict
 from ashore.drills.timeline import draw_timeline
+from ashore.drills.verdict import Timeline, Verdict
 
 SCHEDULE_MAX = 500
 LABEL = "faults above, landed records and lag below, over time"

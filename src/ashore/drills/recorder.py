@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
-from ashore.drills.drill import Flight, Mark, Sample, Timeline
+from ashore.drills.verdict import Flight, Mark, Sample, Timeline
 from ashore.testing import ProcessStopped
 
 NAMED_MAX = 12  # strikes of one kind that are told one by one

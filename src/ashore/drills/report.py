@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.drills.drill import Verdict
 from ashore.drills.page import render_page
+from ashore.drills.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.drills.checkers.progress import longest_stall_s
-from ashore.drills.drill import Drill, Figures, Length, Verdict
+from ashore.drills.drill import Drill
+from ashore.drills.plan import Length
 from ashore.drills.recorder import Recorder, Snapshot
 from ashore.drills.stage import RealSites, Stage
+from ashore.drills.verdict import Figures, Verdict
 from ashore.errors import AshoreError
 from ashore.testing import FakeClock
 

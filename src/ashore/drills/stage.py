@@ -17,8 +17,8 @@ from ashore.drills.checkers.exactly_once import Account, check_exactly_once
 from ashore.drills.checkers.read_twice import count_read_twice
 from ashore.drills.checkers.registered import check_registered
 from ashore.drills.checkers.sealed import check_sealed
-from ashore.drills.drill import Length, Schedule
 from ashore.drills.faults import JobFault
+from ashore.drills.plan import Length, Schedule
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, Site, SiteOptions

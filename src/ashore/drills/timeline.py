@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ashore.base.units import format_duration
-from ashore.drills.drill import Mark, Sample, Timeline
 from ashore.drills.recorder import FAULT
+from ashore.drills.verdict import Mark, Sample, Timeline
 
 WIDTH, LEFT, RIGHT = 960, 70, 944
 LANES_TOP, LANE_HEIGHT, CHART_HEIGHT, GAP, FOOT = 26, 32, 150, 34, 34

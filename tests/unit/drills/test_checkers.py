@@ -13,12 +13,12 @@ from ashore.drills.checkers.exactly_once import check_exactly_once, compare, fin
 from ashore.drills.checkers.progress import longest_stall_s
 from ashore.drills.checkers.registered import check_registered
 from ashore.drills.checkers.same_tables import compare_rows, read_registered
-from ashore.drills.drill import Sample, Timeline
 from ashore.drills.faults import Kill, Moment
 from ashore.drills.recorder import Recorder
 from ashore.drills.scenarios import lost_answers, replay_budget
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import TABLE, SiteOptions
+from ashore.drills.verdict import Sample, Timeline
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
 from ashore.formats import make_decoder, parse_ddl
 from ashore.testing import FakeClock

@@ -7,8 +7,8 @@ import pytest
 
 from ashore.drills import SCENARIOS, Drill, DrillOrder, Length, Verdict, run_drill
 from ashore.drills.checkers.in_flight import InFlight
-from ashore.drills.drill import PlannedFault
 from ashore.drills.faults import Kill, Moment
+from ashore.drills.plan import PlannedFault
 from ashore.drills.scenarios import kill_driver, poison_records
 from ashore.drills.stage import Stage
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from ashore.cli import drill_commands
 from ashore.cli.app import app
 from ashore.drills import DrillOrder, Figures, Length, PlannedFault, Timeline, Verdict
-from ashore.drills.drill import Mark, Sample
 from ashore.drills.page import render_page, render_timeline
 from ashore.drills.report import logged, make_run_directory, write_report
+from ashore.drills.verdict import Mark, Sample
 
 VERDICT = Verdict(
     drill="kill-driver",

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import pytest
 
-from ashore.drills.drill import Sample
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -24,6 +23,7 @@ from ashore.drills.recorder import Recorder
 from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
+from ashore.drills.verdict import Sample
 from ashore.errors import Fenced, StorageError
 from ashore.storage.memory import MemoryStorage
 from ashore.testing import FakeClock, PendingEffects

@@ -7,7 +7,7 @@ What it must not know: what strikes.
 
 from dataclasses import dataclass
 
-from ashore.drills.drill import Flight
+from ashore.drills.verdict import Flight
 from ashore.errors import AshoreError
 from ashore.landing.janitor import find_staged
 from ashore.landing.log_reader import read_log

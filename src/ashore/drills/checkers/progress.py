@@ -5,7 +5,7 @@ there began to be something to land, to the next one that shows more.
 What it must not know: why nothing landed.
 """
 
-from ashore.drills.drill import Timeline
+from ashore.drills.verdict import Timeline
 
 
 def longest_stall_s(timeline: Timeline) -> float:

@@ -9,7 +9,7 @@ What it must not know: the job.
 import random
 from collections.abc import Sequence
 
-from ashore.drills.drill import PlannedFault, Schedule
+from ashore.drills.plan import PlannedFault, Schedule
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,

@@ -7,8 +7,8 @@ the moment is only when to begin to look for the right one, the scenario says wh
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ashore.drills.drill import Flight
 from ashore.drills.faults.moments import Moment
+from ashore.drills.verdict import Flight
 
 
 @dataclass(frozen=True, slots=True)

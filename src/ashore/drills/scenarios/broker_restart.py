@@ -5,8 +5,9 @@ The job is not restarted. It retries until the broker is back, and goes on where
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import BrokerAway, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
 

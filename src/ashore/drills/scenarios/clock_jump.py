@@ -10,8 +10,9 @@ import random
 
 from ashore.control import reset_clock
 from ashore.control.jobs import OpenJob
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, ClockJump, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.errors import AshoreError, ClockAhead, LogAhead

@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from ashore.control.jobs import plan_recover
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Happens, Kill, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real import RealSite
 from ashore.drills.sites.site import NAME, Site, SiteOptions

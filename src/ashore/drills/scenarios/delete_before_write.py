@@ -15,13 +15,15 @@ from dataclasses import replace
 
 from ashore.control.jobs import OpenJob
 from ashore.drills.checkers.exactly_once import compare, read_places
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Countdown, Happens, Kill, Moment
 from ashore.drills.faults.late_delete import KIND, DeleteCalls, LateDeletes
 from ashore.drills.old_protocol import TABLE, OldProtocol, Pause
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import End, Site, SiteOptions, keep_house
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.testing import FakeClock

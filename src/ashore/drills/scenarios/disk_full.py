@@ -6,11 +6,13 @@ again, and goes on once there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults.full import DiskFull, FullStorage
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 
 BATCHES = 4
 # In a short one the job retries; in the longer ones the process gives up and is started again.

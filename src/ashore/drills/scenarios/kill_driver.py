@@ -5,8 +5,9 @@ Nobody cleans up after it. The next process starts from the landing log alone.
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
 

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from ashore.base.clock import SystemClock
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Happens, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.real import RealSite
 from ashore.drills.sites.site import End, Site, SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 from ashore.errors import fail
 from ashore.testing import FailBefore
 

@@ -7,8 +7,9 @@ a few calls later, or when the process that made it has long gone.
 
 import random
 
-from ashore.drills.drill import Drill, Length, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults.calls import CALLS_MAX, LATE, LIVES, deal_turns
+from ashore.drills.plan import Length, Schedule
 from ashore.drills.scenarios.turns import play_turns
 
 

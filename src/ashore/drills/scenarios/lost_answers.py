@@ -6,8 +6,9 @@ each round another storage call of one of the two is applied, and its answer nev
 
 import random
 
-from ashore.drills.drill import Drill, Length, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults.calls import CALLS_MAX, LIVES, LOST_ANSWER, deal_turns
+from ashore.drills.plan import Length, Schedule
 from ashore.drills.scenarios.turns import play_turns
 
 

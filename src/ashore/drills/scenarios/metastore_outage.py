@@ -7,8 +7,9 @@ done once the metastore is back, by whichever process runs then.
 import math
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Moment, Out, Outage
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage

@@ -10,8 +10,9 @@ import random
 from functools import partial
 
 from ashore.drills.checkers.same_tables import compare_rows, read_registered
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, JobFault, Kill, Moment, Out, Outage
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.scenarios.outages import count_deferred
 from ashore.drills.sites.site import KILLED, Site, SiteOptions
 from ashore.drills.stage import Stage

@@ -6,10 +6,12 @@ in the dead-letter table as it came, once, and each good one in its table, once.
 
 import random
 
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 
 POISON_EVERY = 10
 BATCHES = 3

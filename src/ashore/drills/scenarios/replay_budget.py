@@ -6,8 +6,9 @@ at most the batch under way is read again.
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.stage import Stage
 

@@ -8,10 +8,12 @@ the log says for ever which offsets were given up.
 import random
 
 from ashore.drills.checkers.skipped import compare_skipped
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Kill, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 from ashore.errors import OffsetsGone
 from ashore.landing.log_reader import read_history, read_log
 from ashore.protocol.positions import OffsetRange

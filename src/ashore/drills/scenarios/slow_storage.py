@@ -6,11 +6,13 @@ What takes longer than the deadline has no answer, and takes effect all the same
 import random
 from dataclasses import replace
 
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults.slow import DEADLINE_S, SlowCalls, SlowStorage
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 from ashore.storage.base import Storage
 from ashore.storage.retry import RetryingStorage
 

@@ -6,8 +6,9 @@ was half written lies about, unseen, and the job waits until there is room.
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Out
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.scenarios.outages import BATCHES, play_outages
 
 STEPS = ("write", "prepare", "move")

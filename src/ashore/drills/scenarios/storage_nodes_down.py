@@ -6,8 +6,9 @@ written is left behind, and the job waits, gives up, is started again, until the
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule, Server
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Out
+from ashore.drills.plan import Length, PlannedFault, Schedule, Server
 from ashore.drills.scenarios.outages import play_outages
 
 STEPS = ("plan", "write", "prepare", "move")

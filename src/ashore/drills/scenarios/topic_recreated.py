@@ -7,10 +7,12 @@ job must not take the new topic for the old one. It stops, and goes on once it i
 import random
 
 from ashore.control.jobs import rejoin_topic
-from ashore.drills.drill import Drill, Flight, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import Happens, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
+from ashore.drills.verdict import Flight
 from ashore.errors import StreamReplaced
 from ashore.landing.log_reader import read_log
 

@@ -4,8 +4,8 @@ In each round a job has two lives on a lake of its own. The first is killed afte
 the second takes over, finishes, and lands what is left. One call of one of them is struck.
 """
 
-from ashore.drills.drill import PlannedFault
 from ashore.drills.faults.calls import LIVES, to_fault
+from ashore.drills.plan import PlannedFault
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import KILLED, SiteOptions
 from ashore.drills.stage import Stage

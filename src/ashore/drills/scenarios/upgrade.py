@@ -13,9 +13,10 @@ import json
 import random
 
 from ashore.control.jobs import plan_recover
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, Kill, Moment
 from ashore.drills.old_lake import OPTIONS, OldLake, load_old_lake
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import NAME, TABLE
 from ashore.drills.stage import Stage

@@ -7,8 +7,9 @@ it was about to do.
 
 import random
 
-from ashore.drills.drill import Drill, Length, PlannedFault, Schedule
+from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, Freeze, Moment
+from ashore.drills.plan import Length, PlannedFault, Schedule
 from ashore.drills.sites.site import NAME, Site, SiteOptions
 from ashore.drills.stage import Stage
 from ashore.errors import Fenced

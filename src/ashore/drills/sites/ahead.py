@@ -14,6 +14,10 @@ from pathlib import Path
 
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
+# A drill's processes end before the second compiler of the JVM pays: they start in half the time.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+
 
 class Ahead:
     """The processes that wait, by the job file that they were started with. Used by any thread."""

@@ -11,10 +11,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from ashore.base.clock import SystemClock
-from ashore.drills.sites.real import DRIVER_OPTIONS, JVM, RealSite
+from ashore.drills.sites.ahead import DRIVER_OPTIONS, JVM, Ahead
 from ashore.errors import ServiceError
 from ashore.services.spark_cluster import SparkCluster, SparkOptions
 
@@ -25,6 +25,14 @@ POLL_S = 0.02
 LOOPBACK = "127.0.0.1"
 
 
+class MovableJob(Protocol):
+    """A job whose processes may be started from another job file than its own."""
+
+    own_job_file: Path
+    job_file: Path  # by which the next process is started
+    ahead: Ahead
+
+
 class Machines:
     """One cluster and one disk. As a context manager they are up inside and gone after."""
 
@@ -33,23 +41,23 @@ class Machines:
         self._job_file = directory / "job.yaml"
         self._cluster = SparkCluster(directory / "spark", SparkOptions(workers=workers))
 
-    def start_ahead(self, site: RealSite) -> None:
-        """Let the next process of a site's job start here, from a copy of the job file."""
-        document = json.loads(site.own_job_file.read_text("utf-8"))
+    def start_ahead(self, job: MovableJob) -> None:
+        """Let the next process of a job start here, from a copy of the job file."""
+        document = json.loads(job.own_job_file.read_text("utf-8"))
         driver_options = document["spark"]["conf"][DRIVER_OPTIONS]
         conf = {**self._conf(), DRIVER_OPTIONS: driver_options}
         document["spark"] = {"master": self._cluster.master_url, "conf": conf}
         self._job_file.write_text(json.dumps(document), "utf-8")
-        site.ahead.start(self._job_file)
+        job.ahead.start(self._job_file)
 
     @contextmanager
-    def used_by(self, site: RealSite) -> Iterator[None]:
-        """Let processes of a site's job run here. Requires: one was started ahead."""
-        site.job_file = self._job_file
+    def used_by(self, job: MovableJob) -> Iterator[None]:
+        """Let processes of a job run here. Requires: one was started ahead."""
+        job.job_file = self._job_file
         try:
             yield
         finally:
-            site.job_file = site.own_job_file
+            job.job_file = job.own_job_file
 
     def kill_executors(self, count: int) -> None:
         """Kill so many executors at once, when so many run. Raises ServiceError if they do not."""

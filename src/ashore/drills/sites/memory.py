@@ -17,7 +17,6 @@ from ashore.catalogs import Catalog, MemoryCatalog, NoCatalog
 from ashore.config import Job, parse_job
 from ashore.control.jobs import OpenJob
 from ashore.drills.checkers.in_flight import judge_flight
-from ashore.drills.drill import Flight
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -48,6 +47,7 @@ from ashore.drills.sites.site import (
     skip_gaps,
 )
 from ashore.drills.sites.tasks import TaskRunner
+from ashore.drills.verdict import Flight
 from ashore.errors import AshoreError, SourceUnreachable
 from ashore.jobs.events import BatchLanded, Landed, Step
 from ashore.landing.assembly import Environment, JobAssembly

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ashore.base.clock import SystemClock
@@ -23,7 +22,6 @@ from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.open import load_locations
 from ashore.control.jobs import OpenJob, open_job
 from ashore.drills.checkers.in_flight import judge_flight
-from ashore.drills.drill import Flight
 from ashore.drills.faults import (
     BrokerAway,
     ClockJump,
@@ -39,9 +37,10 @@ from ashore.drills.faults import (
 )
 from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.recorder import Recorder
-from ashore.drills.sites.ahead import Ahead
+from ashore.drills.sites.ahead import DRIVER_OPTIONS, JVM, Ahead
 from ashore.drills.sites.held_deletes import HeldDeletes
 from ashore.drills.sites.log_tail import LogTail
+from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real_outages import (
     Break,
     RealOutages,
@@ -60,6 +59,7 @@ from ashore.drills.sites.site import (
     produced_of,
     skip_gaps,
 )
+from ashore.drills.verdict import Flight
 from ashore.drills.workloads.numbered import Produced
 from ashore.errors import check, fail
 from ashore.jobs.events import Failed, Started, WarningEvent, moment_of
@@ -70,13 +70,7 @@ from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics, delete_records, replace_topic
 from ashore.storage.base import Storage
 
-if TYPE_CHECKING:
-    from ashore.drills.sites.machines import Machines
-
 SAMPLE_EVERY_S = 0.5
-# A drill's processes end before the second compiler of the JVM pays: they start in half the time.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 CLOCK = SystemClock()
 
 
@@ -93,7 +87,7 @@ class SiteServers:
     hdfs: Hdfs | None = None
     hive: Hive | None = None
     java_options: str = ""
-    machines: "Callable[[int], Machines] | None" = None
+    machines: Callable[[int], Machines] | None = None
 
     def spark(self, *, has_spark: bool) -> object:
         """Return what the job file says of Spark."""
@@ -176,7 +170,7 @@ class RealSite:
             for partition, value in self.produced.deal(records):
                 producer.send(self.produced.workload.topic, partition, value)
 
-    def machines(self, workers: int) -> "Machines":
+    def machines(self, workers: int) -> Machines:
         """Return a cluster for this drill alone, which is up, and which it may destroy."""
         if self._place.machines is None:
             fail("there are no machines here")

@@ -17,7 +17,7 @@ from typing import Self
 
 from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
-from ashore.drills.drill import Server
+from ashore.drills.plan import Server
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.class_archive import archive_path, use_options, write_options
 from ashore.drills.sites.machines import Machines

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
-from ashore.drills.drill import Flight
 from ashore.drills.faults import JobFault
 from ashore.drills.faults.late_delete import DeleteCalls
+from ashore.drills.verdict import Flight
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
 from ashore.errors import check
 from ashore.landing.archive import archive_log
