@@ -38,14 +38,18 @@ from ashore.storage import MemoryStorage, Storage, is_temporary
 from ashore.storage.open import LakeAddress
 from ashore.testing import (
     Call,
+    FailAfterEffect,
+    FailBefore,
     FakeClock,
     Fault,
     FaultyStorage,
+    LateEffect,
     PendingEffects,
     ProcessStopped,
     RecordedRow,
     RecordedRunner,
     RecordedSource,
+    StopProcess,
     read_rows,
 )
 
@@ -56,6 +60,14 @@ BATCH_RECORDS = 7
 PARALLELISM = 2
 TRIES = 12
 TICKS_MAX = 60
+# What strikes the call of a number.
+FAULTS: dict[str, Callable[[int], Fault]] = {
+    "fails before": FailBefore,
+    "fails after": FailAfterEffect,
+    "late at the end": lambda number: LateEffect(number, after=None),
+    "stops before": lambda number: StopProcess(number, when="before"),
+    "stops after": lambda number: StopProcess(number, when="after"),
+}
 
 Ledger = Mapping[ShardKey, tuple[int, ...]]
 

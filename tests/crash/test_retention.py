@@ -1,24 +1,16 @@
 """An old partition is dropped whole, whatever call of storage or catalog a fault strikes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.crash import retention_job
-from tests.crash.harness import find_failures, report
+from tests.crash.harness import FAULTS, find_failures, report
 from tests.crash.retention_job import SCENARIOS
 
 from ashore.landing.retirer import Retirer
 from ashore.landing.retiring import RetirePartition, delete_files
-from ashore.testing import FailAfterEffect, FailBefore, Fault, LateEffect, StopProcess
 
-FAULTS: dict[str, Callable[[int], Fault]] = {
-    "fails before": FailBefore,
-    "fails after": FailAfterEffect,
-    "late at the end": lambda number: LateEffect(number, after=None),
-    "stops before": lambda number: StopProcess(number, when="before"),
-    "stops after": lambda number: StopProcess(number, when="after"),
-}
 # Files of two batches, and a success file where the partition was sealed.
 DELETES = {
     "by itself": 3,

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 from tests.crash import sealed_job
-from tests.crash.harness import find_failures, report
+from tests.crash.harness import FAULTS, find_failures, report
 from tests.crash.sealed_job import Document, SealedWorld
 from tests.marks import but
 
@@ -24,23 +24,8 @@ from ashore.protocol.entries import Closing, DeferredAction, Seal
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import Tried, complete_deferred
-from ashore.testing import (
-    FailAfterEffect,
-    FailBefore,
-    Fault,
-    LateEffect,
-    ProcessStopped,
-    StopProcess,
-)
+from ashore.testing import ProcessStopped
 from ashore.testing.faults import CATALOG_CALLS
-
-FAULTS: dict[str, Callable[[int], Fault]] = {
-    "fails before": FailBefore,
-    "fails after": FailAfterEffect,
-    "late at the end": lambda number: LateEffect(number, after=None),
-    "stops before": lambda number: StopProcess(number, when="before"),
-    "stops after": lambda number: StopProcess(number, when="after"),
-}
 
 BY_NEAR = {"fails before", "late at the end", "stops after"}  # every day; by `seal` the others
 
