@@ -41,14 +41,8 @@ def write_letters(
     """
     pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
     writer = _LetterWriter(order)
-    try:
-        for batch in batches:
-            for run in split_runs(batch):
-                pool.write(writer.take(run))
-        targets, files = pool.finish()
-    except BaseException:
-        pool.abandon()
-        raise
+    runs = (run for batch in batches for run in split_runs(batch))
+    targets, files = pool.write_all(writer.take(run) for run in runs)
     return TaskResult(task, writer.reads(), targets, files, ())
 
 

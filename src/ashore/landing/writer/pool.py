@@ -8,6 +8,7 @@ What it must not know: topics, decoding, why a row goes where.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -47,6 +48,19 @@ class FilePool:
         self._open: OrderedDict[int, OpenFile] = OrderedDict()  # least recently used first
         self._closing: deque[Future[None]] = deque()
         self._closers = ThreadPoolExecutor(limits.closing_max, thread_name_prefix="close")
+
+    def write_all(self, pieces: Iterable[Piece]) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
+        """Write pieces and finish; let go of every file where that fails.
+
+        Raises StorageError, or what making the pieces raises.
+        """
+        try:
+            for piece in pieces:
+                self.write(piece)
+            return self.finish()
+        except BaseException:
+            self.abandon()
+            raise
 
     def write(self, piece: Piece) -> None:
         """Append rows to the file of their target, beginning one where none is open.

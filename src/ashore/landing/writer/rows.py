@@ -49,14 +49,8 @@ def write_rows(
     """
     pool = FilePool(order, task, storage, entropy, DEFAULT_LIMITS)
     sorter = _RowSorter(order)
-    try:
-        for batch in batches:
-            for piece in sorter.sort(batch):
-                pool.write(piece)
-        targets, files = pool.finish()
-    except BaseException:
-        pool.abandon()
-        raise
+    pieces = (piece for batch in batches for piece in sorter.sort(batch))
+    targets, files = pool.write_all(pieces)
     return TaskResult(task, (), targets, files, sort_counters(sorter.counters))
 
 
