@@ -191,8 +191,9 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
         warnings += warn_source(opened.source.name, fold, there)
-        blocked += _blocked_seals(opened.job, fold, there, now_ms)
-        kept += _kept(opened.job, fold)
+        unsealed, unretired = _find_obstacles(opened.job, fold, there, now_ms)
+        blocked += unsealed
+        kept += unretired
     seen = _log_seen(slices, now_ms)
     if seen is not None and believe(seen, beat) is None and not seen.is_closed_for_stop:
         wrote = read_writers(opened.storage, opened.job.job, folds)
@@ -243,14 +244,13 @@ def _resolve(job: Job, fold: Fold) -> dict[str, ResolvedTable]:
     return match_topics(job, matched)
 
 
-def _kept(job: Job, fold: Fold) -> tuple[Kept, ...]:
-    """Return what keeps old partitions from being retired. What files show is not looked at."""
-    rules = retire_rules(job, _resolve(job, fold))
-    return plan_retire(fold, rules, dict.fromkeys(fold.partitions, 0)).kept
+def _find_obstacles(
+    job: Job, fold: Fold, there: "SourceState", now_ms: int
+) -> tuple[tuple[Blocked, ...], tuple[Kept, ...]]:
+    """Return what keeps partitions that are over from being sealed, and old ones from going.
 
-
-def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> tuple[Blocked, ...]:
-    """Return what keeps partitions that are over from being sealed."""
+    What files show is not looked at.
+    """
     resolved = _resolve(job, fold)
     waiting = {
         key
@@ -260,7 +260,12 @@ def _blocked_seals(job: Job, fold: Fold, there: "SourceState", now_ms: int) -> t
     }
     feeds = {topic: landing_spec(each).feed for topic, each in resolved.items()}
     time = BatchTime(now_ms, plan_watermarks(fold, feeds, now_ms, waiting))
-    return plan_seal(fold, {}, seal_rules(job, resolved), time).blocked
+    sealing = seal_rules(job, resolved)
+    retiring = retire_rules(resolved, sealing)
+    return (
+        plan_seal(fold, {}, sealing, time).blocked,
+        plan_retire(fold, retiring, dict.fromkeys(fold.partitions, 0)).kept,
+    )
 
 
 # ---- the source

@@ -189,7 +189,7 @@ class JobStreams:
             self._claimed |= new
             self._ensure(specs.values())
             self._seal_rules = seal_rules(self._job, resolved)
-            self._retire_rules = retire_rules(self._job, resolved)
+            self._retire_rules = retire_rules(resolved, self._seal_rules)
             self._waiting = waiting_tables(self._job, self._seal_rules)
             self._seal_addresses = {
                 str(each.table): each.spec.seal.http for each in resolved.values()
@@ -287,9 +287,14 @@ def seal_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[SealRul
     return tuple(rules[table] for table in sorted(rules))
 
 
-def retire_rules(job: Job, resolved: Mapping[str, ResolvedTable]) -> tuple[RetireRule, ...]:
-    """Return how old the partitions of tables may become, of their late and dead tables too."""
-    sealed = {rule.table for rule in seal_rules(job, resolved)}
+def retire_rules(
+    resolved: Mapping[str, ResolvedTable], sealing: Iterable[SealRule]
+) -> tuple[RetireRule, ...]:
+    """Return how old the partitions of tables may become, of their late and dead tables too.
+
+    `sealing`: how the same tables are sealed.
+    """
+    sealed = {rule.table for rule in sealing}
     streams: dict[str, set[str]] = defaultdict(set)
     for topic, each in resolved.items():
         streams[str(each.table)].add(topic)

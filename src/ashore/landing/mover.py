@@ -35,16 +35,12 @@ class Moved:
     already_moved: int
 
 
-def _unheard(_outcomes: Outcomes) -> None:
-    """Ignore how moves ended."""
-
-
 def move_files(
     storage: Storage,
     places: Sequence[FilePlace],
     clock: Clock,
     look: Callable[[], None],
-    report: Callable[[Outcomes], None] = _unheard,
+    report: Callable[[Outcomes], None] = lambda _outcomes: None,
 ) -> Moved:
     """Move every file. Returns when all are at their targets (not yet synced).
 
