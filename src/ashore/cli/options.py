@@ -18,6 +18,7 @@ Explain = Annotated[bool, typer.Option("--explain", help="Show what would be don
 TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Take over even if the job is still running.")
 ]
+Why = Annotated[str, typer.Option(help="The reason, kept in the log.")]
 
 
 def new_group(text: str) -> typer.Typer:

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli import output
-from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import escape, print_json, reported_errors
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
+from ashore.cli.output import print_answer, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.retire import apply_retire, parse_age, plan_retire
 
@@ -24,7 +23,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     older_than: Annotated[
         str | None, typer.Option(help="Also time partitions that ended longer ago: `90d`.")
     ] = None,
-    why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore retire",
+    why: Why = "ashore retire",
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
@@ -38,18 +37,14 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         plan = plan_retire(opened, table, partitions or [], age_ms)
         lines = [each.explain() for each in plan]
         deleted = 0 if explain else apply_retire(opened, plan, why, takes_over=take_over)
-        if as_json:
-            steps = [
-                {
-                    "partition": each.partition,
-                    "rows": each.rows,
-                    "files": len(each.files),
-                    "kept": each.kept,
-                }
-                for each in plan
-            ]
-            done = {"table": table, "partitions": steps, "deleted": deleted, "done": not explain}
-            print_json(done)
-            return
-        for line in lines or ["nothing to retire"]:
-            output.out.print(escape(line))
+        steps = [
+            {
+                "partition": each.partition,
+                "rows": each.rows,
+                "files": len(each.files),
+                "kept": each.kept,
+            }
+            for each in plan
+        ]
+        done = {"table": table, "partitions": steps, "deleted": deleted, "done": not explain}
+        print_answer(lines or ["nothing to retire"], done, as_json=as_json)

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from ashore.checkpoints.rollback import RolledBack
-from ashore.cli import output
-from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import print_json, reported_errors
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
+from ashore.cli.output import print_answer, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.rollback import apply, choose_batch, find_query, plan
 
@@ -27,7 +26,7 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
             "has finished: where an older checkpoint was brought back, the table follows it.",
         ),
     ] = None,
-    why: Annotated[str, typer.Option(help="The reason, kept in the log.")] = "ashore roll-back",
+    why: Why = "ashore roll-back",
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
@@ -38,29 +37,26 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         query = find_query(opened, table)
         batch = choose_batch(query, to_batch)
         if explain:
-            _show(table, plan(opened, query, batch), is_done=False, as_json=as_json)
-            return
-        went = apply(opened, query, batch, why, takes_over=take_over)
-        _show(table, went, is_done=True, as_json=as_json)
-
-
-def _show(table: str, went: RolledBack, *, is_done: bool, as_json: bool) -> None:
-    if as_json:
+            went = plan(opened, query, batch)
+        else:
+            went = apply(opened, query, batch, why, takes_over=take_over)
         document = {
             "table": table,
             "from_batch": went.from_batch,
             "to_batch": went.to_batch,
             "files": went.files,
             "rows": went.rows,
-            "done": is_done,
+            "done": not explain,
         }
-        print_json(document)
-        return
+        line = _sentence(table, went, is_done=not explain)
+        print_answer([line], document, as_json=as_json)
+
+
+def _sentence(table: str, went: RolledBack, *, is_done: bool) -> str:
     if went.from_batch == went.to_batch:
-        output.out.print(f"{table} is at batch {went.to_batch}: nothing to roll back")
-        return
+        return f"{table} is at batch {went.to_batch}: nothing to roll back"
     verb = "was" if is_done else "would be"
-    output.out.print(
+    return (
         f"{table} {verb} rolled back from batch {went.from_batch} to batch {went.to_batch}: "
         f"{went.rows:,} rows in {went.files:,} files {verb.replace('was', 'were')} moved aside; "
         "the offsets they came from are read again"

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli import output
-from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver
-from ashore.cli.output import print_json, reported_errors
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
+from ashore.cli.output import print_answer, reported_errors
 from ashore.control.jobs import open_job
 from ashore.control.skip import apply, plan, wish_of
 from ashore.protocol.positions import ShardRange
@@ -25,7 +24,7 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         int,
         typer.Option(min=0, help="The offset to continue with: the first that Kafka still has."),
     ],
-    why: Annotated[str, typer.Option(help="The reason, kept in the log.")],
+    why: Why,
     table: Annotated[
         str | None,
         typer.Option(help="The table or topic that a query fills, where its topic was cut."),
@@ -39,16 +38,14 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         asked = wish_of(opened, place, to, why, table)
         found = plan(opened, asked) if explain else apply(opened, asked, takes_over=take_over)
-        _show(place, found, is_done=not explain, as_json=as_json)
-
-
-def _show(place: str, found: ShardRange | None, *, is_done: bool, as_json: bool) -> None:
-    if as_json:
         offsets = [found.offsets.start, found.offsets.end] if found else None
-        print_json({"place": place, "skipped": offsets, "done": is_done})
-    elif found is None:
-        output.out.print(f"{place} goes on there already: nothing to skip")
-    else:
-        verb = "skipped" if is_done else "would skip"
-        line = f"{verb} {found.offsets.size:,} offsets: {found}"
-        output.out.print(output.escape(line))
+        document = {"place": place, "skipped": offsets, "done": not explain}
+        line = _sentence(place, found, is_done=not explain)
+        print_answer([line], document, as_json=as_json)
+
+
+def _sentence(place: str, found: ShardRange | None, *, is_done: bool) -> str:
+    if found is None:
+        return f"{place} goes on there already: nothing to skip"
+    verb = "skipped" if is_done else "would skip"
+    return f"{verb} {found.offsets.size:,} offsets: {found}"
