@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 from typer.testing import CliRunner
 
@@ -31,17 +32,14 @@ def values(first: int, count: int, mark: str) -> list[bytes]:
 def job_file(mortal_kafka: Kafka, tmp_path: Path) -> Path:
     topic = f"cut-{uuid4().hex[:10]}"
     create_topic(mortal_kafka.bootstrap_servers, topic, 2)
-    content = {
-        "job": "landing",
-        "lake": f"file://{tmp_path}/lake",
-        "source": {
-            "kafka": {"bootstrap_servers": mortal_kafka.bootstrap_servers},
-            "first_start": {"default": "earliest"},
-        },
-        "tables": [{"topic": topic, "table": "ods.events", "schema": "id BIGINT, mark STRING"}],
-        "batch": {"interval": "100ms"},
-        "spark": "none",
-    }
+    table = {"topic": topic, "table": "ods.events", "schema": "id BIGINT, mark STRING"}
+    content = job_content(
+        mortal_kafka.bootstrap_servers,
+        tmp_path,
+        topic,
+        tables=[table],
+        batch={"interval": "100ms"},
+    )
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(content))
     return path

@@ -5,6 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 import ashore
@@ -19,19 +20,8 @@ def test_a_job_is_run_looked_at_and_verified(kafka: Kafka, tmp_path: Path) -> No
     values = [json.dumps({"id": number}).encode() for number in range(RECORDS)]
     produce(kafka.bootstrap_servers, topic, values, partition=0)
     path = tmp_path / "job.yaml"
-    source = {
-        "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-        "first_start": {"default": "earliest"},
-    }
-    table = {"topic": topic, "table": "ods.events", "schema": "id BIGINT"}
-    content = {
-        "job": "landing",
-        "lake": f"file://{tmp_path}/lake",
-        "source": source,
-        "tables": [table],
-        "batch": {"interval": "100ms", "max_records": 600},
-        "spark": "none",
-    }
+    batch = {"interval": "100ms", "max_records": 600}
+    content = job_content(kafka.bootstrap_servers, tmp_path, topic, batch=batch)
     path.write_text(json.dumps(content))
 
     job = ashore.Job.load(path)
@@ -50,7 +40,8 @@ def test_a_job_is_run_looked_at_and_verified(kafka: Kafka, tmp_path: Path) -> No
     assert [each.number for each in job.read_log(start=3)] == list(range(3, len(entries)))
 
     # What a job process reports is raised as what it is.
-    other = {**content, "tables": [{**table, "schema": "id STRING"}]}
+    table = {"topic": topic, "table": "ods.events", "schema": "id STRING"}
+    other = {**content, "tables": [table]}
     path.write_text(json.dumps(other))
     with pytest.raises(ashore.AshoreError) as refused:
         job.run()
@@ -62,20 +53,7 @@ def test_an_exception_stops_the_job_in_order(kafka: Kafka, tmp_path: Path) -> No
     create_topic(kafka.bootstrap_servers, topic, 1)
     produce(kafka.bootstrap_servers, topic, [b'{"id": 1}'] * 100, partition=0)
     path = tmp_path / "job.yaml"
-    path.write_text(
-        json.dumps(
-            {
-                "job": "landing",
-                "lake": f"file://{tmp_path}/lake",
-                "source": {
-                    "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-                    "first_start": {"default": "earliest"},
-                },
-                "tables": [{"topic": topic, "table": "ods.events", "schema": "id BIGINT"}],
-                "spark": "none",
-            }
-        )
-    )
+    path.write_text(json.dumps(job_content(kafka.bootstrap_servers, tmp_path, topic)))
 
     def interrupt(_batch: ashore.Landed) -> None:
         raise KeyboardInterrupt

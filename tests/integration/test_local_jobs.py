@@ -15,6 +15,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from tests.dying_decoder import FATAL, install_dying_decoder
+from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 from ashore.base.operator import operator
@@ -40,17 +41,8 @@ def job_file(kafka: Kafka, tmp_path: Path) -> Path:
     for partition in range(PARTITIONS):
         values = [json.dumps({"id": number}).encode() for number in range(RECORDS // PARTITIONS)]
         produce(kafka.bootstrap_servers, topic, values, partition=partition)
-    content = {
-        "job": "landing",
-        "lake": f"file://{tmp_path}/lake",
-        "source": {
-            "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-            "first_start": {"default": "earliest"},
-        },
-        "tables": [{"topic": topic, "table": "ods.events", "schema": "id BIGINT"}],
-        "batch": {"interval": "100ms", "max_records": RECORDS // 4},
-        "spark": "none",
-    }
+    batch = {"interval": "100ms", "max_records": RECORDS // 4}
+    content = job_content(kafka.bootstrap_servers, tmp_path, topic, batch=batch)
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(content))
     return path

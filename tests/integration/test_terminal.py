@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
 from ashore.services.kafka import Kafka
@@ -29,20 +30,7 @@ def job_file(kafka: Kafka, tmp_path: Path) -> Path:
     create_topic(kafka.bootstrap_servers, topic, 1)
     produce(kafka.bootstrap_servers, topic, [b'{"id": 1}'] * 100, partition=0)
     path = tmp_path / "other-name.yaml"
-    path.write_text(
-        json.dumps(
-            {
-                "job": "landing",
-                "lake": f"file://{tmp_path}/lake",
-                "source": {
-                    "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-                    "first_start": {"default": "earliest"},
-                },
-                "tables": [{"topic": topic, "table": "ods.events", "schema": "id BIGINT"}],
-                "spark": "none",
-            }
-        )
-    )
+    path.write_text(json.dumps(job_content(kafka.bootstrap_servers, tmp_path, topic)))
     return path
 
 

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import Transaction, create_topic, delete_records, produce
 from typer.testing import CliRunner
 
@@ -35,23 +36,14 @@ def job_file(kafka: Kafka, tmp_path: Path) -> Path:
             transaction.commit()
         keys = [b"key"] * (RECORDS - 1_000)
         produce(kafka.bootstrap_servers, topic, encoded[1_000:], partition=partition, keys=keys)
-    content = {
-        "job": "landing",
-        "lake": f"file://{tmp_path}/lake",
-        "source": {
-            "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-            "first_start": {"default": "earliest"},
-        },
-        "tables": [
-            {
-                "topic": topic,
-                "table": "ods.events",
-                "schema": "id BIGINT, price DECIMAL(12,2), at TIMESTAMP",
-            }
-        ],
-        "batch": {"interval": "100ms"},
-        "spark": "none",
-    }
+    schema = "id BIGINT, price DECIMAL(12,2), at TIMESTAMP"
+    content = job_content(
+        kafka.bootstrap_servers,
+        tmp_path,
+        topic,
+        tables=[{"topic": topic, "table": "ods.events", "schema": schema}],
+        batch={"interval": "100ms"},
+    )
     path = tmp_path / "job.yaml"
     path.write_text(json.dumps(content))
     launch = JobLaunch("run", path, LaunchOptions(available_now=True, uses_spark=False))

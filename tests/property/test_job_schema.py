@@ -4,14 +4,12 @@ What the loader accepts the schema accepts, whatever is done to a file. The othe
 for what a schema can say: unknown and missing keys, kinds of values, choices, forms of names.
 """
 
-import copy
-
 import fastjsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.unit.config.test_mutations import DATA, KEYS, VALUES, places, written
+from tests.unit.config.test_mutations import VALUES, mutate, written
 from tests.unit.config.texts import EXAMPLE, SMALL, VALID, first_words
 
 from ashore.config import parse_job
@@ -117,24 +115,7 @@ def test_what_a_schema_can_say_is_refused_by_both(text: str) -> None:
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_mutated_file_that_loads_is_accepted(data: st.DataObject) -> None:
-    mutated = copy.deepcopy(DATA)
-    for _ in range(data.draw(st.integers(1, 2))):
-        *path, last = data.draw(st.sampled_from(places(mutated)))
-        parent = mutated
-        for key in path:
-            parent = parent[key]
-        match data.draw(st.sampled_from(["drop", "rename", "replace", "like"])):
-            case "drop":
-                del parent[last]
-            case "rename" if isinstance(parent, dict):
-                parent[data.draw(KEYS)] = parent.pop(last)
-            case "like":
-                parent[last] = data.draw(LIKELY)
-            case _:
-                parent[last] = data.draw(VALUES)
-        if not places(mutated):
-            break
-    text = written(mutated)
+    text = written(mutate(data, 2, st.one_of(LIKELY, VALUES)))
     if not problems_of(text):
         assert is_accepted(text)
 

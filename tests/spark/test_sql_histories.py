@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
+from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 from tests.spark.test_processes import LOCAL, ended, launched, wait_for
 from typer.testing import CliRunner
@@ -27,18 +28,15 @@ def values(first: int, count: int, mark: str) -> list[bytes]:
 
 def job_with(kafka: Kafka, topic: str, directory: Path) -> Path:
     table = {"topic": topic, "table": "ods.events", "land": False, "on_invalid": "drop"}
-    content = {
-        "job": "landing",
-        "lake": f"file://{directory}/lake",
-        "source": {
-            "kafka": {"bootstrap_servers": kafka.bootstrap_servers},
-            "first_start": {"default": "earliest"},
-        },
-        "tables": [{**table, "schema": "id BIGINT, mark STRING"}, {"table": "ods.all"}],
-        "sql": {"text": "INSERT INTO ods.all SELECT id, mark FROM events;"},
-        "batch": {"interval": "100ms"},
-        "spark": LOCAL,
-    }
+    content = job_content(
+        kafka.bootstrap_servers,
+        directory,
+        topic,
+        tables=[{**table, "schema": "id BIGINT, mark STRING"}, {"table": "ods.all"}],
+        sql={"text": "INSERT INTO ods.all SELECT id, mark FROM events;"},
+        batch={"interval": "100ms"},
+        spark=LOCAL,
+    )
     path = directory / "job.yaml"
     path.write_text(json.dumps(content))
     return path

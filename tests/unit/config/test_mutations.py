@@ -68,6 +68,28 @@ def places(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return found
 
 
+def mutate(data: st.DataObject, changes_max: int, values: object = VALUES) -> object:
+    """Return a valid file with a few changes. `values`: a strategy for what is put elsewhere."""
+    mutated = copy.deepcopy(DATA)
+    for _ in range(data.draw(st.integers(1, changes_max))):
+        *path, last = data.draw(st.sampled_from(places(mutated)))
+        parent = mutated
+        for key in path:
+            parent = parent[key]
+        match data.draw(st.sampled_from(["drop", "rename", "replace", "twice"])):
+            case "drop":
+                del parent[last]
+            case "rename" if isinstance(parent, dict):
+                parent[data.draw(KEYS)] = parent.pop(last)
+            case "twice" if isinstance(parent, list):
+                parent.append(copy.deepcopy(parent[last]))
+            case _:
+                parent[last] = data.draw(values)
+        if not places(mutated):
+            break
+    return mutated
+
+
 def load_or_explain(text: str) -> Job | None:
     """Return the job; checks that what is told otherwise is located in the text."""
     try:
@@ -100,24 +122,7 @@ def test_the_start_is_valid() -> None:
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_a_mutated_file_loads_or_is_explained(data: st.DataObject) -> None:
-    mutated = copy.deepcopy(DATA)
-    for _ in range(data.draw(st.integers(1, 3))):
-        *path, last = data.draw(st.sampled_from(places(mutated)))
-        parent = mutated
-        for key in path:
-            parent = parent[key]
-        match data.draw(st.sampled_from(["drop", "rename", "replace", "twice"])):
-            case "drop":
-                del parent[last]
-            case "rename" if isinstance(parent, dict):
-                parent[data.draw(KEYS)] = parent.pop(last)
-            case "twice" if isinstance(parent, list):
-                parent.append(copy.deepcopy(parent[last]))
-            case _:
-                parent[last] = data.draw(VALUES)
-        if not places(mutated):
-            break
-    load_or_explain(written(mutated))
+    load_or_explain(written(mutate(data, 3)))
 
 
 @pytest.mark.slow

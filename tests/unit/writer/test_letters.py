@@ -14,21 +14,12 @@ from ashore.landing.writer import write_letters
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace, FileSpan, Role
 from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.sources.fetched import FETCHED
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 
 ZERO, ONE = (ShardKey("kafka:ods__result", "clicks", 1, shard) for shard in ("0", "1"))
-SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("reason", pa.string()),
-    ]
-)
+SCHEMA = FETCHED.append(pa.field("reason", pa.string()))
 
 
 def order() -> LettersOrder:
