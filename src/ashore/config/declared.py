@@ -1,8 +1,9 @@
 """Tables that a job's SQL declares itself: `CREATE TABLE` beside its INSERTs.
 
-What it is: `find_tables`, from the text of the SQL to items of `tables`, each with its place.
-What it promises: pure. An option is a key of an item of `tables`, with dots for what is nested: it
-is read as there. What is not understood is refused, with its place, and never left out.
+What it is: `find_tables`, from the text of the SQL to items of `tables` and, where `USING kafka`
+says so, of `sql.topics`, each with its place.
+What it promises: pure. An option is a key of such an item, with dots for what is nested: it is read
+as there. What is not understood is refused, with its place, and never left out.
 What it must not know: other statements; what an item may say.
 """
 
@@ -12,12 +13,16 @@ from dataclasses import dataclass
 
 from ashore.plans.text import cut, normalise_sql
 
-_LISTS = frozenset({"seal.actions"})
+_LISTS = frozenset({"seal.actions", "key"})
 _ONLY_IN_YAML = frozenset({"select"})
 _KNOWN = "columns, `USING`, `PARTITIONED BY (...)` and `OPTIONS (...)`"
 _EXAMPLE = (
     "write CREATE TABLE ods.per_minute (minute TIMESTAMP, clicks BIGINT) PARTITIONED BY (date) "
     "OPTIONS ('event_time.column' = 'minute');"
+)
+
+_TOPIC_EXAMPLE = (
+    "write CREATE TABLE totals USING kafka OPTIONS ('mode' = 'upsert', 'key' = 'country');"
 )
 
 
@@ -36,7 +41,7 @@ class DeclaredTable:
     """One `CREATE TABLE`.
 
     Arguments:
-        item: what it says, as an item of `tables`.
+        item: what it says, as an item of `tables`, or of `sql.topics`.
         start: its first character in the SQL.
         end: the first one after its semicolon.
         starts: where it says what, by keys with dots.
@@ -47,6 +52,12 @@ class DeclaredTable:
     start: int
     end: int
     starts: Mapping[str, int]
+    is_topic: bool = False  # a topic that SQL writes
+
+    @property
+    def name(self) -> str:
+        """The table, or the topic."""
+        return str(self.item["topic" if self.is_topic else "table"])
 
     def start_of(self, key: str) -> int:
         """Return where a key is said; the beginning of the statement where it is not."""
@@ -126,7 +137,20 @@ class _Reader:
         self._say("table", self._name(), self._first.start)
         while self._tokens:
             self._clause(self._tokens.pop(0))
-        return DeclaredTable(self._item, self._first.start, self._end, self._starts)
+        is_topic = str(self._item.get("format", "")).casefold() == "kafka"
+        item = self._topic() if is_topic else self._item
+        return DeclaredTable(item, self._first.start, self._end, self._starts, is_topic)
+
+    def _topic(self) -> dict[str, object]:
+        """Return what was said as an item of `sql.topics`: the name is that of the topic."""
+        if "topic" in self._starts:
+            words = "the table's name is the topic, where it is USING kafka"
+            raise NotDeclared(self._starts["topic"], words, "remove the option")
+        if "schema" in self._starts:
+            words = "the columns of a topic's records are those of the SELECT"
+            raise NotDeclared(self._starts["schema"], words, _TOPIC_EXAMPLE)
+        others = {name: self._item[name] for name in self._item if name not in {"table", "format"}}
+        return {"topic": self._item["table"], **others}
 
     def _clause(self, first: _Token) -> None:
         match first.word:

@@ -1,7 +1,7 @@
 """The tables of a job: those of its file, and those that its SQL declares.
 
-What it is: `add_declared`, from a job file as data to the same with one list of `tables`, and the
-way from a key of that list to where it is written.
+What it is: `add_declared`, from a job file as data to the same with one list of `tables` and one of
+`sql.topics`, and the way from a key of these lists to where it is written.
 What it promises: of a table that both name, both say the same, or the job is refused. Nothing that
 one of them says is left out.
 What it must not know: what is right in an item.
@@ -20,40 +20,40 @@ from ashore.config.written import WrittenText, written_file
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What of `tables` stands in the SQL."""
+    """What of `tables` and `sql.topics` stands in the SQL."""
 
     sql: WrittenText | None = None
-    items: Mapping[int, DeclaredTable] = field(default_factory=dict)  # by their place in the list
+    items: Mapping[Key, DeclaredTable] = field(default_factory=dict)  # by the keys of their items
     is_known: bool = True  # False: the SQL cannot be read, and may declare some
 
     def locate(
         self, findings: Sequence[Finding], file: str, lines: Mapping[Key, int]
     ) -> list[JobFileProblem]:
         """Return findings as problems, each in the file and line where its key is written."""
-        here = [each for each in findings if self._item(each.key) is None]
-        there = [each for each in findings if self._item(each.key) is not None]
+        here = [each for each in findings if not self._item_key(each.key)]
+        there = [each for each in findings if self._item_key(each.key)]
         return [*locate(here, file, lines), *sorted({self._problem(each) for each in there})]
 
-    def _item(self, key: Key) -> DeclaredTable | None:
-        is_item = len(key) > 1 and key[0] == "tables"
-        return self.items.get(key[1]) if is_item and isinstance(key[1], int) else None
+    def _item_key(self, key: Key) -> Key:
+        """Return the key of the item that a key is in; empty: it is in none of the SQL."""
+        return next((each for each in self.items if key[: len(each)] == each), ())
 
     def _problem(self, finding: Finding) -> JobFileProblem:
-        item, sql = self._item(finding.key), self.sql
-        if item is None or sql is None:
+        key, sql = self._item_key(finding.key), self.sql
+        if not key or sql is None:
             return JobFileProblem("", 0, key_text(finding.key), finding.message, finding.instead)
-        own = finding.key[2:]
+        item, own = self.items[key], finding.key[len(key) :]
         said = ".".join(each for each in own if isinstance(each, str))
         place = sql.place(item.start_of(said))
-        name = f"CREATE TABLE {item.item['table']}"
-        key = f"{name}: {key_text(own)}" if own else name
-        return JobFileProblem(place.file, place.line, key, finding.message, finding.instead)
+        name = f"CREATE TABLE {item.name}"
+        told = f"{name}: {key_text(own)}" if own else name
+        return JobFileProblem(place.file, place.line, told, finding.message, finding.instead)
 
 
 def add_declared(
     document: Document, path: str, read_file: Callable[[str], str] | None
 ) -> tuple[Document, Declared]:
-    """Return a job file with the tables that its SQL declares among its own.
+    """Return a job file with the tables and topics that its SQL declares among its own.
 
     Arguments:
         document: the job file.
@@ -78,38 +78,67 @@ def add_declared(
 def _add(
     document: Document, sql: WrittenText, key: Key, found: Sequence[DeclaredTable]
 ) -> tuple[Document, Declared]:
-    """Return a job file with the tables that were found among its own. `key`: of its SQL."""
+    """Return a job file with what was found among its own. `key`: of its SQL."""
     data: dict[str, object] = document.data if isinstance(document.data, dict) else {}
-    own = data.get("tables")
-    if own is not None and not isinstance(own, list):
+    section = data.get("sql")
+    inner: dict[str, object] = section if isinstance(section, dict) else {"text": section}
+    own, sinks = data.get("tables"), inner.get("topics")
+    if not isinstance(own, list | None) or not isinstance(sinks, list | None):
         return document, Declared()  # that is told anyway
-    tables: list[object] = list(own or [])
-    named = [item.get("table") if isinstance(item, dict) else None for item in tables]
-    items: dict[int, DeclaredTable] = {}
+    tables = _Items(("tables",), "table", list(own or []))
+    topics = _Items(("sql", "topics"), "topic", list(sinks or []))
     findings: list[Finding] = []
     for each in found:
-        name = each.item["table"]
-        if name not in named:
-            items[len(tables)] = each
-            tables.append(dict(each.item))
-            named.append(str(name))
-            continue
-        index = named.index(name)
-        known = tables[index]
-        if named.count(name) > 1 or index in items or not isinstance(known, dict):
-            message = f"{sql.place(each.start)}: {name} is declared by more than this statement"
-            findings.append(Finding(key, message, "declare it once"))
-            continue
-        findings += _differing(("tables", index), known, _Said(sql, each, "", each.item))
-        tables[index] = _merge(known, each.item)
+        items = topics if each.is_topic else tables
+        findings += items.add(each, sql, key)
+    merged = dict(data)
+    if tables.items:
+        merged["tables"] = tables.items
+    if topics.items:
+        merged["sql"] = {**inner, "topics": topics.items}
+    declared = {**tables.declared, **topics.declared}
     line = document.lines.get(key, 1)  # messages of a running job name the job file
-    merged = replace(
+    told = replace(
         document,
-        data={**data, "tables": tables},
-        lines={**document.lines, **{("tables", index): line for index in items}},
+        data=merged,
+        lines={**document.lines, **dict.fromkeys(declared, line)},
         findings=[*document.findings, *findings],
     )
-    return merged, Declared(sql, items)
+    return told, Declared(sql, declared)
+
+
+@dataclass(slots=True)
+class _Items:
+    """A list of the job file that the SQL adds to.
+
+    Arguments:
+        key: of the list.
+        named_by: the key of an item that is its name.
+        items: what the list holds.
+        declared: items that stand in the SQL alone, by their keys.
+
+    """
+
+    key: Key
+    named_by: str
+    items: list[object]
+    declared: dict[Key, DeclaredTable] = field(default_factory=dict)
+
+    def add(self, found: DeclaredTable, sql: WrittenText, sql_key: Key) -> list[Finding]:
+        """Add what the SQL declares, or merge it into the item of this name; return problems."""
+        named = [item.get(self.named_by) if isinstance(item, dict) else None for item in self.items]
+        if found.name not in named:
+            self.declared[*self.key, len(self.items)] = found
+            self.items.append(dict(found.item))
+            return []
+        index = named.index(found.name)
+        key, known = (*self.key, index), self.items[index]
+        if named.count(found.name) > 1 or key in self.declared or not isinstance(known, dict):
+            place = sql.place(found.start)
+            message = f"{place}: {found.name} is declared by more than this statement"
+            return [Finding(sql_key, message, "declare it once")]
+        self.items[index] = _merge(known, found.item)
+        return [*_differing(key, known, _Said(sql, found, "", found.item))]
 
 
 def _read_sql(

@@ -333,7 +333,9 @@ class Sql(Section):
         examples=["file:///data/checkpoints"],
     )
     topics: tuple[SinkTopic, ...] = Field(
-        default=(), description="Topics that SQL writes, each by one INSERT, at least once."
+        default=(),
+        description="Topics that SQL writes, each by one INSERT, at least once. `CREATE TABLE name "
+        "USING kafka` in the SQL adds to them.",
     )
     producer: Annotated[
         ProducerOptions, Shown("mapping of Java client names to text"), PRODUCER_FORM

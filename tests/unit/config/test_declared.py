@@ -81,6 +81,8 @@ def _insert() -> str:
         ("CREATE TABLE a.b OPTIONS ('topic' = )", ")", "is missing"),
         ("CREATE TABLE a.b PARTITIONED (x)", "(x", "`BY` is expected"),
         ("CREATE TABLE", "CREATE", "ends after"),
+        ("CREATE TABLE t USING kafka OPTIONS (topic = 'u')", "topic", "name is the topic"),
+        ("CREATE TABLE t (x INT) USING kafka", "x INT", "those of the SELECT"),
     ],
 )
 def test_what_is_not_understood_is_refused(text: str, at: str, words: str) -> None:
@@ -149,6 +151,59 @@ def test_both_may_say_of_a_table_what_does_not_differ(tmp_path: Path) -> None:
         load(tmp_path, SQL, same.replace("orc", "parquet"))
     assert "job.yaml:6: tables[0].format: the SQL says otherwise" in refused.value.message
     assert "declared.sql:9" in refused.value.message
+
+
+TOPIC = """
+CREATE TABLE `clicks-by-country` USING kafka OPTIONS (mode = 'upsert', 'key' = 'country, day');
+INSERT INTO `clicks-by-country` SELECT 1;
+"""
+IN_YAML = "{topic: clicks-by-country, mode: upsert, key: [country, day]}"
+
+
+HERE = "|\n  " + (SQL + TOPIC).replace("\n", "\n  ").rstrip(" ")
+
+
+@pytest.mark.parametrize("sql", ["{file: declared.sql}", HERE], ids=["file", "text"])
+def test_a_topic_that_sql_writes_may_stand_in_the_sql(tmp_path: Path, sql: str) -> None:
+    load(tmp_path, SQL + TOPIC, JOB.replace("{file: declared.sql}", sql))
+    found = load_job(tmp_path / "job.yaml")
+    assert found.sql is not None
+    load(tmp_path, SQL, JOB.replace("sql}", f"sql, topics: [{IN_YAML}]}}"))
+    in_yaml = load_job(tmp_path / "job.yaml")
+    assert in_yaml.sql is not None
+    assert found.sql.topics == in_yaml.sql.topics
+    assert found.tables == in_yaml.tables
+
+
+def test_both_may_say_of_a_topic_what_does_not_differ(tmp_path: Path) -> None:
+    both = JOB.replace("sql}", "sql, topics: [{topic: clicks-by-country, on_error: 'null'}]}")
+    load(tmp_path, SQL + TOPIC, both)
+    sql = load_job(tmp_path / "job.yaml").sql
+    assert sql is not None
+    (topic,) = sql.topics
+    assert (topic.mode, topic.key, topic.on_error) == ("upsert", ("country", "day"), "null")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("'upsert'", "'insert'", "declared.sql:13: CREATE TABLE clicks-by-country: mode: must be"),
+        ("mode", "late", "declared.sql:13: CREATE TABLE clicks-by-country: late: 'late' is not"),
+        ("'key' = 'country, day'", "", "clicks-by-country: key: upsert keeps the newest row"),
+        ("INSERT", TOPIC, "clicks-by-country is declared by more than this statement"),
+        ("USING kafka", "PARTITIONED BY (day) USING kafka", "partition_by"),
+    ],
+)
+def test_what_is_wrong_with_a_topic_is_told(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(JobFileInvalid) as refused:
+        load(tmp_path, SQL + TOPIC.replace(old, new))
+    assert words in refused.value.message
+
+
+def test_the_job_file_and_the_sql_may_not_differ_about_a_topic(tmp_path: Path) -> None:
+    both = JOB.replace("sql}", "sql, topics: [{topic: clicks-by-country, key: [day]}]}")
+    with pytest.raises(JobFileInvalid, match=r"sql\.topics\[0\]\.key: the SQL says otherwise"):
+        load(tmp_path, SQL + TOPIC, both)
 
 
 def test_a_file_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
