@@ -1,7 +1,7 @@
 -- Nexmark's queries as they are written, where Spark's streaming refuses them or their state only grows.
 
 -- q4: Average price for a category: of what each auction went for.
--- refused: an aggregate, a join or a deduplication stands on top of another one that hands on updates or late rows, which would be dropped as late
+-- refused: an aggregate, a join or a deduplication follows another one that emits updates or late rows, which would be dropped as late
 SELECT q.category, avg(q.final) AS final
 FROM (
   SELECT max(b.price) AS final, a.category
@@ -75,7 +75,7 @@ FROM (
 WHERE place <= 1;
 
 -- q15: Bidding statistics report: of each day, how many bids, bidders and auctions, by price.
--- refused: `count(DISTINCT ...)` would have to keep every value that it has seen
+-- refused: `count(DISTINCT ...)` would have to keep every value in state
 SELECT date_format(date_time, 'yyyy-MM-dd') AS day,
        count(*) AS total_bids,
        count(*) FILTER (WHERE price < 10000) AS rank1_bids,
@@ -94,7 +94,7 @@ FROM bid
 GROUP BY day;
 
 -- q16: Channel statistics report: the same of each channel.
--- refused: `count(DISTINCT ...)` would have to keep every value that it has seen
+-- refused: `count(DISTINCT ...)` would have to keep every value in state
 SELECT channel, date_format(date_time, 'yyyy-MM-dd') AS day,
        max(date_format(date_time, 'HH:mm')) AS minute,
        count(*) AS total_bids,

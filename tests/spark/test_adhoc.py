@@ -77,7 +77,7 @@ def test_windows_are_counted_over_the_records_that_were_asked_for(site: Site) ->
         ("INSERT INTO ods.per_minute SELECT 1", QueryRefused, "query:1:1: this is no query"),
         ("SELECT 1; SELECT 2", QueryRefused, "query:1:11: this is a second statement"),
         ("DROP VIEW clicks", QueryRefused, "query:1:1: this is no query"),
-        ("SELECT 1 AS a,\n 2 AS a", QueryRefused, "two columns are called a"),
+        ("SELECT 1 AS a,\n 2 AS a", QueryRefused, "two columns are named a"),
         ("SELECT TUMBLE(ts, 1) FROM clicks", QueryRefused, "query:1:8: `TUMBLE`"),
         ("SELECT\n CAST(country AS INT) FROM clicks", RowNotComputed, "query:2:2: "),
     ],

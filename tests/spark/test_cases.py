@@ -152,8 +152,8 @@ def test_a_job_whose_tables_stand_in_its_sql(spark: SparkSession, tmp_path: Path
     ("changes", "words"),
     [
         ({"expect": [{"table": "ods.nmed", "rows": []}]}, "no INSERT of the job writes ods.nmed"),
-        ({"views": [{**NAMES, "view": "nams"}]}, "the SQL makes no view nams"),
-        ({"views": [{**NAMES, "schema": "code INT, name STRING"}]}, "its rows are not of its"),
+        ({"views": [{**NAMES, "view": "nams"}]}, "the SQL defines no view nams"),
+        ({"views": [{**NAMES, "schema": "code INT, name STRING"}]}, "its rows do not match its"),
         (
             {"given": [{"topic": "clicks-1", "records": []}, {"topic": "klicks", "records": []}]},
             "records of klicks are given",

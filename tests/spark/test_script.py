@@ -166,10 +166,10 @@ def test_a_row_stands_where_the_file_has_what_computes_it(spark: SparkSession) -
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("SELECT * FROM nowhere", "nothing is called `nowhere` that SQL can read"),
+        ("SELECT * FROM nowhere", "the table or view `nowhere` does not exist"),
         ("SELECT * FROM read_files('x')", "Could not resolve `read_files`"),
-        ("SELECT foo(id) FROM clicks", "there is no function `foo`"),
-        ("CREATE TEMPORARY VIEW clicks AS SELECT 1", "there is a view `clicks` already"),
+        ("SELECT foo(id) FROM clicks", "the function `foo` does not exist"),
+        ("CREATE TEMPORARY VIEW clicks AS SELECT 1", "the view `clicks` already exists"),
         ("SELECT date_trunc(id) FROM clicks", "requires 2 parameters but the actual number is 1."),
     ],
 )

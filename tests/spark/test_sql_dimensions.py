@@ -93,7 +93,7 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
         site, topic, f"USING jdbc OPTIONS (url '{url}', dbtable 'names', driver '{DRIVER}')"
     )
     job = site.writer(job_file).job
-    with pytest.raises(BatchFailed, match="what the SQL reads does not answer: ") as caught:
+    with pytest.raises(BatchFailed, match="a source of the SQL does not answer: ") as caught:
         describe_queries(job.sql)
     assert "Couldn't connect" in caught.value.message
     assert "\n" not in caught.value.message
@@ -103,7 +103,7 @@ def test_a_database_that_is_away_is_waited_for(site: Site) -> None:
         job.land(2)
         drop(site.spark, url)
         job.send(2)
-        job.reported.wait_for_warning("ods.named: what the SQL reads does not answer: ")
+        job.reported.wait_for_warning("ods.named: a source of the SQL does not answer: ")
         execute(site.spark, f"{url};create=true", NAMES)
         job.reported.wait_for(4)
     drop(site.spark, url)
@@ -141,7 +141,7 @@ def test_a_directory_that_is_gone_is_not_an_empty_table(site: Site, tmp_path: Pa
     with running(site, job_file, topic) as job:
         job.land(2)
         names.rename(away)
-        reported = job.reported.wait_for_warning("cannot be listed, the list from before holds: ")
+        reported = job.reported.wait_for_warning("cannot be listed, so the previous list is used: ")
         away.rename(names)
         job.land(2)
     assert str(names) in reported
@@ -158,7 +158,7 @@ def test_files_that_cannot_be_listed_are_reported_of(site: Site, tmp_path: Path)
             job.land(2)
             hdfs.stop()
             reported = job.reported.wait_for_warning(
-                "cannot be listed, the list from before holds: "
+                "cannot be listed, so the previous list is used: "
             )
             job.land(2)
     assert hdfs.uri.rpartition(":")[2] in reported  # who did not answer

@@ -82,7 +82,7 @@ def test_functions_of_sql_and_of_python_are_called_and_may_not_change_below_stat
             PYTHON,
             "CREATE TEMPORARY FUNCTION x AS 'a.B';" + SQL,
             QueryRefused,
-            "a function of a class of Java",
+            "a Java function",
         ),
     ],
 )
@@ -137,11 +137,11 @@ def test_the_digest_changes_with_the_code(old: str, new: str, is_same: bool) -> 
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("x = 1\n", "f.py has no function"),
+        ("x = 1\n", "f.py defines no function"),
         ("x = 1\nx = )\n", "f.py:2: the functions cannot be loaded: "),
         ("import sys\nimport no_such_package\n", "f.py:2: the functions cannot be loaded: Module"),
         ("def f():\n  return 1 / 0\n\nf()\n", "f.py:2: the functions cannot be loaded: ZeroDiv"),
-        (GOOD.replace("useArrow=True", "useArrow=False"), "length takes no batches"),
+        (GOOD.replace("useArrow=True", "useArrow=False"), "length is not Arrow-optimized"),
         ("x = '''\n", "f.py:"),
     ],
 )

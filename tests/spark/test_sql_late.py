@@ -62,7 +62,7 @@ def test_late_records_are_counted_as_records_over_restarts(site: Site) -> None:
 
     assert counted(site)["late"] == 9
     assert any("9 records of clicks are behind the watermark" in each for each in reported.warnings)
-    assert any("operators with state left them out" in each for each in reported.warnings)
+    assert any("stateful operators dropped them" in each for each in reported.warnings)
     # Three batches in one run: what is late in the last, was not when the run began.
     behind = [(1, "DE", START_MS + 250_000)] * 2
     limit = {"interval": "300ms", "max_records": 40}

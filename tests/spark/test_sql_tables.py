@@ -116,7 +116,7 @@ def test_an_older_checkpoint_catches_up_with_its_table(site: Site) -> None:
     reported = At("never", lambda: None)
     run(site, job_file, reported)
 
-    assert any("run again, for the state alone" in warning for warning in reported.warnings)
+    assert any("run again, only to rebuild the state" in warning for warning in reported.warnings)
     watermark_ms = START_MS + 449_000 - 10_000
     assert read_per_minute(site) == per_minute(clicks(0, 450), watermark_ms=watermark_ms)
     site.prove(job_file)
@@ -260,7 +260,7 @@ def test_sources_that_change_places_are_refused_and_nothing_is_planned(site: Sit
         if start == 0:
             run(site, job_file)
     swapped = sql.replace("clicks", "?").replace("others", "clicks").replace("?", "others")
-    with pytest.raises(QueryRefused, match="written with other sources"):
+    with pytest.raises(QueryRefused, match="written with different sources"):
         run(site, sql_job(site, swapped, *tables))
     run(site, sql_job(site, sql, *tables))  # as the hint says
     assert sorted(row.id for row in site.read("ods.both").collect()) == [0, 1, 5, 6, 10, 11, 15, 16]
@@ -354,7 +354,7 @@ def test_validate_tells_of_the_state_that_is_there(site: Site) -> None:
     (query,) = describe()
     (operator,) = query.operators
     assert operator.state_partitions == 2  # a first start would have more
-    with pytest.raises(CheckpointUnfit, match="2 partitions, and the job file says 4"):
+    with pytest.raises(CheckpointUnfit, match="2 partitions, but the job file has 4"):
         describe(state_partitions=4)
 
 
@@ -384,7 +384,7 @@ def test_a_join_goes_on_after_the_root_that_it_was_begun_in_is_gone(site: Site) 
 
     # Spark finds the columns of the state, which it compares, by an absolute path.
     site.produce(topic, encode(clicks(5, 1)))
-    with pytest.raises(QueryRefused, match="the state in the checkpoint is that of other SQL"):
+    with pytest.raises(QueryRefused, match="the state in the checkpoint was made by different SQL"):
         run(site, sql_job(site, sql.replace("a.id = b.id", "a.country = b.country"), *tables))
 
 
@@ -434,7 +434,7 @@ STATEMENTS = [
     ("SELECT id FROM clicks;", "neither a view nor"),
     ("INSERT OVERWRITE ods.big SELECT id FROM clicks;", "overwrites"),
     ("INSERT INTO ods.bigger SELECT id FROM clicks;", "no table ods.bigger"),
-    ("CREATE TEMPORARY VIEW v AS SELECT id FROM clicks;", "no INSERT fills ods.big"),
+    ("CREATE TEMPORARY VIEW v AS SELECT id FROM clicks;", "no INSERT writes ods.big"),
     (2 * "INSERT INTO ods.big SELECT id FROM clicks;", "two statements"),
     ("WITH w AS (SELECT id FROM clicks) INSERT INTO ods.big SELECT * FROM w;", "before its"),
     ("INSERT INTO ods.big (id) SELECT id FROM clicks;", "columns of a table"),
@@ -505,7 +505,7 @@ def test_sql_that_does_not_fit_the_state_is_refused(site: Site) -> None:
     more = PER_MINUTE.replace("sum(id) AS ids", "sum(id) AS ids, max(id) AS most")
     job_file = sql_job(site, more, read_only(topic), PER_MINUTE_TABLE)
     site.produce(topic, encode(clicks(200, 100)))
-    with pytest.raises(QueryRefused, match="state in the checkpoint is that of other SQL"):
+    with pytest.raises(QueryRefused, match="state in the checkpoint was made by different SQL"):
         run(site, job_file)
 
 

@@ -79,7 +79,7 @@ def _check_parts(parts: list[str]) -> None:
     """Raise ValueError where a part is there twice, or one that is coarser than another is not."""
     for part in parts:
         if parts.count(part) > 1:
-            raise ValueError(f"the {part} is there twice")
+            raise ValueError(f"the {part} appears twice")
     finest = max((_PARTS.index(part) for part in parts if part in _PARTS[:7]), default=0)
     for part in _PARTS[: max(3, finest)]:
         if part not in parts:

@@ -92,12 +92,12 @@ def refine(spark: SparkSession, spec: LandingSpec) -> LandingSpec:
         return replace(spec, output=replace(spec.output, schema=output_schema(spark, spec)))
     except ExpressionRefusedError as refused:
         refusal = explain_refusal(refused.error)
-        message = f"`{refused.key[0]}` of table {spec.table} cannot be run: {refusal.sentence}"
+        message = f"`{refused.key[0]}` of table {spec.table} is not valid: {refusal.sentence}"
         if refusal.hint:
             raise JobFileInvalid(message, hint=refusal.hint, part=refused.key) from refused
         raise JobFileInvalid(
             message,
-            hint="the expressions are Spark SQL over the columns of `schema`, of one record each: "
-            "no aggregates, no windows, nothing that makes several rows of one",
+            hint="Spark evaluates these expressions for each record, over the columns of `schema`: "
+            "aggregates, window functions and generators such as `explode` are not supported",
             part=refused.key,
         ) from refused

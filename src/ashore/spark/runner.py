@@ -64,7 +64,7 @@ class SparkRunner:
             failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
             raise failure(
                 f"batch {order.batch} failed in Spark: {_cause(error)}",
-                hint="nothing was prepared; it is planned again",
+                hint="nothing was prepared; the batch is retried",
                 detail=str(error)[:20_000],
             ) from error
         try:
@@ -101,7 +101,7 @@ class SparkRunner:
         if answer.message:
             raise StorageError(
                 f"an executor cannot write to the lake: {answer.message}",
-                hint="check the lake's address and the rights of the executors' user",
+                hint="check the address of the lake and the permissions of the executors' user",
             )
 
     def cancel(self) -> None:

@@ -95,8 +95,8 @@ def start_session(
     try:
         session = builder.getOrCreate()
     except Exception as error:  # of PySpark, of Py4J, of the JVM: they have no root in common
-        hint = "look at `spark.master`, at `spark.conf` and at what Spark said"
-        message = f"Spark does not start on {master}: {_words(error)}"
+        hint = "check `spark.master`, `spark.conf` and the output of Spark"
+        message = f"Spark failed to start on {master}: {_words(error)}"
         raise SparkNotStarted(message, hint=hint) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark puts a handler of its own there

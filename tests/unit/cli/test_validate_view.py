@@ -26,7 +26,7 @@ COMMON = {
 TABLE = {
     "table": "ods.big",
     "partition_by": [],
-    "guarantee": "each row once",
+    "guarantee": "exactly once",
     "slice": "ods__big",
     **COMMON,
     "operators": [],
@@ -35,7 +35,7 @@ TOPIC = {
     "topic": "counts",
     "mode": "upsert",
     "key": ["minute", "country"],
-    "guarantee": "each row at least once",
+    "guarantee": "at least once",
     "slice": "topic__counts",
     **COMMON,
     "operators": [OPERATOR],
@@ -69,10 +69,10 @@ def test_tables_and_topics_are_reported_apart_with_what_is_promised(
     assert show_validate(Ended(TABLE, TOPIC), as_json=False) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "ods.big is written by slice ods__big" in lines
-    assert "guarantee each row once" in lines
+    assert "guarantee exactly once" in lines
     assert "topic counts is written by slice topic__counts" in lines
     assert "mode upsert, key minute, country" in lines
-    assert "guarantee each row at least once" in lines
+    assert "guarantee at least once" in lines
     assert lines.count("clicks clicks yes") == 2
     assert lines.count("warning `uuid()` is another value") == 1
     assert "no state" in lines

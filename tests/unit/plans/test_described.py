@@ -20,8 +20,8 @@ OPERATOR = StatefulOperator(
 )
 COMMON = ("slice", "`country` string", "file:///lake/here", (CLICKS,), (OPERATOR,))
 QUERIES = (
-    TableQuery("ods.big", ("date",), "each row once", *COMMON),
-    TopicQuery("counts", "upsert", ("country",), "each row at least once", *COMMON, ("careful",)),
+    TableQuery("ods.big", ("date",), "exactly once", *COMMON),
+    TopicQuery("counts", "upsert", ("country",), "at least once", *COMMON, ("careful",)),
 )
 
 

@@ -40,7 +40,7 @@ def plan_streaming(frame: DataFrame) -> JavaObject:
     """Return the physical plan of a batch of a streaming frame. Raises SparkUnknown."""
     spark = frame.sparkSession
     require_known_spark(spark)
-    check(frame.isStreaming, "only a streaming frame is planned here")
+    check(frame.isStreaming, "expected a streaming DataFrame")
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
         _plain_session(spark),

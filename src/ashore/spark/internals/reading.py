@@ -52,7 +52,8 @@ def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_asked: bool) 
     kind = jvm.class_name(java)
     check(
         kind == node.kind and len(inputs) == len(node.children),
-        f"Spark writes {node.kind} of a {kind} with {len(inputs)} children",
+        f"expected {node.kind} with {len(node.children)} children in Spark's plan, got {kind} with "
+        f"{len(inputs)}",
     )
     keeps_state = _keeps_state(node)
     columns = list(jvm.items(jvm.PLAN_OUTPUT(java))) if is_asked else []
@@ -75,7 +76,7 @@ def _keeps_state(node: Node) -> bool:
 
 def _read_state(java: JavaObject, kind: str) -> StateInfo:
     state = jvm.STATE_INFO(java)
-    check(jvm.IS_DEFINED(state), f"Spark gave {kind} no state")
+    check(jvm.IS_DEFINED(state), f"Spark planned no state for {kind}")
     info = jvm.OPTION_GET(state)
     return StateInfo(jvm.STATE_OPERATOR_ID(info), jvm.STATE_PARTITIONS(info))
 

@@ -15,13 +15,13 @@ from pyspark.errors import PySparkException
 from ashore.plans.checks import UPSERT
 
 WATERMARK = (
-    "give the source a watermark: `event_time` in its item of `tables`, or "
-    "`FROM t WATERMARK ts DELAY OF INTERVAL 10 SECONDS`"
+    "add a watermark to the source: `event_time` in its item of `tables`, or `FROM t WATERMARK ts "
+    "DELAY OF INTERVAL 10 SECONDS`"
 )
-APPEND = "append its rows: to a table, or to a topic with `mode: append`"
+APPEND = "write its rows in append mode: to a table, or to a topic with `mode: append`"
 BOUNDED_JOIN = (
-    "give both sides a watermark and bound the join in time, as in "
-    "`ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
+    "add a watermark to both sides and a time bound to the join, as in `ON a.id = b.id AND b.ts "
+    "BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
 )
 
 
@@ -55,105 +55,104 @@ RULES = (
     Rule(
         MODE,
         "aggregations without watermark",
-        "rows of an aggregate are appended once they are final, and nothing says when: it is not "
-        "grouped by event time that has a watermark",
+        "append mode writes a row of an aggregate once it is final, and this one never is: the "
+        "aggregate is not grouped by event time with a watermark",
         f"group by `window(ts, '1 minute')`, and {WATERMARK}; or {UPSERT}",
     ),
     Rule(
         MODE,
         "session window",
-        "a session window has no updates: sessions grow together, and only a closed one is a row",
+        "session windows are not supported in update mode: open sessions can still merge",
         f"{APPEND}, with a watermark on the event time",
     ),
     Rule(
         MODE,
         "no streaming aggregations",
-        "complete mode writes the whole result of an aggregate again and again, and the query has "
-        "no aggregate",
-        "append its rows",
+        "complete mode writes the whole result of an aggregate in each batch, and the query has no "
+        "aggregate",
+        "write in append mode",
     ),
     Rule(
         "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
         r"not supported in (\w+)\(",
-        "`{0}() OVER (...)` looks at the order of all rows of a partition, and a stream never has "
-        "all of them",
+        "`{0}() OVER (...)` needs all rows of a partition, and a stream is unbounded",
         "for the newest or the largest row of a key: `max_by(struct(...), ts)` with "
         "`GROUP BY id, window(ts, '1 hour')`; for the best n: `max_by(struct(...), price, n)`",
     ),
     Rule(
         CHECK,
         "^Sorting is not supported",
-        "a stream has no end, so that it cannot be sorted",
-        "leave `ORDER BY` and `SORT BY` to those who read the table; for the largest row of a "
-        "window: `max_by(struct(...), price)` with `GROUP BY window(ts, '1 minute')`",
+        "a stream is unbounded and cannot be sorted",
+        "remove `ORDER BY` or `SORT BY`, and sort when you query the table; for the largest row of "
+        "a window: `max_by(struct(...), price)` with `GROUP BY window(ts, '1 minute')`",
     ),
     Rule(
         CHECK,
         "^Limits are not supported",
-        "`LIMIT` takes the first rows of the whole stream, which cannot be updated later",
-        "leave it to those who read the topic",
+        "`LIMIT` is not supported in update mode: it takes the first rows of the whole stream",
+        "remove `LIMIT`, and limit when you read the topic",
     ),
     Rule(
         CHECK,
         "^Offset is not supported",
-        "a stream has no order in which rows could be left out",
+        "`OFFSET` is not supported on a stream: its rows have no order",
         "remove `OFFSET`, or filter by a column",
     ),
     Rule(
         CHECK,
         r"^Stream-stream (\w+) join .* without a watermark",
-        "a {0} join of two streams tells what has no match, and nothing says when a match can no "
-        "longer come",
+        "a {0} join of two streams emits rows without a match, and without a watermark and a time "
+        "bound a match can always still come",
         BOUNDED_JOIN,
     ),
     Rule(
         CHECK,
         r"^(\w+) join between two streaming .* not supported in Update",
-        "a {0} join of two streams is final when it is written: it has no updates",
+        "a {0} join of two streams is not supported in update mode",
         APPEND,
     ),
     Rule(
         CHECK,
         r"^(\w+) joins? with (?:a )?streaming .* static",
-        "a {0} join of a stream and a table has to tell which rows of the table have no match in "
-        "the stream, which is never known",
-        "put the stream on the side whose rows are told: `FROM stream LEFT JOIN table`",
+        "a {0} join of a stream and a table emits rows of the table without a match in the stream, "
+        "and a stream is unbounded: a match can always still come",
+        "put the stream on the preserved side: `FROM stream LEFT JOIN table`",
     ),
     Rule(
         CHECK,
         r"^(\w+) joins with a streaming",
-        "a {0} join tells which rows have no match in a stream, and nothing says when a match can "
-        "no longer come",
+        "a {0} join emits rows without a match in a stream, and without a time bound a match can "
+        "always still come",
         "`LEFT JOIN` in a time bound, then `WHERE b.id IS NULL`: " + BOUNDED_JOIN,
     ),
     Rule(
         "_LEGACY_ERROR_TEMP_1181",
         "without equality predicate",
-        "two streams are joined without an equality, so that every row would have to be kept for "
-        "every other",
+        "two streams are joined without an equality condition, so all rows of both would stay in "
+        "state",
         "join on at least one `a.x = b.y`",
     ),
     Rule(
         "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY",
         "",
-        "a stream stands in a subquery (`IN`, `EXISTS`, or a single value), which would have to be "
-        "complete before the first row",
+        "a stream is used in a subquery (`IN`, `EXISTS`, or a single value), which would have to "
+        "be complete before the first row",
         "join the two streams, in a time bound: `FROM a LEFT SEMI JOIN b ON ...`",
     ),
     Rule(
         CHECK,
         "^Distinct aggregations are not supported",
-        "`count(DISTINCT ...)` would have to keep every value that it has seen",
+        "`count(DISTINCT ...)` would have to keep every value in state",
         "`approx_count_distinct(x)`, or `size(collect_set(x))` where the values of a group are few",
     ),
     Rule(
         CHECK,
         "'correctness' issue due to global watermark",
-        "an aggregate, a join or a deduplication stands on top of another one that hands on "
-        "updates or late rows, which would be dropped as late",
-        "append instead of updating, and group every aggregate by a window: "
-        "`GROUP BY window(w, '1 hour')` over the window of the inner one; or write the inner "
-        "result into a table or topic of its own and go on from there",
+        "an aggregate, a join or a deduplication follows another one that emits updates or late "
+        "rows, which would be dropped as late",
+        "write in append mode, and group every aggregate by a window: `GROUP BY window(w, '1 "
+        "hour')` over the window of the inner one; or write the inner result to a topic of its "
+        "own, and read that topic in a second query",
     ),
     Rule(
         CHECK,
@@ -164,72 +163,72 @@ RULES = (
     Rule(
         CHECK,
         r"^(Except|Intersect) ",
-        "`{0}` compares with all rows of a stream, which never has all of them",
+        "`{0}` needs all rows of a stream, and a stream is unbounded",
         "`LEFT JOIN` in a time bound and a filter: " + BOUNDED_JOIN,
     ),
     Rule(
         CHECK,
         "^Union between streaming and batch",
-        "a stream and a table are put together, and the table would have to be read again with "
-        "every batch",
-        "load the table once by a query of its own, into the same target",
+        "`UNION` of a stream and a table is not supported: the table would be read again in every "
+        "batch",
+        "load the table once, with a batch query, into the same target",
     ),
     Rule(
         CHECK,
         "^Sampling is not supported",
-        "`TABLESAMPLE` does not work on a stream",
+        "`TABLESAMPLE` is not supported on a stream",
         "filter by a hash of a key: `WHERE pmod(xxhash64(id), 100) < 10`",
     ),
     Rule(
         CHECK,
         r"^Expression\(s\): (\S+)",
-        "`{0}` counts within a batch, so that it would begin again with each",
+        "`{0}` numbers the rows of a batch, and would start again with each batch",
         "use columns of the record",
     ),
     Rule(
         "_LEGACY_ERROR_TEMP_3068",
         "Global aggregation with session window",
-        "a session window needs a key besides: sessions of everything at once would be one "
-        "partition's work",
-        "group by a column too",
+        "a session window needs another grouping key: without one, all sessions would be computed "
+        "in a single partition",
+        "group by a column as well",
     ),
     Rule(
         "_LEGACY_ERROR_TEMP_1039",
         "",
-        "two time windows in one `GROUP BY` would multiply every row",
+        "two time windows in one `GROUP BY` are not supported: they would multiply every row",
         "write two queries; or a window of a window: `window(w, '1 hour')`",
     ),
     Rule(
         "TABLE_OR_VIEW_NOT_FOUND",
         r"The table or view (.+) cannot be found",
-        "nothing is called {0} that SQL can read",
-        "a topic is read by the part of its table's name after the dot; anything else by a "
-        "`CREATE TEMPORARY VIEW` that stands before",
+        "the table or view {0} does not exist",
+        "a topic is a view under the part of its table's name after the dot; define anything else "
+        "with `CREATE TEMPORARY VIEW` before it is used",
     ),
     Rule(
         "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS",
         r"the temporary view (\S+) because",
-        "there is a view {0} already: each topic is one, under the part of its table's name after "
+        "the view {0} already exists: each topic is one, under the part of its table's name after "
         "the dot",
         "give the view another name",
     ),
     Rule(
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
         r"with name (`.+`) cannot be resolved\. Did you mean one of the following\? \[(.+)\]",
-        "there is no column {0}",
+        "the column {0} does not exist",
         "the nearest ones are {1}",
     ),
     Rule(
         "UNRESOLVED_ROUTINE",
         r"Cannot resolve routine (\S+)",
-        "there is no function {0}",
+        "the function {0} does not exist",
         "Spark's own are at https://spark.apache.org/docs/latest/api/sql/",
     ),
     Rule(
         "EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE",
         r"`([^`]+)` has the invalid type \"([^\"]+)\"",
-        "a watermark is on `{0}`, which is {1}, and event time is a timestamp",
-        "make it one: `WATERMARK timestamp_millis({0}) AS ts DELAY OF INTERVAL 10 SECONDS`",
+        "the watermark column `{0}` is {1}, and must be TIMESTAMP",
+        "convert it: `WATERMARK timestamp_millis({0}) AS ts DELAY OF INTERVAL 10 SECONDS`",
     ),
 )
 

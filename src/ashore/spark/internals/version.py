@@ -23,8 +23,8 @@ def refuse_unknown(version: str) -> None:
         return
     known = ", ".join(KNOWN_SPARKS)
     raise SparkUnknown(
-        f"Spark {version} is not known from inside: streaming SQL uses parts of Spark that may "
-        f"change with any release, and was tried with {known}",
+        f"streaming SQL is not supported on Spark {version}: it uses internals of Spark, which "
+        f"change between releases, and was tested with {known}",
         hint=f"run this job with Spark {known}",
         version=version,
     )

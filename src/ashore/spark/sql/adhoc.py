@@ -128,8 +128,8 @@ def _select(session: SparkSession, query: Script) -> DataFrame:
     counts = Counter(name.casefold() for name in frame.columns)
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
-        words = f"two columns are called {twice[0]}"
-        raise refused_at(query.sql.place(0), words, hint="name them apart, with `AS`")
+        words = f"two columns are named {twice[0]}"
+        raise refused_at(query.sql.place(0), words, hint="give one of them another name with `AS`")
     return frame
 
 

@@ -110,7 +110,7 @@ class AsideWriter:
         return Computed(run_tasks(land_frame(batch.frame, batch.rows)), batch.count())
 
     def _write_rest(self, batch: AsideBatch, left_out: tuple[Letter, ...]) -> Computed:
-        self._parts.say(f"{len(left_out):,} records are left aside: {left_out[0].reason}")
+        self._parts.say(f"{len(left_out):,} records become dead letters: {left_out[0].reason}")
         written = land_frame(self._open(batch, batch.ranges, left_out), batch.rows)
         results = run_tasks(written)
         names = [f"{TIMES}:{view.name}" for view in self._views]
@@ -141,7 +141,7 @@ class AsideWriter:
             raise RowNotComputed(
                 f"{self._parts.name}: SQL cannot compute more than {LETTERS_MAX} records of a "
                 f"batch: {found[0].reason}",
-                hint="fix the SQL, as for `on_error: fail`: dead letters are for exceptions",
+                hint="fix the SQL: dead letters are for single records",
             )
         return tuple(found)
 
@@ -170,9 +170,9 @@ class AsideWriter:
         count = sum(read.dead for result in results for read in result.reads)
         if count != len(left_out) + far:
             raise BatchFailed(
-                f"{self._parts.name}: {len(left_out) + far} records are to be dead letters, and "
-                f"{count} were read again",
-                hint="nothing was prepared; the batch is run again",
+                f"{self._parts.name}: {len(left_out) + far} records should become dead letters, "
+                f"but {count} were found when they were read again",
+                hint="nothing was prepared; the batch is retried",
             )
         return results
 

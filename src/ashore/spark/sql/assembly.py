@@ -146,12 +146,12 @@ def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
     for insert in script.inserts:
         if insert.table not in sinks:
             hint = suggest(insert.table, sinks, _NEITHER)
-            text = f"no table {insert.table} is sinks by SQL, nor a topic of this name"
+            text = f"{insert.table} is neither a sink table of the job nor a topic of `sql.topics`"
             raise refused_at(script.sql.place(insert.start), text, hint=hint)
         if insert.table in inserts:
             raise refused_at(
                 script.sql.place(insert.start),
-                f"{insert.table} is filled by two statements",
+                f"{insert.table} is written by two statements",
                 hint="write one INSERT, with `UNION ALL` between the two parts",
             )
         inserts[insert.table] = insert
@@ -159,7 +159,7 @@ def _match(script: Script, sinks: Mapping[str, Sink]) -> dict[str, Insert]:
     if idle:
         raise refused_at(
             script.sql.place(0),
-            f"no INSERT fills {', '.join(idle)}",
+            f"no INSERT writes {', '.join(idle)}",
             hint=f"write `INSERT INTO {idle[0]} SELECT ...;`",
         )
     return inserts
@@ -182,8 +182,8 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
         before = found.get(spec.table)
         if before is not None and before.spec != spec:
             raise JobFileInvalid(
-                f"the topics {before.topics[0]} and {topic} fill {spec.table} in different ways, "
-                "so that SQL cannot read them as one",
+                f"the topics {before.topics[0]} and {topic} land in {spec.table} with different "
+                "settings, so SQL cannot read them as one view",
                 hint="give one of them a table of its own",
             )
         topics = (*before.topics, topic) if before is not None else (topic,)

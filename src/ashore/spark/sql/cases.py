@@ -94,9 +94,9 @@ def _refuse_unread(case: Case, topics: Sequence[str], read: set[str]) -> None:
     unread = sorted(set(topics) - read)
     if unread:
         raise JobFileInvalid(
-            f"{case.place}: {case.name}: records of {unread[0]} are given, and none of the INSERTs "
-            "that rows are expected of reads it",
-            hint=f"give records of {', '.join(sorted(read))}",
+            f"{case.place}: {case.name}: the case has records of {unread[0]}, but no INSERT with "
+            "expected rows reads it",
+            hint=f"write records of {', '.join(sorted(read))}",
         )
 
 
@@ -104,8 +104,8 @@ def _refuse_unmade(case: Case, made: Mapping[str, str]) -> None:
     for each in case.views:
         if each.view.casefold() not in made:
             raise JobFileInvalid(
-                f"{case.place}: {case.name}: the SQL makes no view {each.view}",
-                hint=f"it makes {', '.join(sorted(made))}" if made else "remove `views`",
+                f"{case.place}: {case.name}: the SQL defines no view {each.view}",
+                hint=f"it defines {', '.join(sorted(made))}" if made else "remove `views`",
             )
 
 
@@ -205,7 +205,7 @@ def _create_given(session: SparkSession, given: GivenView) -> None:
     except (RowsUnfit, PySparkException) as error:
         first = str(error).strip().partition("\n")[0]
         raise JobFileInvalid(
-            f"view {given.view}: its rows are not of its schema: {first}",
+            f"view {given.view}: its rows do not match its schema: {first}",
             hint="correct `schema` or `rows`",
         ) from error
     rows.createOrReplaceTempView(given.view)

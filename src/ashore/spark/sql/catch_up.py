@@ -18,7 +18,7 @@ from ashore.errors import CheckpointUnfit
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.query_history import LandedBatch
 
-_HINT = "bring a newer checkpoint back"
+_HINT = "restore a newer checkpoint"
 
 
 def write_offsets(checkpoint: Checkpoint, name: SliceName, batch: LandedBatch) -> None:
@@ -48,7 +48,7 @@ def _read(checkpoint: Checkpoint, batch_id: int) -> tuple[Settings, list[KafkaEn
     if len(ends) < len(offsets.sources):
         raise CheckpointUnfit("a source has no offsets")
     if offsets.settings is None or commit.watermark_ms is None:
-        raise CheckpointUnfit("it says nothing of settings, or of the watermark")
+        raise CheckpointUnfit("it has no settings or no watermark")
     settings = replace(offsets.settings, watermark_ms=commit.watermark_ms)
     return settings, [ends[index] for index in range(len(ends))]
 

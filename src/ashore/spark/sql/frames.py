@@ -217,7 +217,7 @@ def _check(frame: DataFrame, plan: QueryPlan) -> None:
     if not frame.isStreaming:
         raise refused_at(
             sql.place(start),
-            f"the INSERT that fills {table} reads no topic",
+            f"the INSERT into {table} reads no topic",
             hint=f"read one of {', '.join(view.name for view in plan.views)}",
         )
     try:

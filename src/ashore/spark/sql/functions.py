@@ -59,7 +59,7 @@ class Functions:
         for name, function in sorted(self.by_name.items()):
             if session.catalog.functionExists(name):
                 raise JobFileInvalid(
-                    f"{self.file}: {name} would hide the function of Spark that is called so",
+                    f"{self.file}: {name} has the name of a built-in function of Spark",
                     hint="choose another name",
                     file=self.file,
                 )
@@ -82,7 +82,7 @@ def load_functions(job: Job) -> Functions:
     except (OSError, UnicodeDecodeError) as error:
         raise JobFileInvalid(
             f"{place}: {path} cannot be read: {error}",
-            hint="name a file of Python beside the job file, or write an absolute path",
+            hint="name a Python file beside the job file, or write an absolute path",
             file=job.path,
             line=line,
         ) from None
@@ -112,10 +112,12 @@ def read_functions(source: str, file: str) -> Functions:
     }
     for name, function in found.items():
         if function.evalType not in _OF_ROWS:
-            words = "takes no batches of Arrow, or is an aggregate"
+            words = "is not Arrow-optimized, or is an aggregate"
             raise JobFileInvalid(f"{file}: the function {name} {words}", hint=_ARROW, file=file)
     if not found:
-        raise JobFileInvalid(f"{file} has no function that SQL could call", hint=_ARROW, file=file)
+        raise JobFileInvalid(
+            f"{file} defines no function that SQL can call", hint=_ARROW, file=file
+        )
     return Functions(digest, file, found)
 
 

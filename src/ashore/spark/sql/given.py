@@ -86,7 +86,7 @@ def _value(record: GivenRecord, spec: LandingSpec, at_ms: int) -> bytes | None:
     if isinstance(value, dict) and event is not None and record.at is not None:
         path = find_path(to_arrow(parse_ddl(spec.decode_schema)), event.path)
         if not path:
-            raise _cannot_write(spec, event, "which `select` makes")
+            raise _cannot_write(spec, event, "a column that `select` computes")
         if not _has(value, path):
             value = _with(value, path, _time(spec, event, path, at_ms))
     return json.dumps(value, ensure_ascii=False).encode()
@@ -115,7 +115,7 @@ def _time(spec: LandingSpec, event: EventColumn, path: Sequence[str], at_ms: int
     for name in path[1:]:
         kind = kind.field(name).type
     if pa.types.is_string(kind) and event.format != ISO:
-        raise _cannot_write(spec, event, f"a text of the format {event.format}")
+        raise _cannot_write(spec, event, f"a string in the format {event.format}")
     if pa.types.is_string(kind) or pa.types.is_timestamp(kind):
         return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()
     return at_ms * PER_SECOND[event.unit] // 1000
@@ -123,6 +123,6 @@ def _time(spec: LandingSpec, event: EventColumn, path: Sequence[str], at_ms: int
 
 def _cannot_write(spec: LandingSpec, event: EventColumn, what: str) -> JobFileInvalid:
     return JobFileInvalid(
-        f"`at` cannot be written to {event.path} of table {spec.table}, {what}",
-        hint="write the time in the value of the record",
+        f"`at` cannot be written to {event.path} of table {spec.table}: it is {what}",
+        hint="write the time into the `value` of the record",
     )

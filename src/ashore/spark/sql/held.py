@@ -40,8 +40,8 @@ from ashore.spark.sql.sources import check_sources
 from ashore.storage.base import Storage
 
 _HINT = (
-    "bring the SQL back that the log of the table has, or fill another table or topic, from the "
-    "start; a SELECT from the same aggregates and joins may change"
+    "restore the previous SQL, or write to a new table or topic from the start; what is selected "
+    "from the same aggregates and joins may change"
 )
 
 
@@ -82,16 +82,16 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
         return read_stored(known.document)
     except Malformed as error:
         raise QueryRefused(
-            f"{name}: the plan in the log cannot be read, so that other SQL cannot be compared "
-            f"with it: {error}",
+            f"{name}: the plan in the log cannot be read, so the new SQL cannot be compared with "
+            f"it: {error}",
             hint="restore the previous SQL; did a later release write the log?",
         ) from None
 
 
 def _refuse(name: SliceName, changes: Sequence[str]) -> NoReturn:
     raise QueryRefused(
-        f"{name}: the state in the checkpoint is that of other SQL, and its rows would be wrong: "
-        f"{'; '.join(changes)}",
+        f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
+        f"rows: {'; '.join(changes)}",
         hint=_HINT,
         changes=list(changes),
     )
@@ -145,7 +145,7 @@ def _hold_past(
         ranges = [ShardRange(each.key, each.offsets) for each in past[number].body.shards]
         before = past[number - 1].query.lineage if number else ""
         if link(before, plan.digest, ranges) != past[number].query.lineage:
-            text = f"batch {number} would run again, and compute something else than it did"
+            text = f"batch {number} would run again with a different result"
             raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
 
 

@@ -97,8 +97,8 @@ def report(query: StreamingQuery, reported: Reported) -> Iterator[str]:
                 )
         if late:
             yield (
-                f"batch {batch_id}: {late} rows came later than the watermark allows: operators "
-                "with state left them out (an aggregate counts one for each group of a task)"
+                f"batch {batch_id}: {late} rows were later than the watermark: stateful operators "
+                "dropped them (an aggregate counts one for each group of a task)"
             )
 
 

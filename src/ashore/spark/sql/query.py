@@ -214,8 +214,8 @@ class SqlQuery:
             return
         if sink.fold.plan is None and sink.fold.query is not None:
             self._say(
-                "the log holds batches and no plan: whether their SQL was this one is not known; "
-                "later changes are compared with it"
+                "the log has batches but no plan: whether this SQL made them is unknown; later "
+                "changes are compared with this SQL"
             )
         sink.take_plan(new)
 
@@ -226,7 +226,7 @@ class SqlQuery:
         """
         checkpoint = self._checkpoint
         first, last = checkpoint.read_position().committed + 1, max(behind)
-        self._say(f"batches {first} to {last} run again, for the state alone")
+        self._say(f"batches {first} to {last} run again, only to rebuild the state")
         for number in range(first, last + 1):
             if checkpoint.read_position().planned < number:
                 write_offsets(checkpoint, self.name, behind[number])
@@ -396,7 +396,7 @@ class SqlQuery:
         if topic is not None:
             raise StreamReplaced(
                 f"topic {topic} was replaced while it was read; nothing was prepared",
-                hint="the state is that of the old topic: fill another table or topic",
+                hint="the state belongs to the old topic: write to another table or topic",
                 stream=topic,
             )
 
@@ -426,7 +426,7 @@ class SqlQuery:
                 raise self._failure from error
             raise explain_failure(str(self.name), error, self._failure, self._locate) from error
         except Py4JError as error:
-            raise BatchFailed(f"{self.name}: Spark does not answer: {error}") from error
+            raise BatchFailed(f"{self.name}: Spark is not responding: {error}") from error
         finally:
             query.stop()
             self._left = self.parts.sink.fold.epoch

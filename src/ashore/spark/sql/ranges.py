@@ -55,7 +55,7 @@ def _walk(
 def _range(key: ShardKey, start: int, end: int) -> OffsetRange:
     if end < start:
         raise CheckpointUnfit(
-            f"{key} would be read from {start} back to {end}",
-            hint="was the topic created again, or another checkpoint restored? Nothing was read",
+            f"the range of {key} is negative, from {start} to {end}",
+            hint="nothing was read; was the topic created again, or another checkpoint restored?",
         )
     return OffsetRange(start, end)

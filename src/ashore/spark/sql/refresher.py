@@ -54,4 +54,4 @@ class Refresher:
             refresh_files(self._frame)
         except (PySparkException, Py4JError) as error:
             why = outermost_cause(error)
-            self._say(f"files that SQL reads cannot be listed, the list from before holds: {why}")
+            self._say(f"files that SQL reads cannot be listed, so the previous list is used: {why}")

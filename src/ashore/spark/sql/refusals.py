@@ -32,7 +32,7 @@ _STATE = re.compile(
     r"|StateSchemaNotCompatible"
 )
 _SOURCES = re.compile(r"STREAMING_QUERY_EVOLUTION_ERROR[.\w]*|There are \[\d+\] sources in the")
-_OTHER_SQL = "bring the SQL of the query's start back, or fill another table or topic"
+_OTHER_SQL = "restore the SQL that the query was started with, or write to another table or topic"
 _AWAY = "FAILED_JDBC"  # a condition, with others below it
 _GONE = re.compile(
     r"KAFKA_DATA_LOSS[.\w]*|Some data may have been (?:lost|missed)|data.loss", re.IGNORECASE
@@ -50,7 +50,7 @@ def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
     `place`: what it complains of.
     """
     refusal = explain_refusal(error)
-    hint = _name_hint(error) or refusal.hint or "correct the SQL; it is Spark's"
+    hint = _name_hint(error) or refusal.hint or "correct the SQL, which is Spark SQL"
     detail = str(error)[:DETAIL_LENGTH_MAX]
     message = f"{table}: {refusal.sentence}"
     return refused_at(place, message, hint=hint, table=table, detail=detail)
@@ -58,7 +58,7 @@ def refuse(error: PySparkException, table: str, place: Place) -> QueryRefused:
 
 def _name_hint(error: PySparkException) -> str:
     found = re.search(r"The table or view `(\w+)`\.`(\w+)` cannot be found", str(error))
-    return f"in SQL the table {found[1]}.{found[2]} is called {found[2]}" if found else ""
+    return f"in SQL the table {found[1]}.{found[2]} is named {found[2]}" if found else ""
 
 
 def explain_failure(
@@ -97,7 +97,7 @@ def explain_failure(
         return not_computed(name, row_error, locate(row_error))
     if _STATE.search(text):
         return QueryRefused(
-            f"{name}: the state in the checkpoint is that of other SQL",
+            f"{name}: the state in the checkpoint was made by different SQL",
             hint=_OTHER_SQL,
             detail=detail,
         )
@@ -105,13 +105,13 @@ def explain_failure(
         return other_sources(name, detail)
     if _GONE.search(text):
         return OffsetsGone(
-            f"{name}: Kafka no longer has offsets that come next: {_innermost_cause(text)}",
-            hint="a query's state cannot leave them out: fill another table from what is there",
+            f"{name}: Kafka has deleted offsets that were not read yet: {_innermost_cause(text)}",
+            hint="a query cannot skip offsets: write to another table, from what Kafka still has",
             detail=detail,
         )
     return BatchFailed(
         f"{name} failed in Spark: {_innermost_cause(text)}",
-        hint="nothing was prepared by the batch; it is run again",
+        hint="nothing was prepared; the batch is retried",
         detail=detail,
     )
 
@@ -121,7 +121,7 @@ def not_computed(name: str, found: RowError, place: Place) -> RowNotComputed:
     part = f" in `{found.part}`" if found.part else ""
     return RowNotComputed(
         f"{place}: {name}: SQL cannot compute a row{part}: {found.sentence} ({found.condition})",
-        hint=f'{found.advice}; or write `on_error: "null"` for the table or topic that is filled',
+        hint=f'{found.advice}; or write `on_error: "null"` for the table or topic',
         condition=found.condition,
         part=found.part,
         **asdict(place),
@@ -131,7 +131,7 @@ def not_computed(name: str, found: RowError, place: Place) -> RowNotComputed:
 def other_sources(name: str, detail: str) -> QueryRefused:
     """Return why a query does not start whose sources are not those of its checkpoint."""
     return QueryRefused(
-        f"{name}: the checkpoint was written with other sources", hint=_OTHER_SQL, detail=detail
+        f"{name}: the checkpoint was written with different sources", hint=_OTHER_SQL, detail=detail
     )
 
 
@@ -147,8 +147,9 @@ def explain_plan(error: Exception, table: str, place: Place) -> AshoreError:
     if isinstance(error, AnalysisException) and _AWAY not in (error.getCondition() or ""):
         return refuse(error, table, place)
     return BatchFailed(
-        f"{table}: what the SQL reads does not answer: {outermost_cause(error)}",
-        hint="is the database or the file system there, is its driver named in `spark.jars`?",
+        f"{table}: a source of the SQL does not answer: {outermost_cause(error)}",
+        hint="check that the database or file system is reachable and that its driver is in "
+        "`spark.jars`",
         detail=str(error)[:DETAIL_LENGTH_MAX],
     )
 

@@ -10,17 +10,20 @@ What it must not know: Spark's objects.
 import re
 from dataclasses import dataclass
 
-_CASTS = "`try_cast(x AS TYPE)` is NULL where the cast does not work"
+_CASTS = "`try_cast(x AS TYPE)` is NULL where the cast fails"
 _SUMS = (
-    "`try_add`, `try_subtract`, `try_multiply` and `try_sum` are NULL where the result has no "
-    "place; or cast to a wider type, such as DECIMAL(38, 0), first"
+    "`try_add`, `try_subtract`, `try_multiply` and `try_sum` are NULL on overflow; or cast to a "
+    "wider type first, such as DECIMAL(38, 0)"
 )
 _DIVISIONS = "`try_divide(a, b)` and `try_mod(a, b)` are NULL where b is 0"
-_TIMES = "`try_to_timestamp`, `try_to_date` and `try_make_timestamp` are NULL where it is no time"
-_ITEMS = "`get(array, index)` and `try_element_at(array, index)` are NULL where there is none"
+_TIMES = (
+    "`try_to_timestamp`, `try_to_date` and `try_make_timestamp` are NULL where the value is not a "
+    "time"
+)
+_ITEMS = "`get(array, index)` and `try_element_at(array, index)` are NULL where there is no element"
 _KEYS = "leave such rows out: `WHERE key IS NOT NULL`, or keep one of the keys"
 _RAISED = "the SQL raises it itself: `raise_error` or `assert_true`"
-_BYTES = "`try_to_binary` and `try_parse_url` are NULL where the text does not fit"
+_BYTES = "`try_to_binary` and `try_parse_url` are NULL where the string is not valid"
 
 # Spark's conditions: data exceptions (the SQL standard's class 22), a key that is there twice, and
 # what the SQL raises itself.

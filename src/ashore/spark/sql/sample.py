@@ -68,14 +68,14 @@ def _newest(shards: Mapping[str, ShardOffsets], count: int) -> dict[str, OffsetR
 def _check_topic(asked: OffsetsOfTopic, by_topic: Mapping[str, Mapping[str, object]]) -> None:
     if asked.topic not in by_topic:
         raise QueryRefused(
-            f"the query does not read topic {asked.topic}, of which offsets were asked for",
+            f"the query does not read topic {asked.topic}",
             hint=f"name one of {', '.join(sorted(by_topic))}" if by_topic else "leave it out",
         )
     shards = by_topic[asked.topic]
     if asked.partition is not None and str(asked.partition) not in shards:
         raise QueryRefused(
             f"topic {asked.topic} has no partition {asked.partition}",
-            hint=f"it has {len(shards)}, from 0 on",
+            hint=f"it has {len(shards)}, numbered from 0",
         )
 
 
@@ -87,6 +87,6 @@ def _asked(asked: OffsetsOfTopic, shard: str, there: ShardOffsets) -> OffsetRang
     if not there.earliest <= asked.start <= end <= there.end:
         raise QueryRefused(
             f"{asked.topic}/{shard} does not have the offsets {asked.start} to {end}",
-            hint=f"it has those from {there.earliest} up to {there.end}, the last not included",
+            hint=f"it has {there.earliest} to {there.end} (exclusive)",
         )
     return OffsetRange(asked.start, end)

@@ -31,7 +31,7 @@ _BEGIN, _END = "BEGIN\n", "\nEND"  # what makes one script of many statements
 _WINDOWS = {
     "TUMBLE": "write `GROUP BY window(ts, '1 minute')`; its ends are `window.start` and `.end`",
     "HOP": "write `GROUP BY window(ts, '10 minutes', '5 minutes')`: the length, then the slide",
-    "CUMULATE": "write `GROUP BY window(ts, '1 minute')`, and sum up where the table is read",
+    "CUMULATE": "write `GROUP BY window(ts, '1 minute')`, and add up the windows in your queries",
 }
 _PARSED_TO = re.compile(r"\(line (\d+), (?:pos (\d+)|position (\d+))\)")  # from 0, from 1
 # A query is parsed as that of an INSERT: so it is a query, and nothing that would be run at once.
@@ -120,7 +120,7 @@ def parse_script(spark: SparkSession, sql: WrittenText) -> Script:
     inserts: list[Insert] = []
     for each in statements:
         if not each.is_single:
-            words = f"{_program(each.kind)} is no part of a job's SQL"
+            words = f"{_program(each.kind)} is not supported in the SQL of a job"
             raise refused_at(sql.place(0), words, hint=_ONLY)
         start, query_start = each.start - len(_BEGIN), each.query_start - len(_BEGIN)
         _check(sql, start, each)
@@ -140,7 +140,7 @@ def parse_select(spark: SparkSession, sql: WrittenText) -> Script:
     found = find_outside_literals(r"^\W*\w+", sql.text)
     if found is not None and found[1].strip("( \t\r\n;").upper() not in _QUERIES:
         index = found[0] + len(found[1]) - len(found[1].lstrip())
-        words = f"this is no query: {_short(sql.text)}"
+        words = f"this is not a query: {_short(sql.text)}"
         raise refused_at(sql.place(index), words, hint=_ONLY_SELECT)
     statements = _parse(spark, sql, sql.text, _SELECT_HEAD)
     for each in statements[1:]:
@@ -172,10 +172,10 @@ def _refuse_foreign(sql: WrittenText, text: str, only: str = _ONLY) -> None:
     """Refuse what Spark's parser would tell of in words that lead nowhere. `only`: a hint."""
     normal = normalise_sql(text)
     if not normal.strip("; "):
-        words = "the SQL holds no statement, only comments or nothing"
+        words = "the SQL has no statement"
         raise refused_at(sql.place(0), words, hint=only)
     if re.match(r"BEGIN\b", normal, re.IGNORECASE):
-        words = "`BEGIN ... END` is no part of a job's SQL"
+        words = "`BEGIN ... END` is not supported in the SQL of a job"
         raise refused_at(sql.place(0), words, hint=_ONLY)
     found = find_outside_literals(
         r"\bCREATE (?:TEMPORARY )?TABLE\b|\b(?:TUMBLE|HOP|CUMULATE) ?\(", text
@@ -186,13 +186,13 @@ def _refuse_foreign(sql: WrittenText, text: str, only: str = _ONLY) -> None:
     if what.upper().startswith("CREATE"):
         raise refused_at(
             sql.place(index),
-            "`CREATE TABLE` stands alone, as a statement of its own",
-            hint="a topic is an item of `tables` in the job file, a view in SQL; a table that "
-            "SQL fills is an item without a topic; a database: `CREATE TEMPORARY VIEW ... USING "
-            "jdbc`",
+            "`CREATE TABLE` must be a statement of its own",
+            hint="a topic is an item of `tables` in the job file, and a view in SQL; a table that "
+            "SQL writes is an item without `topic`; for a database: `CREATE TEMPORARY VIEW ... "
+            "USING jdbc`",
         )
     name = what.rstrip(" (").upper()
-    words = f"`{name}` is Flink's; Spark cuts time with `window`"
+    words = f"`{name}` is Flink SQL; in Spark SQL use `window`"
     raise refused_at(sql.place(index), words, hint=_WINDOWS[name])
 
 
@@ -221,7 +221,7 @@ def _check(sql: WrittenText, start: int, statement: Statement) -> None:
             words = "not a temporary function"
             hint = "write `CREATE TEMPORARY FUNCTION name(x INT) RETURNS INT RETURN x + 1;`"
         case "CreateFunctionCommand":
-            words = "a function of a class of Java"
+            words = "a Java function"
             hint = "write it as `RETURN expression`, or in Python: `functions` of `sql`"
         case "UnresolvedWith":
             hint = "write `INSERT INTO table WITH ... SELECT ...`, the `WITH` after the INSERT"
@@ -233,13 +233,13 @@ def _check(sql: WrittenText, start: int, statement: Statement) -> None:
 
 def _check_insert(sql: WrittenText, start: int, parsed: ParsedInsert, text: str) -> None:
     if parsed.is_overwriting:
-        words = f"a stream overwrites nothing: {_short(text)}"
+        words = f"INSERT OVERWRITE is not supported: {_short(text)}"
         raise refused_at(sql.place(start), words, hint="write `INSERT INTO`")
     if parsed.names_columns:
         raise refused_at(
             sql.place(start),
-            f"the columns of a table are those of its SELECT: {_short(text)}",
-            hint="leave out what stands between the table and SELECT, and name columns with `AS`",
+            f"a column list is not supported: {_short(text)}",
+            hint="remove what is between the table and SELECT, and name the columns with `AS`",
         )
 
 

@@ -49,8 +49,8 @@ def state_settings(tuning: Tuning, given: Mapping[str, str]) -> dict[str, str]:
     """
     if given.get(FORMAT, STATE[FORMAT]) != STATE[FORMAT]:
         raise JobFileInvalid(
-            f"spark.conf sets {FORMAT}, which Ashore sets itself: with another one Spark could "
-            "not read a checkpoint that was begun",
+            f"spark.conf sets {FORMAT}, which Ashore sets itself: with another value Spark could "
+            "not read existing checkpoints",
             hint="remove it from the job file",
         )
     settings = {

@@ -70,7 +70,9 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
     names = Counter(name.casefold() for name in frame.columns)
     twice = sorted(name for name, count in names.items() if count > 1)
     if twice:
-        raise _refused(plan, f"two columns are called {twice[0]}", "name them apart, with `AS`")
+        raise _refused(
+            plan, f"two columns are named {twice[0]}", "give one of them another name with `AS`"
+        )
     missing = [name for name in plan.key if name not in frame.columns]
     if missing:
         raise _refused(
@@ -94,15 +96,15 @@ def _check_newest(frame: DataFrame, plan: TopicPlan) -> None:
     if hidden is None:
         raise _refused(
             plan,
-            "the query has no aggregate, so that no row takes another's place",
+            "upsert needs an aggregate: without one, no row replaces another",
             "write `mode: append`, which may have a `key` as well; for the newest row of each id: "
             "`SELECT id, max_by(struct(...), ts) AS newest ... GROUP BY id`",
         )
     if hidden:
         raise _refused(
             plan,
-            f"rows of one batch can have the same key, and none is the newest: the query groups by "
-            f"`{hidden[0]}` as well",
+            "rows of one batch can have the same key, and none is the newest: the query also "
+            f"groups by `{hidden[0]}`",
             "select it as a column and add that to `key`, or group by the key alone",
         )
 

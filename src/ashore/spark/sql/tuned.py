@@ -36,9 +36,8 @@ def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) ->
     """Refuse another number for state that is there: Spark would go on with the old one."""
     if checkpoint.has_state():
         raise CheckpointUnfit(
-            f"{checkpoint.uri}: the state is cut into {there} partitions, and the job file says "
-            f"{wanted}",
-            hint=f"write `state_partitions: {there}`, or leave the key out; for another number "
-            "fill another table or topic, from the start",
+            f"{checkpoint.uri}: the state has {there} partitions, but the job file has {wanted}",
+            hint=f"write `state_partitions: {there}`, or remove the key; to change the number, "
+            "write to a new table or topic from the start",
             why="other_partitions",
         )

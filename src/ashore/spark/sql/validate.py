@@ -17,11 +17,10 @@ from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.held import hold_query
 
-ONCE = "each row once"
-APPEND = "each row at least once: those of a batch that was cut short come again"
+ONCE = "exactly once"
+APPEND = "at least once: rows of an interrupted batch are sent again"
 UPSERT = (
-    "each row at least once; repeats end with the same newest row of a key, and no record says "
-    "that a key is gone"
+    "at least once: a repeat ends with the same newest row per key; deleted keys have no tombstone"
 )
 
 

@@ -194,7 +194,7 @@ def _with_event_time(rows: DataFrame, view: View) -> tuple[DataFrame, str]:
         name = EVENT_TIME
         if name in kinds:
             raise JobFileInvalid(
-                f"table {view.spec.table} has a column {name}, which SQL has of its own",
+                f"table {view.spec.table} has a column {name}, which SQL adds by itself",
                 hint=f"make it the event_time column, as TIMESTAMP, or rename it: {column}",
             )
         rows = rows.withColumn(name, _event_time(rows, view.spec))
