@@ -5,8 +5,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 from tests.spark.streams import make_views
 
-from ashore.plans.graph import PlanNode
-from ashore.plans.terms import Term
+from ashore.plans.identity import identify
+from ashore.plans.regions import find_regions
 from ashore.plans.types import type_name
 from ashore.spark.internals import read_plan
 
@@ -22,10 +22,11 @@ def views(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def done_by(frame: DataFrame) -> tuple[tuple[PlanNode, ...], tuple[Term, ...]]:
+def done_by(frame: DataFrame) -> tuple[list[tuple[str, str]], dict[int, str]]:
     """Return what a query does, but for what it calls the columns that it hands on."""
     graph = read_plan(frame)
-    return graph.nodes, graph.terms
+    digests = [(each.own, each.with_inputs) for each in identify(graph)]
+    return digests, {number: each.digest for number, each in find_regions(graph).items()}
 
 
 UNION = "SELECT id, country AS c FROM clicks UNION ALL SELECT id, page FROM views"
@@ -113,6 +114,94 @@ def test_what_is_computed_tells_queries_apart(views: SparkSession, one: str, oth
 def test_what_duplicates_are_dropped_by_tells_queries_apart(views: SparkSession) -> None:
     clicks = views.table("clicks")
     assert done_by(clicks.dropDuplicates(["id"])) != done_by(clicks.dropDuplicates(["amount"]))
+
+
+def identities(frame: DataFrame) -> list[tuple[str, str, str]]:
+    """Return id and digests of what keeps state, and of the sink."""
+    graph = read_plan(frame)
+    found = zip(graph.nodes, identify(graph), strict=True)
+    return [
+        (each.id, each.with_inputs, each.with_outputs)
+        for place, (node, each) in enumerate(found)
+        if node.state is not None or place == 0
+    ]
+
+
+AGGREGATES = "SELECT country, sum(amount) AS s, min(id) AS lo, ts FROM clicks GROUP BY country, ts"
+JOINED = f"SELECT a.id, a.country, b.page FROM clicks a JOIN views b ON {BOUND}"
+OVER = "SELECT lo, sum(s) AS n, ts FROM ({}) GROUP BY lo, ts"
+SAME_OPERATORS = [
+    *SAME,
+    (AGGREGATES, "SELECT min(id), ts AS t, sum(amount), country FROM clicks GROUP BY ts, country"),
+    (
+        OVER.format(AGGREGATES),
+        OVER.format(
+            AGGREGATES.replace("sum(amount) AS s, min(id) AS lo", "min(id) lo, sum(amount) s")
+        ),
+    ),
+    (JOINED, JOINED.replace("a.id, a.country, b.page", "b.page AS p, a.id")),
+    (
+        JOINED,
+        JOINED.replace("a.id = b.id AND b.seen", "b.seen").replace("HOUR", "HOUR AND a.id = b.id"),
+    ),
+    (SUM, f"SELECT s * 2 AS twice, country FROM ({SUM})"),
+    (
+        SUM.replace("GROUP BY", "WHERE id > 3 AND amount > 1 GROUP BY"),
+        SUM.replace("GROUP BY", "WHERE amount > 1 AND id > 3 GROUP BY"),
+    ),
+    (UNION, UNION.replace("id, country AS c", "country AS c, id").replace("id, page", "page, id")),
+    (
+        f"SELECT DISTINCT id, c FROM ({UNION})",
+        f"SELECT DISTINCT c, id FROM ({UNION})",
+    ),
+    ("SELECT id, rand() AS r FROM clicks", "SELECT id, rand() AS q FROM clicks"),
+    (
+        "SELECT posexplode(split(country, ',')) AS (i, part) FROM clicks",
+        "SELECT posexplode(split(country, ',')) AS (n, piece) FROM clicks",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME_OPERATORS, ids=range(len(SAME_OPERATORS)))
+def test_ids_and_digests_survive_names_and_orders(
+    views: SparkSession, one: str, other: str
+) -> None:
+    before, after = identities(views.sql(one)), identities(views.sql(other))
+    assert before == after
+
+
+@pytest.mark.parametrize(("one", "other"), APART[:-2], ids=range(len(APART) - 2))
+def test_digests_tell_apart_what_computes_something_else(
+    views: SparkSession, one: str, other: str
+) -> None:
+    before, after = identities(views.sql(one)), identities(views.sql(other))
+    assert before[0][1] != after[0][1]
+
+
+def test_code_generation_and_exchanges_play_no_part(views: SparkSession) -> None:
+    name = "spark.sql.codegen.wholeStage"
+    before = identities(views.sql(OVER.format(AGGREGATES)))
+    views.conf.set(name, "false")
+    try:
+        assert identities(views.sql(OVER.format(AGGREGATES))) == before
+    finally:
+        views.conf.unset(name)
+    moved = f"SELECT /*+ REPARTITION(3) */ * FROM ({AGGREGATES})"
+    assert identities(views.sql(OVER.format(moved))) == before
+
+
+def test_an_operator_keeps_its_id_where_one_comes_above_or_below(views: SparkSession) -> None:
+    """Its number in the checkpoint does not: those are counted from the sink."""
+    (own,) = {each[0] for each in identities(views.sql(AGGREGATES))}
+    above = read_plan(views.sql(OVER.format(AGGREGATES)))
+    found = {
+        identity.id: node.state.operator_id
+        for node, identity in zip(above.nodes, identify(above), strict=True)
+        if node.state
+    }
+    assert found[own] == 1
+    below = AGGREGATES.replace("FROM clicks", "FROM (SELECT DISTINCT * FROM clicks)")
+    assert identities(views.sql(below))[0][0] == own
 
 
 TYPES = [

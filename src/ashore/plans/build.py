@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ashore.errors import check
 from ashore.plans.graph import (
+    DELAY,
     FUNCTIONS,
     KEYS,
     JoinSide,
@@ -114,9 +115,10 @@ class _Builder:
         made = PlanNode(
             kind=node.kind,
             expressions=self._expressions(planned),
-            options=_options(node),
+            options=(*_options(node), *_delay(planned)),
             source=None if planned.children else self._source(node),
             state=self._state(planned, planned.state) if planned.state else None,
+            taken=self._taken(planned.children),
         )
         return replace(made, inputs=tuple(self.visit(each) for each in planned.children))
 
@@ -133,20 +135,20 @@ class _Builder:
             state=replace(state, columns=tuple(each for some in kept for each in some))
             if state
             else None,
+            taken=self._taken(first.children[:1]),
         )
         return replace(made, inputs=(self.visit(first.children[0]),))
 
     def _kept(self, function: Node, buffers: Iterable[Node]) -> list[KeptColumn]:
         """Return what an aggregate keeps for a function."""
         term, found = self.term(function), list(buffers)
-        return [
-            KeptColumn(
-                type_name(each.fields.get("dataType")),
-                term,
-                each.text("name") if len(found) > 1 else "",
-            )
-            for each in found
-        ]
+        named = ((each, each.text("name") if len(found) > 1 else "") for each in found)
+        return [_kept_as(each, term, part) for each, part in named]
+
+    def _taken(self, inputs: Iterable[PlannedNode]) -> tuple[tuple[int, ...], ...]:
+        """Return the columns that each input hands on; none where the plan does not say."""
+        found = tuple(self.all(each.columns) for each in inputs)
+        return found if any(found) else ()
 
     def _expressions(self, planned: PlannedNode) -> tuple[tuple[str, tuple[int, ...]], ...]:
         found = [
@@ -165,12 +167,15 @@ class _Builder:
         keys = [key for name in KEYS for key in planned.node.nodes(name)]
         times = planned.children[0].watermarked
         made = OperatorState(
-            info.operator_id, info.partitions, any(key.number_of("exprId") in times for key in keys)
+            info.operator_id,
+            info.partitions,
+            any(key.number_of("exprId") in times for key in keys),
+            keys=tuple(_kept_as(each, self.term(each)) for each in keys if _is_typed(each)),
         )
         if planned.join is None:
             return made
         columns = [
-            KeptColumn(type_name(each.fields.get("dataType")), self.term(each), side=side)
+            _kept_as(each, self.term(each), side=side)
             for side, child in zip(("left", "right"), planned.children, strict=True)
             for each in child.columns
         ]
@@ -188,6 +193,20 @@ class _Builder:
         numbers = (each.number_of("exprId") for some in attributes for each in some.walk())
         found = (columns.get(each) for each in numbers if each is not None)
         return next((each for each in found if each is not None), None)
+
+
+def _kept_as(column: Node, term: int, part: str = "", side: str = "") -> KeptColumn:
+    is_nullable = column.fields.get("nullable") is not False
+    return KeptColumn(type_name(column.fields.get("dataType")), term, part, side, is_nullable)
+
+
+def _is_typed(key: Node) -> bool:
+    """Tell whether Spark writes the type of a key: an aggregate's are columns, always."""
+    return "dataType" in key.fields
+
+
+def _delay(planned: PlannedNode) -> tuple[tuple[str, str], ...]:
+    return () if planned.delay_ms is None else ((DELAY, str(planned.delay_ms)),)
 
 
 def is_positional(kind: str) -> bool:

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from ashore.errors import SparkUnknown
-from ashore.plans.graph import FUNCTIONS, PlanGraph, PlanNode
+from ashore.plans.graph import FUNCTIONS, PlanGraph, PlanNode, split_condition
 from ashore.plans.operators import describe_operators
 from ashore.plans.regions import Region, find_regions, options_of
 from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan, ViewRule
-from ashore.plans.terms import TermKind
 from ashore.plans.words import Words
 
 _SHOWN_MAX = 6
@@ -135,7 +134,7 @@ def _facts(graph: PlanGraph, region: Region) -> Iterator[str]:
 def _facts_of(graph: PlanGraph, node: PlanNode, words: Words) -> Iterator[str]:
     functions = node.terms(FUNCTIONS)
     for name, terms in node.expressions:
-        for term in (part for each in terms for part in _split(graph, each)):
+        for term in (part for each in terms for part in split_condition(graph, each)):
             text = words.of(term)
             yield text if name == FUNCTIONS else f"{_role(node, name)} {text}"
     for name, value in options_of(node):
@@ -145,16 +144,6 @@ def _facts_of(graph: PlanGraph, node: PlanNode, words: Words) -> Iterator[str]:
             yield f"keeps {words.of(column.term)}"
     if node.source is not None and not graph.sources[node.source].is_kafka:
         yield f"reads {graph.sources[node.source].reads}"
-
-
-def _split(graph: PlanGraph, place: int) -> Iterator[int]:
-    """Yield the conditions that a condition is made of."""
-    term = graph.terms[place]
-    if term.kind is TermKind.CALL and term.name == "And":
-        for each in term.arguments:
-            yield from _split(graph, each)
-    else:
-        yield place
 
 
 _ROLES = {

@@ -5,13 +5,13 @@ What it promises: pure. A graph holds nothing that differs between two sessions,
 calls things, but for the columns that it hands on. Steps that only move or rename rows are no
 nodes: projections, exchanges, sorts for a merge; and a stateful aggregate is one, for all phases.
 Not in a graph, so that two queries which differ in it alone look alike: what Spark does not write
-of expressions (`terms`), how late a watermark is, and conditions that a database is handed.
+of expressions (`terms`), and conditions that a database is handed.
 What it must not know: how Spark's plan was read; how a graph is told in words.
 
     {"sources": [{"name": "bid", "format": "kafka", "reads": "bid", "is_streaming": true}],
      "terms":   [{"kind": "column", "name": "price", "type": "bigint", "source": 0}, ...],
      "nodes":   [{"kind": "StateStoreSaveExec", "inputs": [1], "expressions": [["keys", [3]], ...],
-                  "state": {...}}, ...],
+                  "state": {...}, "taken": [[0, 3]]}, ...],
      "columns": [{"name": "price", "type": "bigint", "term": 0}, ...]}
 
 Numbers are places: of a source, of a term, of a node. The first node is the one whose rows the sink
@@ -19,19 +19,21 @@ takes; a node comes before its inputs, a term after those that it is made of.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term
+from ashore.plans.terms import Term, TermKind
 from ashore.protocol import codec
 from ashore.protocol.codec import added
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
-GRAPH_FORM = 2
+GRAPH_FORM = 3
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")
 FUNCTIONS = "aggregateExpressions"
+DELAY = "delayMs"  # the option of a watermark: how late it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class KeptColumn:
         term: the column that is kept, or the function that the value is for.
         part: which value of a function that needs several.
         side: of a join, `left` or `right`.
+        is_nullable: whether it may be NULL.
 
     """
 
@@ -59,6 +62,7 @@ class KeptColumn:
     term: int
     part: str = added("")
     side: str = added("")
+    is_nullable: bool = added(True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class OperatorState:
         has_event_time: whether one of the keys is event time, so that a watermark passes it.
         columns: what it keeps for each key.
         sides: of a join, left and right.
+        keys: by which it keeps them.
 
     """
 
@@ -93,6 +98,7 @@ class OperatorState:
     has_event_time: bool = added(False)
     columns: tuple[KeptColumn, ...] = added(())
     sides: tuple[JoinSide, ...] = added(())
+    keys: tuple[KeptColumn, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,8 @@ class PlanNode:
         options: how, where that is no expression.
         source: that it reads.
         state: that it keeps.
+        taken: the columns that each of its inputs hands to it.
+        given: the id that the query gives it.
 
     """
 
@@ -116,6 +124,8 @@ class PlanNode:
     options: tuple[tuple[str, str], ...] = added(())
     source: int | None = added(None)
     state: OperatorState | None = added(None)  # noqa: RUF009 - it makes a field
+    taken: tuple[tuple[int, ...], ...] = added(())
+    given: str = added("")
 
     def terms(self, name: str) -> tuple[int, ...]:
         """Return the expressions of a name; none where it has none."""
@@ -134,6 +144,16 @@ class PlanGraph:
     terms: tuple[Term, ...]
     nodes: tuple[PlanNode, ...]
     columns: tuple[PlanColumn, ...]
+
+
+def split_condition(graph: PlanGraph, place: int) -> Iterator[int]:
+    """Yield the conditions that a condition is made of: those that are all to hold."""
+    term = graph.terms[place]
+    if term.kind is TermKind.CALL and term.name == "And":
+        for each in term.arguments:
+            yield from split_condition(graph, each)
+    else:
+        yield place
 
 
 def write_graph(graph: PlanGraph) -> str:

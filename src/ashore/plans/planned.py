@@ -44,12 +44,12 @@ class PlannedNode:
     Arguments:
         node: what Spark writes of it.
         children: its inputs.
-        columns: of its output; of the root, and of what an operator takes in that keeps state, or
-            that tells columns by their places.
+        columns: of its output.
         watermarked: the ids of those columns that are event time with a watermark.
         buffers: columns that each of its aggregate functions keeps, where it takes in rows.
         state: of an operator that keeps some.
         join: of a join of two streams.
+        delay_ms: how late a watermark is that it makes.
 
     """
 
@@ -60,6 +60,7 @@ class PlannedNode:
     buffers: tuple[tuple[Node, ...], ...] = ()
     state: StateInfo | None = None
     join: PlannedJoin | None = None
+    delay_ms: int | None = None
 
     @property
     def kind(self) -> str:

@@ -8,20 +8,17 @@ is cut, nor what stands above.
 What it must not know: what is done where regions differ.
 """
 
-import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ashore.plans.graph import OperatorState, PlanGraph, PlanNode
-from ashore.plans.terms import Term
-from ashore.plans.windows import Window
-from ashore.protocol import codec
+from ashore.plans.digests import TermDigests, hash_form
+from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode
+from ashore.plans.sources import PlanSource
 from ashore.protocol.codec import Json
 
 # Spark chooses one by how large it takes a table for; all compute the same.
-_ALIKE = {
+ALIKE = {
     **dict.fromkeys(
         ("BroadcastHashJoinExec", "BroadcastNestedLoopJoinExec", "CartesianProductExec"), "join"
     ),
@@ -30,7 +27,7 @@ _ALIKE = {
         ("HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec"), "aggregate"
     ),
 }
-_COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
+COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
 # Of these Spark does not write what they compute.
 _UNSEEN = {
     *("ScalarSubquery", "InSubqueryExec", "Exists", "InSubquery", "DynamicPruningExpression"),
@@ -79,9 +76,9 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
         for at in digests.graph.nodes[each].inputs
         if (inner := digests.graph.nodes[at].state) is not None
     )
-    nodes = tuple(each for each in walked if digests.graph.nodes[each].kind not in _COUNTS)
+    nodes = tuple(each for each in walked if digests.graph.nodes[each].kind not in COUNTS)
     is_seen = all(digests.is_seen(digests.graph.nodes[each]) for each in nodes)
-    return Region(state.operator_id, _hash(digests.node(place)), nodes, below, is_seen)
+    return Region(state.operator_id, hash_form(digests.node(place)), nodes, below, is_seen)
 
 
 def _walk(graph: PlanGraph, place: int) -> Iterator[int]:
@@ -94,33 +91,28 @@ def _walk(graph: PlanGraph, place: int) -> Iterator[int]:
 
 @dataclass(slots=True)
 class _Digests:
-    """The digests of a graph's terms, and the forms of its nodes, without places."""
+    """The forms of a graph's nodes, without places."""
 
     graph: PlanGraph
     _sources: list[Json] = field(default_factory=list)
-    _terms: list[str] = field(default_factory=list)
+    _terms: TermDigests = field(init=False)
     _unseen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        counts = Counter[str]()
-        for source in self.graph.sources:
-            # Topics may come; which stream it is among those of Kafka says its place.
-            read = "kafka" if source.is_kafka else f"{source.format}:{source.reads}"
-            self._sources.append([read, counts[read]])
-            counts[read] += 1
+        self._sources = _number(self.graph.sources)
+        self._terms = TermDigests(self.graph, self._sources)
         for place, term in enumerate(self.graph.terms):
-            self._terms.append(_hash(self._term(term)))
             if term.name in _UNSEEN or not self._unseen.isdisjoint(term.parts):
                 self._unseen.add(place)
 
     def node(self, place: int) -> Json:
         """Return the form of a node and all below it, down to the next that keep state."""
         node = self.graph.nodes[place]
-        if node.kind in _COUNTS:
+        if node.kind in COUNTS:
             return self._input(node.inputs[0])
         return [
-            _ALIKE.get(node.kind, node.kind),
-            [[name, self._all(terms)] for name, terms in node.expressions],
+            ALIKE.get(node.kind, node.kind),
+            [[name, [*self._terms.all(terms)]] for name, terms in node.expressions],
             [[*each] for each in options_of(node)],
             None if node.source is None else self._sources[node.source],
             None if node.state is None else self._state(node.state),
@@ -148,28 +140,26 @@ class _Digests:
             ],
         ]
 
-    def _term(self, term: Term) -> Json:
-        window: Window | None = term.window
-        return [
-            term.kind.value,
-            term.name,
-            term.type,
-            self._all(term.arguments),
-            None if term.source is None else self._sources[term.source],
-            [[*each] for each in term.options],
-            self._all(term.filters),
-            term.is_distinct,
-            None if window is None else codec.encode(window),
-        ]
-
-    def _all(self, terms: tuple[int, ...]) -> Json:
-        return [self._terms[each] for each in terms]
-
 
 def options_of(node: PlanNode) -> list[tuple[str, str]]:
-    """Return the options that mean something: not every kind of a join has the one left out."""
-    return [each for each in node.options if each != ("isNullAwareAntiJoin", "false")]
+    """Return the options that a state depends on.
+
+    Not every kind of a join has the one left out; how late a watermark is says when state is
+    forgotten, not what it means.
+    """
+    return [
+        each
+        for each in node.options
+        if each != ("isNullAwareAntiJoin", "false") and each[0] != DELAY
+    ]
 
 
-def _hash(form: Json) -> str:
-    return hashlib.sha256(json.dumps(form, separators=(",", ":")).encode()).hexdigest()
+def _number(sources: Sequence[PlanSource]) -> list[Json]:
+    """Return how each source is told apart: topics may come; which stream it is says its place."""
+    found: list[Json] = []
+    counts = Counter[str]()
+    for source in sources:
+        read = "kafka" if source.is_kafka else f"{source.format}:{source.reads}"
+        found.append([read, counts[read]])
+        counts[read] += 1
+    return found

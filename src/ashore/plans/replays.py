@@ -10,10 +10,10 @@ What it must not know: who asks; which of them are refused.
 from collections.abc import Iterable, Iterator
 
 from ashore.plans.graph import PlanGraph
+from ashore.plans.terms import RANDOM
 from ashore.plans.text import find_outside_literals
 from ashore.plans.words import Words
 
-RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 # Spark plans a batch with the time itself in the place of these: no plan shows them.
 _CLOCK = (
     r"\b(current_timestamp|current_date|localtimestamp|(now|curdate)\s*\(\s*\)"

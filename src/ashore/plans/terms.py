@@ -19,6 +19,9 @@ from enum import StrEnum
 from ashore.plans.windows import Window
 from ashore.protocol.codec import added
 
+# Functions that are another value at each run.
+RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
+
 
 class TermKind(StrEnum):
     """What an expression is."""

@@ -54,6 +54,7 @@ def test_places_are_of_what_came_before_or_comes_after(path: Path) -> None:
     used += [each.term for each in graph.columns]
     used += [each.term for node in graph.nodes if node.state for each in node.state.columns]
     used += [part for term in graph.terms for part in term.parts]
+    used += [term for node in graph.nodes for taken in node.taken for term in taken]
     assert set(used) == set(range(len(graph.terms)))
 
 

@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.errors import check
-from ashore.plans.build import build_graph, is_positional
+from ashore.plans.build import build_graph
 from ashore.plans.graph import PlanGraph
 from ashore.plans.lineage import write_option
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
@@ -26,6 +26,7 @@ from ashore.spark.internals.version import require_known_spark
 # Of the options of Spark's Kafka source, those that say what is read; their words.
 TOPICS = {"subscribe": "", "subscribepattern": "topics like ", "assign": "partitions "}
 JOIN = "StreamingSymmetricHashJoinExec"
+WATERMARKS = "EventTimeWatermarkExec"
 BY_VALUE = "StreamingSymmetricHashJoinHelper$JoinStateValueWatermarkPredicate"
 ANY_TIME_US = 1 << 50  # what the watermark is plays no part; a number that Java takes for a long
 WATERMARK = "spark.watermarkDelayMs"  # of the metadata of a column
@@ -39,15 +40,15 @@ def read_plan(frame: DataFrame) -> PlanGraph:
     physical = plan_streaming(frame)
     node = parse_tree(jvm.TO_JSON(physical))
     sources, columns = _read_leaves(frame)
-    root = _read(frame.sparkSession, node, physical, is_asked=True)
+    root = _read(frame.sparkSession, node, physical, is_kept=False)
     return build_graph(Planned(root, sources, columns))
 
 
 # ---- nodes
 
 
-def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_asked: bool) -> PlannedNode:
-    """Return a node and all below it. `is_asked`: whether the columns that it gives play a part."""
+def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_kept: bool) -> PlannedNode:
+    """Return a node and all below it. `is_kept`: whether an operator with state takes its rows."""
     inputs = list(jvm.items(jvm.CHILDREN(java)))
     kind = jvm.class_name(java)
     check(
@@ -56,16 +57,18 @@ def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_asked: bool) 
         f"{len(inputs)}",
     )
     keeps_state = _keeps_state(node)
-    columns = list(jvm.items(jvm.PLAN_OUTPUT(java))) if is_asked else []
-    pairs, asks = zip(node.children, inputs, strict=True), keeps_state or is_positional(kind)
+    columns = list(jvm.items(jvm.PLAN_OUTPUT(java)))
+    times = _watermarked(columns) if is_kept else []
+    pairs = zip(node.children, inputs, strict=True)
     return PlannedNode(
         node=node,
-        children=tuple(_read(spark, *pair, is_asked=asks) for pair in pairs),
+        children=tuple(_read(spark, *pair, is_kept=keeps_state) for pair in pairs),
         columns=_parse(columns),
-        watermarked=frozenset(_numbers(_parse(_watermarked(columns)))),
+        watermarked=frozenset(_numbers(_parse(times))),
         buffers=_read_buffers(java) if _takes_rows_in(node) else (),
         state=_read_state(java, kind) if keeps_state else None,
         join=_read_join(spark, java, inputs) if kind == JOIN else None,
+        delay_ms=int(jvm.TIME_DELAY(java)) if kind == WATERMARKS else None,
     )
 
 

@@ -1,0 +1,67 @@
+"""Digests of the terms of a graph, in which no place and no name of a query is left.
+
+What it is: `TermDigests`, one digest for each term, and `hash_form`, the digest of a JSON value.
+What it promises: pure. Equal digests mean equal terms over equal sources, in any two graphs.
+What it must not know: nodes; what is compared by a digest.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ashore.plans.graph import PlanGraph
+from ashore.plans.terms import RANDOM, Term, TermKind
+from ashore.plans.windows import Window
+from ashore.protocol import codec
+from ashore.protocol.codec import Json
+
+
+@dataclass(slots=True)
+class TermDigests:
+    """The digests of a graph's terms.
+
+    Arguments:
+        graph: of the terms.
+        sources: how each source is told apart from others, in the order of the graph.
+        has_seeds: whether seeds of random functions count: Spark makes up those that are missing.
+
+    """
+
+    graph: PlanGraph
+    sources: Sequence[Json]
+    has_seeds: bool = True
+    _digests: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for term in self.graph.terms:
+            self._digests.append(hash_form(self._form(term)))
+
+    def __getitem__(self, place: int) -> str:
+        """Return the digest of the term at a place."""
+        return self._digests[place]
+
+    def all(self, places: Sequence[int]) -> list[str]:
+        """Return the digests of terms, in their order."""
+        return [self._digests[each] for each in places]
+
+    def _form(self, term: Term) -> Json:
+        window: Window | None = term.window
+        is_random = term.name in RANDOM and not self.has_seeds
+        is_generated = term.kind is TermKind.MADE and bool(term.arguments)
+        return [
+            term.kind.value,
+            "" if is_generated else term.name,  # which column it is say the options
+            term.type,
+            [] if is_random else [*self.all(term.arguments)],
+            None if term.source is None else self.sources[term.source],
+            [[*each] for each in term.options],
+            [*self.all(term.filters)],
+            term.is_distinct,
+            None if window is None else codec.encode(window),
+        ]
+
+
+def hash_form(form: Json) -> str:
+    """Return the SHA-256 of a JSON value."""
+    return hashlib.sha256(json.dumps(form, separators=(",", ":")).encode()).hexdigest()

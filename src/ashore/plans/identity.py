@@ -1,0 +1,123 @@
+"""Which operator of one plan is which of another: ids and digests of the nodes of a graph.
+
+What it is: `identify`, for each node an id and three digests: of what it computes itself, of that
+over its inputs, and of that on its way to the sink.
+What it promises: pure, and the same in any session. What a query calls its columns, in which order
+it selects, groups, aggregates and filters, and how Spark moves rows or joins a table, plays no
+part; nor do numbers of operators and partitions, the columns that an operator merely carries along,
+how late a watermark is, nor an id that the author gave. What counts is in the terms, which are over
+the columns of sources.
+What it must not know: what is done where digests differ; whether a state fits (`regions` does).
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ashore.plans.build import INPUT
+from ashore.plans.digests import TermDigests, hash_form
+from ashore.plans.graph import DELAY, PlanGraph, PlanNode, split_condition
+from ashore.plans.regions import ALIKE
+from ashore.protocol.codec import Json
+
+ID_LENGTH = 8
+_LEFT, _RIGHT = "leftKeys", "rightKeys"
+_ORDERED = {"sortOrder", "projections"}  # of these the order is what they mean
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a node is known by.
+
+    Arguments:
+        id: the one that the author gave; else the first digits of `own`, and the number of the node
+            among those alike, from the sink on: `3f2a9c1b`, `3f2a9c1b-2`.
+        own: digest of what the node computes.
+        with_inputs: digest of that and of all below it.
+        with_outputs: digest of what it computes and of all above it, up to the sink.
+
+    """
+
+    id: str
+    own: str
+    with_inputs: str
+    with_outputs: str
+
+
+def identify(graph: PlanGraph) -> tuple[Identity, ...]:
+    """Return the identity of each node, in the order of the graph."""
+    digests = _NodeDigests(graph)
+    counts = Counter[str]()
+    found = []
+    for place, node in enumerate(graph.nodes):
+        own = digests.own[place]
+        counts[own] += 1
+        number = f"-{counts[own]}" if counts[own] > 1 else ""
+        derived = f"{own[:ID_LENGTH]}{number}"
+        found.append(
+            Identity(
+                node.given or derived, own, digests.with_inputs[place], digests.with_outputs[place]
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _NodeDigests:
+    graph: PlanGraph
+    own: list[str] = field(default_factory=list)
+    with_inputs: dict[int, str] = field(default_factory=dict)
+    with_outputs: dict[int, str] = field(default_factory=dict)
+    _sources: list[Json] = field(default_factory=list)
+    _terms: TermDigests = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts = Counter[tuple[str, str]]()
+        for source in self.graph.sources:
+            read = (source.format, source.reads)
+            self._sources.append([*read, counts[read]])
+            counts[read] += 1
+        self._terms = TermDigests(self.graph, self._sources, has_seeds=False)
+        self.own = [hash_form(self._form(node)) for node in self.graph.nodes]
+        for place, node in reversed(list(enumerate(self.graph.nodes))):
+            below = [self.with_inputs[each] for each in node.inputs]
+            inputs: Json = [*(sorted(below) if node.kind == "UnionExec" else below)]
+            self.with_inputs[place] = hash_form([self.own[place], inputs])
+        self.with_outputs[0] = hash_form([self.own[0], "sink", 0]) if self.own else ""
+        for place, node in enumerate(self.graph.nodes):
+            for number, each in enumerate(node.inputs):
+                side = 0 if node.kind == "UnionExec" else number
+                above = self.with_outputs[place]
+                self.with_outputs[each] = hash_form([self.own[each], above, side])
+
+    def _form(self, node: PlanNode) -> Json:
+        return [
+            ALIKE.get(node.kind, node.kind),
+            [*self._expressions(node)],
+            [[*each] for each in node.options if each[0] not in {DELAY, "isNullAwareAntiJoin"}],
+            None if node.source is None else self._sources[node.source],
+        ]
+
+    def _expressions(self, node: PlanNode) -> Iterator[Json]:
+        """Yield what a node computes with, in an order of its own where order means nothing."""
+        keys = [[*self._terms.all(node.terms(name))] for name in (_LEFT, _RIGHT)]
+        if all(keys):
+            yield ["keys", _sorted([*pair] for pair in zip(*keys, strict=True))]
+        columns = [self._terms.all(terms) for name, terms in node.expressions if name == INPUT]
+        if columns and len({len(each) for each in columns}) == 1 and node.kind == "UnionExec":
+            yield [INPUT, _sorted([*row] for row in zip(*columns, strict=True))]
+        for name, terms in sorted(node.expressions):
+            is_told = (all(keys) and name in {_LEFT, _RIGHT}) or (
+                name == INPUT and node.kind == "UnionExec"
+            )
+            if is_told:
+                continue
+            parts = [each for term in terms for each in split_condition(self.graph, term)]
+            digests = self._terms.all(parts)
+            is_ordered = name in _ORDERED or name == INPUT
+            yield [name, [*(digests if is_ordered else sorted(digests))]]
+
+
+def _sorted(rows: Iterator[list[str]]) -> Json:
+    return [[*row] for row in sorted(rows, key=json.dumps)]

@@ -1,0 +1,288 @@
+"""A plan graph as people and other tools read it: operators, what they compute, what flows.
+
+What it is: `OperatorGraph`, from the sources to the sink, and its JSON.
+What it promises: pure. The same bytes for the same graph. Nothing of Spark is in it but the names
+of its classes and the ids that its checkpoints have; what only counts rows is left out.
+What it must not know: Spark's plans; how two graphs are compared, or drawn.
+
+    {"operators": [{"id": "3f2a9c1b", "kind": "source", "name": "read clicks", ...}, ...],
+     "columns":   [{"name": "country", "type": "string", "of": "clicks.country"}, ...]}
+
+An operator comes after those that it takes rows of: the last one's are the sink's.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.errors import SparkUnknown
+from ashore.plans.graph import (
+    DELAY,
+    FUNCTIONS,
+    KEYS,
+    KeptColumn,
+    OperatorState,
+    PlanGraph,
+    PlanNode,
+    split_condition,
+)
+from ashore.plans.identity import Identity, identify
+from ashore.plans.operators import JOIN, describe_operators, join_type
+from ashore.plans.regions import ALIKE, COUNTS, options_of
+from ashore.plans.terms import TermKind
+from ashore.plans.windows import describe_duration
+from ashore.plans.words import Words
+from ashore.protocol import codec
+from ashore.protocol.codec import added
+
+
+class FactRole(StrEnum):
+    """What an expression is to its operator."""
+
+    KEY = "key"
+    WINDOW = "window"  # a key that is one
+    AGGREGATE = "aggregate"
+    LEFT_KEY = "left key"
+    RIGHT_KEY = "right key"
+    JOIN = "join"  # which rows come without a match
+    CONDITION = "joined where"
+    FILTER = "where"
+    WATERMARK = "watermark"
+    LATE = "late after"
+    READS = "reads"
+    ROWS = "rows of"
+    OPTION = "option"
+    OTHER = "with"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that an operator computes with, in words over the columns of sources."""
+
+    role: FactRole
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateField:
+    """A column of a state."""
+
+    name: str
+    type: str
+    is_nullable: bool
+    side: str = added("")  # of a join
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an operator keeps, with the id that its directory in a checkpoint has."""
+
+    operator_id: int
+    partitions: int
+    keys: tuple[StateField, ...]
+    columns: tuple[StateField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Rows that flow from one operator into another: from which, and their columns."""
+
+    source: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator.
+
+    Arguments:
+        id: see `Identity`.
+        kind: `source`, `filter`, `aggregate` and so on: what it is in any engine.
+        name: in words.
+        engine_class: Spark's.
+        own, with_inputs, with_outputs: digests, see `Identity`.
+        inputs: that it takes rows of.
+        facts: what it computes with.
+        state: that it keeps.
+        is_given: whether the author gave the id.
+
+    """
+
+    id: str
+    kind: str
+    name: str
+    engine_class: str
+    own: str
+    with_inputs: str
+    with_outputs: str
+    inputs: tuple[Edge, ...] = added(())
+    facts: tuple[Fact, ...] = added(())
+    state: State | None = added(None)  # noqa: RUF009 - it makes a field
+    is_given: bool = added(False)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column that the sink takes."""
+
+    name: str
+    type: str
+    of: str  # what it is computed from, in words
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorGraph:
+    """What a query does."""
+
+    operators: tuple[Operator, ...]
+    columns: tuple[OutputColumn, ...]
+
+
+def describe_graph(graph: PlanGraph) -> OperatorGraph:
+    """Return the operators of a graph, each after those that it takes rows of."""
+    describer = _Describer(graph)
+    places = [at for at, node in enumerate(graph.nodes) if node.kind not in COUNTS]
+    columns = (
+        OutputColumn(each.name, each.type, describer.exact.of(each.term)) for each in graph.columns
+    )
+    return OperatorGraph(tuple(describer.operator(at) for at in reversed(places)), tuple(columns))
+
+
+def write_operators(graph: OperatorGraph) -> str:
+    """Return the JSON of operators, a line for each: the same bytes for the same graph."""
+    parts = {"operators": graph.operators, "columns": graph.columns}
+    written = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(codec.encode(each)) for each in part) + "\n]"
+        for name, part in parts.items()
+    ]
+    return "{\n" + ",\n".join(written) + "\n}\n"
+
+
+class _Describer:
+    def __init__(self, graph: PlanGraph) -> None:
+        self.graph = graph
+        self.exact = Words(graph.terms, graph.sources, is_qualified=True, is_exact=True)
+        self._short = Words(graph.terms, graph.sources)
+        self._identities: tuple[Identity, ...] = identify(graph)
+        try:
+            self._stateful = {each.operator_id: each for each in describe_operators(graph)}
+        except SparkUnknown:
+            self._stateful = {}
+
+    def operator(self, place: int) -> Operator:
+        node, identity = self.graph.nodes[place], self._identities[place]
+        return Operator(
+            id=identity.id,
+            kind=self._kind(node),
+            name=self._name(node),
+            engine_class=node.kind,
+            own=identity.own,
+            with_inputs=identity.with_inputs,
+            with_outputs=identity.with_outputs,
+            inputs=tuple(self._edges(node)),
+            facts=tuple(dict.fromkeys(self._facts(node))),
+            state=self._state(node, node.state) if node.state else None,
+            is_given=bool(node.given),
+        )
+
+    def _kind(self, node: PlanNode) -> str:
+        known = self._stateful.get(node.state.operator_id) if node.state else None
+        if known is not None:
+            return known.kind.value
+        return "source" if not node.inputs else _KINDS.get(ALIKE.get(node.kind, node.kind), "other")
+
+    def _name(self, node: PlanNode) -> str:
+        known = self._stateful.get(node.state.operator_id) if node.state else None
+        if known is not None:
+            return known.name
+        match self._kind(node):
+            case "source":
+                return f"read {self._source(node)}"
+            case "filter":
+                return f"where {' and '.join(self._short.all(node.terms('condition')))}"
+            case "watermark":
+                return f"watermark by {', '.join(self._short.all(node.terms('eventTime')))}"
+            case "table join":
+                return f"{join_type(node) or 'inner'} join with a table"
+            case "rows of":
+                return f"rows of {', '.join(self._short.all(node.terms('generator')))}"
+            case "other":
+                return node.kind.removesuffix("Exec")
+            case kind:
+                return kind
+
+    def _source(self, node: PlanNode) -> str:
+        return node.kind if node.source is None else self.graph.sources[node.source].name
+
+    def _edges(self, node: PlanNode) -> Iterator[Edge]:
+        for number, place in enumerate(node.inputs):
+            taken = node.taken[number] if number < len(node.taken) else ()
+            below = place
+            while self.graph.nodes[below].kind in COUNTS:
+                (below,) = self.graph.nodes[below].inputs
+            yield Edge(self._identities[below].id, self.exact.all(taken))
+
+    def _state(self, node: PlanNode, state: OperatorState) -> State:
+        known = self._stateful.get(state.operator_id)
+        partitions = known.state_partitions if known else state.partitions
+        keys = (
+            tuple(self._column(each) for each in state.keys)
+            if state.keys
+            else tuple(
+                StateField(text, "", is_nullable=True)
+                for text in self.exact.all(node.terms("leftKeys"))
+            )
+        )
+        columns = tuple(self._column(each) for each in state.columns)
+        return State(state.operator_id, partitions, keys, columns)
+
+    def _column(self, kept: KeptColumn) -> StateField:
+        name = ".".join(each for each in (self.exact.of(kept.term), kept.part) if each)
+        return StateField(name, kept.type, kept.is_nullable, kept.side)
+
+    def _facts(self, node: PlanNode) -> Iterator[Fact]:
+        for name, terms in node.expressions:
+            for term in (part for each in terms for part in split_condition(self.graph, each)):
+                yield Fact(self._role(node, name, term), self.exact.of(term))
+        for name, value in node.options:
+            if name == DELAY:
+                yield Fact(FactRole.LATE, describe_duration(int(value) * 1000))
+        for name, value in options_of(node):
+            if name == "joinType":
+                yield Fact(FactRole.JOIN, join_type(node))
+            else:
+                yield Fact(FactRole.OPTION, f"{name} {value}")
+        if node.source is not None:
+            yield Fact(FactRole.READS, self.graph.sources[node.source].reads)
+
+    def _role(self, node: PlanNode, name: str, term: int) -> FactRole:
+        if name in KEYS:
+            is_window = self.graph.terms[term].kind is TermKind.WINDOW
+            return FactRole.WINDOW if is_window else FactRole.KEY
+        if name == "condition" and ALIKE.get(node.kind, node.kind) in {"join", JOIN}:
+            return FactRole.CONDITION
+        return _ROLES.get(name, FactRole.OTHER)
+
+
+_KINDS = {
+    "EventTimeWatermarkExec": "watermark",
+    "ExpandExec": "expand",
+    "FilterExec": "filter",
+    "GenerateExec": "rows of",
+    "SortExec": "sort",
+    "UnionExec": "union",
+    "aggregate": "table aggregate",
+    "join": "table join",
+}
+_ROLES = {
+    FUNCTIONS: FactRole.AGGREGATE,
+    "condition": FactRole.FILTER,
+    "dataFilters": FactRole.FILTER,
+    "partitionFilters": FactRole.FILTER,
+    "eventTime": FactRole.WATERMARK,
+    "generator": FactRole.ROWS,
+    "keys": FactRole.KEY,
+    "leftKeys": FactRole.LEFT_KEY,
+    "rightKeys": FactRole.RIGHT_KEY,
+}
