@@ -85,7 +85,7 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
     context = error.get("ctx", {})
     refused = context.get("error")
     if isinstance(refused, ValueRefused):
-        return Finding(key, refused.message, refused.instead or write)
+        return Finding(key, refused.message, refused.advise(example) or write)
     match error["type"]:
         case "missing":
             return Finding(key, "this key is required", write.replace("write", "add", 1))

@@ -8,6 +8,7 @@ What it must not know: which key a value stands at.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import log
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
@@ -25,6 +26,28 @@ class ValueRefused(ValueError):
         super().__init__(message)
         self.message = message
         self.instead = instead
+
+    def advise(self, example: str) -> str:  # noqa: ARG002 - what is refused for other reasons
+        """Return what to write. `example`: a value of the same key, empty where none is known."""
+        return self.instead
+
+
+class UnitMissing(ValueRefused):
+    """A number without a unit.
+
+    Arguments:
+        text: the number.
+        quantity: what it is a number of.
+
+    """
+
+    def __init__(self, text: str, quantity: "_Unit") -> None:
+        super().__init__(f"{short(text)} has no unit", f"write {short(text)}{quantity.unit}")
+        self._text, self._quantity = text, quantity
+
+    def advise(self, example: str) -> str:
+        """Return what to write: the number with the unit that brings it nearest to `example`."""
+        return self._quantity.complete(self._text, example) or self.instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ class _Unit:
             raise ValueRefused(f"expected a {self.kind}", f"write {self.example}")
         text = str(value).strip()
         if re.fullmatch(r"[\d._]+", text):
-            raise ValueRefused(f"{short(text)} has no unit", f"write {short(text)}{self.unit}")
+            raise UnitMissing(text, self)
         if len(text) > 24:
             raise ValueRefused(f"{short(text)!r} is too long for a {self.kind}", self._hint(""))
         try:
@@ -106,6 +129,17 @@ class _Unit:
         if number > self.limit:
             raise ValueRefused(f"{text} is more than any {self.kind} can be", self._hint(""))
         return number
+
+    def complete(self, text: str, example: str) -> str:
+        """Return `write 3d` for `3`, where `30d` is an example; empty where nothing is near."""
+        try:
+            usual = self.parse(example)
+            decimal = [unit for unit in self.units if "i" not in unit]  # KiB is nearly a KB
+            sizes = {unit: self.parse(text + unit) for unit in decimal}
+        except (ValueError, OverflowError):
+            return ""
+        near = {unit: abs(log(size / usual)) for unit, size in sizes.items() if size and usual}
+        return f"write {short(text)}{min(near, key=near.__getitem__)}" if near else ""
 
     def _hint(self, text: str) -> str:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", text)

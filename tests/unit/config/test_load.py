@@ -67,6 +67,17 @@ ERRORS = [
     ),
     pytest.param(("interval: 10s", "interval: 10"), 26, "batch.interval", "no unit", "write 10s"),
     pytest.param(("interval: 10s", "interval: '10'"), 26, "batch.interval", "unit", "write 10s"),
+    pytest.param(("interval: 10s", "interval: 500"), 26, "batch.interval", "unit", "write 500ms"),
+    pytest.param(("grace: 60s", "grace: 30"), 30, "grace", "30 has no unit", "write 30s"),
+    pytest.param(
+        ("after: 2h", "after: 3"), 17, "tables[0].late.after", "3 has no unit", "write 3h"
+    ),
+    pytest.param(
+        ("select: null", "retention: 3"), 22, "tables[0].retention", "3 has no unit", "write 3d"
+    ),
+    pytest.param(("ttl: 24h", "ttl: 0"), 27, "clean.ttl", "0 has no unit", "write 0s"),
+    pytest.param(("ttl: 24h", "ttl: 1.2.3"), 27, "clean.ttl", "1.2.3 has no unit", "write 1.2.3s"),
+    pytest.param(("ttl: 24h", "ttl: '" + "9" * 400 + "'"), 27, "clean.ttl", "has no unit", "write"),
     pytest.param(
         ("interval: 10s", "interval: 10 seconds"), 26, "batch.interval", "10 sec", "write 10s"
     ),
@@ -81,6 +92,9 @@ ERRORS = [
     pytest.param(("every: 1h", "every: 0s"), 27, "clean.every", "more than 0", "every: 1h"),
     pytest.param(("size: 256MB", "size: 256mb"), 23, "tables[0].roll.size", "256mb", "write 256MB"),
     pytest.param(("size: 256MB", "size: 256"), 23, "tables[0].roll.size", "no unit", "256MB"),
+    pytest.param(
+        ("size: 256MB", "size: 9999999"), 23, "tables[0].roll.size", "no unit", "9999999B"
+    ),
     pytest.param(
         ("format: parquet", "format: parket"), 19, "tables[0].format", "'parket'", "mean `parquet`?"
     ),
