@@ -33,8 +33,8 @@ class GivenRecord(Section):
     )
     at: Annotated[int | None, BeforeValidator(_instant)] = Field(
         default=None,
-        description="The timestamp that Kafka keeps, and what the column of `event_time` has where "
-        "`value` does not say it. Without: that of the record before.",
+        description="The record's timestamp in Kafka, and the value of its `event_time` column "
+        "where `value` has none. Default: that of the previous record.",
     )
     key: str | None = Field(default=None, description="The record's key.")
     partition: StrictInt = Field(default=0, ge=0, description="The topic partition.")
@@ -43,7 +43,7 @@ class GivenRecord(Section):
 class GivenBatch(Section):
     """Records that one batch reads."""
 
-    topic: NonEmpty = Field(description="The topic that they are of.")
+    topic: NonEmpty = Field(description="The topic of the records.")
     records: tuple[GivenRecord, ...] = Field(description="In the order of their offsets.")
 
 
@@ -56,7 +56,7 @@ class GivenView(Section):
 
 
 class Expected(Section):
-    """All rows that a table or topic is to have in the end, in any order."""
+    """All rows that a table or topic must have at the end, in any order."""
 
     table: NonEmpty = Field(description="A table or topic that the SQL writes.")
     rows: tuple[Row, ...] = Field(
@@ -67,10 +67,12 @@ class Expected(Section):
 class Case(Section):
     """One case."""
 
-    name: NonEmpty = Field(description="What it shows, in a sentence.")
-    given: Annotated[tuple[GivenBatch, ...], SOME] = Field(description="Batches, in their order.")
+    name: NonEmpty = Field(description="What the case shows, in a sentence.")
+    given: Annotated[tuple[GivenBatch, ...], SOME] = Field(description="The batches, in order.")
     views: tuple[GivenView, ...] = Field(default=(), description="Rows in the place of views.")
-    expect: Annotated[tuple[Expected, ...], SOME] = Field(description="What is to come of them.")
+    expect: Annotated[tuple[Expected, ...], SOME] = Field(
+        description="The expected rows, of each table or topic."
+    )
 
     _file: str = PrivateAttr("")
     _line: int = PrivateAttr(0)

@@ -100,7 +100,7 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
     seen: set[str] = set()
     for column in columns:
         if column.casefold() in seen:
-            message = f"the schema has the column {column} twice (case does not count)"
+            message = f"the schema has the column {column} twice (names are not case-sensitive)"
             yield Finding((*key, "schema"), message, "give each column a name of its own")
         seen.add(column.casefold())
     if item.event_time and item.select is None:
@@ -203,7 +203,7 @@ def check_first_start(starts: object, items: Items) -> Iterator[Finding]:
         if not any(item.matches(name) for item in items.values()):
             known = [each.topic for each in items.values() if each.topic and not each.is_pattern]
             instead = suggest(name, known, "remove it, or add the topic to tables")
-            message = f"no item of tables is about the topic {name}"
+            message = f"no item of `tables` has the topic {name}"
             yield Finding(("source", "first_start", name), message, instead)
 
 
@@ -246,11 +246,11 @@ def _shared_table(
     line = line_of(("tables", before[0], "table"))
     if item.table != before[1].table:
         message = f"{item.table} and {before[1].table} in line {line} differ in case only"
-        yield Finding((*key, "table"), message, "catalogs do not tell them apart: rename one")
+        yield Finding((*key, "table"), message, "catalogs ignore case: rename one")
         return
     different = conflict(before[1], item)
     if different:
         here = line_of((*key, "table"))
-        message = f"{item.table} is fed in line {line} and in line {here} with another {different}"
+        message = f"the items of {item.table} in lines {line} and {here} differ in `{different}`"
         instead = f"write the same {different} in both, or use two tables"
         yield Finding((*key, different), message, instead)

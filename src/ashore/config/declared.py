@@ -197,8 +197,10 @@ class _Reader:
 
     def _option(self, key: str, value: str, start: int) -> None:
         if key in _ONLY_IN_YAML:
-            words = f"{key} is a list of expressions, and no option"
-            raise NotDeclared(start, words, "write it in the job file, or make a view of the topic")
+            words = f"{key} is a list of expressions, not an option"
+            raise NotDeclared(
+                start, words, "write it in the job file, or define a view of the topic"
+            )
         if key in _LISTS:
             self._say(key, [each.strip() for each in value.split(",")], start)
             return
@@ -212,14 +214,14 @@ class _Reader:
 
     def _say(self, key: str, value: object, start: int) -> None:
         if key in self._starts:
-            raise NotDeclared(start, f"{key} is said twice", "remove one")
+            raise NotDeclared(start, f"{key} is given twice", "remove one")
         self._starts[key] = start
         *above, last = key.split(".")
         inside = self._item
         for name in above:
             known = inside.setdefault(name, {})
             if not isinstance(known, dict):
-                raise NotDeclared(start, f"{name} is said twice", "remove one")
+                raise NotDeclared(start, f"{name} is given twice", "remove one")
             inside = known
         inside[last] = value
 
@@ -248,4 +250,4 @@ class _Reader:
     def _expect(self, word: str, before: _Token) -> None:
         token = self._next(before)
         if token.word != word:
-            raise NotDeclared(token.start, f"`{word}` is expected, and not {token.text}")
+            raise NotDeclared(token.start, f"expected `{word}`, got {token.text}")

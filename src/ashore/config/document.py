@@ -58,12 +58,12 @@ def read_document(
             data = reader.plain(node, ())
             return Document(data, reader.lines, reader.findings, reader.scalars)
     except _TooLargeError as error:
-        message = "the file has too many values: its aliases (*name) stand for more and more"
+        message = "the file has too many values once its aliases (*name) are expanded"
         finding = Finding((), message, "write the values where they are needed")
         return Document(None, {(): error.line}, [finding])
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        return _broken(line, "there is a character here that YAML does not allow")
+        return _broken(line, "this character is not allowed in YAML")
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         return _broken(mark.line + 1 if mark else 1, _syntax_message(error))
@@ -145,7 +145,7 @@ class _NodeReader:
         if isinstance(node, ScalarNode):
             text = _text_of(node)
             if not _is_unicode(text):
-                self.findings.append(Finding(key, "half a surrogate pair is no character"))
+                self.findings.append(Finding(key, "an unpaired surrogate is not a character"))
                 return None
             if key in self.scalars_at:
                 start, end = node.start_mark, node.end_mark
@@ -181,7 +181,7 @@ class _NodeReader:
         merged: list[Node] = []
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode) or not _is_unicode(key_node.value):
-                self.findings.append(Finding(key, "a key here is not text"))
+                self.findings.append(Finding(key, "a key must be a string"))
                 continue
             if key_node.tag == f"{_TAG}merge":
                 merged.append(value_node)
@@ -205,7 +205,9 @@ class _NodeReader:
         """Add what `<<` brings in; keys that are there already win."""
         for each in node.value if isinstance(node, SequenceNode) else [node]:
             if not isinstance(each, MappingNode):
-                self.findings.append(Finding(key, "'<<' wants a mapping", "write <<: *anchor"))
+                self.findings.append(
+                    Finding(key, "expected a mapping after '<<'", "write <<: *anchor")
+                )
                 continue
             before = dict(self.lines)
             for name, value in self._merged(each, key).items():
@@ -233,7 +235,7 @@ class _NodeReader:
         except (ValueError, KeyError):
             self.findings.append(Finding(key, f"the value is not a YAML {kind}", "use quotes"))
             return None
-        self.findings.append(Finding(key, "the value has a tag that means nothing here", "drop it"))
+        self.findings.append(Finding(key, "tags are not supported", "drop it"))
         return None
 
 

@@ -152,7 +152,7 @@ def _stray_variables(data: object, key: Key) -> list[Finding]:
             parts = list(enumerate(data))
         case str() if VARIABLE.search(data):
             places = ", ".join(key_text(place) for place in _VARIABLES_AT[:3])
-            message = "${NAME} is not replaced here"
+            message = "${NAME} is not supported here"
             return [Finding(key, message, f"write the value; variables are for {places}")]
         case _:
             return []

@@ -135,7 +135,7 @@ class _Items:
         key, known = (*self.key, index), self.items[index]
         if named.count(found.name) > 1 or key in self.declared or not isinstance(known, dict):
             place = sql.place(found.start)
-            message = f"{place}: {found.name} is declared by more than this statement"
+            message = f"{place}: {found.name} is declared more than once"
             return [Finding(sql_key, message, "declare it once")]
         self.items[index] = _merge(known, found.item)
         return [*_differing(key, known, _Said(sql, found, "", found.item))]
@@ -170,8 +170,8 @@ def _differing(key: Key, own: Mapping[str, object], sql: "_Said") -> Iterator[Fi
         if isinstance(here, dict) and isinstance(there, dict):
             yield from _differing((*key, name), here, inner)
         elif _plain(here) != _plain(there):
-            message = f"the SQL says otherwise, in {inner.place}: {_plain(there)}"
-            yield Finding((*key, name), message, "let one of them say it")
+            message = f"the SQL has another value, in {inner.place}: {_plain(there)}"
+            yield Finding((*key, name), message, "remove one of them")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,14 @@ from ashore.config.values import PositiveMs, ValueRefused
 
 def _metrics_file(name: str) -> str:
     if not name.endswith(".prom"):
-        raise ValueRefused("the node exporter reads no file of this name", f"write {name}.prom")
+        raise ValueRefused("the node exporter reads only files named *.prom", f"write {name}.prom")
     return name
 
 
 def has_a_place(metrics: "Metrics") -> "Metrics":
     """Return the section. Raises ValueRefused where it names neither a port nor a file."""
     if metrics.port is None and metrics.file is None:
-        raise ValueRefused(
-            "metrics are exported nowhere", "write {port: 9464} or {file: /path.prom}"
-        )
+        raise ValueRefused("expected `port` or `file`", "write {port: 9464} or {file: /path.prom}")
     return metrics
 
 
@@ -33,7 +31,7 @@ class Metrics(Section):
     port: Annotated[StrictInt, Field(ge=1, le=65_535)] | None = Field(
         default=None,
         description="The port of `ashore run` that serves them as `/metrics`. Each job on a "
-        "machine needs one of its own.",
+        "machine needs its own port.",
         examples=["9464"],
     )
     host: NonEmpty = Field(

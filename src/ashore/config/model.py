@@ -63,7 +63,7 @@ class KafkaSection(Section):
     """How Kafka is reached."""
 
     bootstrap_servers: Servers = Field(
-        description="Brokers to begin with.", examples=["127.0.0.1:9092"]
+        description="Brokers to connect to first.", examples=["127.0.0.1:9092"]
     )
     options: Annotated[
         KafkaOptions, Shown("mapping of Java client names to text"), OPTIONS_FORM
@@ -80,17 +80,17 @@ class SourceSection(Section):
     kafka: KafkaSection = Field(description="The Kafka cluster.")
     first_start: StartMap = Field(
         default=FrozenMap({"default": StartAt("latest")}),
-        description="Where the first read of a topic begins: `earliest`, `latest` or "
-        "`{timestamp: ...}` (ISO 8601 with a zone, or milliseconds). Names go before "
-        "expressions, expressions in the order given, then `default`, which is `latest` when "
-        "not given. The offset is recorded before the first read and never resolved again. "
-        "A topic that an expression finds later begins at `earliest`.",
+        description="Where the first read of a topic starts: `earliest`, `latest` or "
+        "`{timestamp: ...}` (ISO 8601 with a zone, or milliseconds). Names go before expressions, "
+        "expressions in the order given, then `default`, which is `latest` when not given. The "
+        "offset is recorded before the first read and never resolved again. A topic that an "
+        "expression matches later starts at `earliest`.",
         examples=["{default: latest, clicks: earliest}"],
     )
     gap: Literal["fail", "skip"] = Field(
         default="fail",
-        description="When Kafka no longer has the offsets that come next: stop, or record the "
-        "range as skipped and go on.",
+        description="What happens when Kafka has deleted the next offsets: `fail` stops the job, "
+        "`skip` records the range as skipped and continues.",
     )
 
     def start_of(self, topic: str) -> StartAt:
@@ -160,43 +160,45 @@ class HdfsSection(Section):
 
     conf_dir: NonEmpty | None = Field(
         default=None,
-        description="The directory that holds `core-site.xml` and `hdfs-site.xml`, where the job "
-        "starts; executors receive their contents. Without: `HADOOP_CONF_DIR`.",
+        description="The directory of `core-site.xml` and `hdfs-site.xml` on the machine of the "
+        "driver; executors receive their contents. Default: `HADOOP_CONF_DIR`.",
         examples=["/etc/hadoop/conf"],
     )
     options: TextMap = Field(
         default=FrozenMap[str](),
-        description="Keys of Hadoop, such as `dfs.replication`; they win over the files.",
+        description="Keys of Hadoop, such as `dfs.replication`; they override the files.",
     )
 
 
 class Batch(Section):
-    """How much one batch takes."""
+    """Interval and size of batches."""
 
     interval_ms: PositiveMs = Field(
         default=10_000,
         alias="interval",
-        description="The rhythm of batches. A job that is behind goes on without a pause.",
+        description="How often a batch starts. A job that lags starts the next batch at once.",
     )
-    max_records: Count = Field(default=5_000_000, description="At most so many offsets a batch.")
+    max_records: Count = Field(
+        default=5_000_000, description="Maximum number of offsets per batch."
+    )
     max_bytes: PositiveBytes = Field(
         default=2_000_000_000,
-        description="At most about so much a batch, estimated from the batches before; for SQL, "
+        description="Approximate maximum size of a batch, estimated from earlier batches; for SQL, "
         "from records that are read at its start.",
     )
 
 
 class Clean(Section):
-    """When files that nothing names are deleted."""
+    """When unreferenced files are deleted."""
 
     every_ms: PositiveMs = Field(
-        default=3_600_000, alias="every", description="How often the janitor looks."
+        default=3_600_000, alias="every", description="How often the janitor runs."
     )
     ttl_ms: PositiveMs = Field(
         default=86_400_000,
         alias="ttl",
-        description="How old a file without an owner must be. A courtesy to slow tasks; safety "
-        "does not rest on it.",
+        description="Minimum age of an unreferenced file before it is deleted. It spares slow "
+        "tasks a retry; correctness does not depend on it.",
     )
 
 
@@ -222,7 +224,7 @@ class Spark(Section):
         Field(default="local[*]", description="Where Spark runs.")
     )
     conf: TextMap = Field(
-        default=FrozenMap[str](), description="Spark properties, handed on as they are."
+        default=FrozenMap[str](), description="Spark properties, passed to Spark unchanged."
     )
 
 
@@ -248,7 +250,7 @@ def _lake_uri(uri: EnvText) -> EnvText:
         instead = f"write file://{shown}" if shown.startswith("/") else "write file:///path"
         raise ValueRefused("a lake is a URI", instead)
     if scheme not in LAKE_SCHEMES:
-        raise ValueRefused("this kind of lake is not known", SUPPORTED_LAKES)
+        raise ValueRefused("the scheme of this lake is not supported", SUPPORTED_LAKES)
     refuse_port(rest.partition("/")[0])
     if scheme == "file" and not rest.startswith("/"):
         raise ValueRefused(
@@ -290,13 +292,13 @@ class SinkTopic(Section):
     mode: Literal["append", "upsert"] = Field(
         default="append",
         description="`append`: each row of the result is a record, once it is final. `upsert`: "
-        "each row is the newest of its key, and is sent as often as it changes; for topics with "
-        "`cleanup.policy=compact`. No record says that a key is gone.",
+        "each row is the newest of its key, and is sent each time it changes; for topics with "
+        "`cleanup.policy=compact`. Tombstones are not written.",
     )
     key: Annotated[tuple[NonEmpty, ...], AfterValidator(no_repeats)] = Field(
         default=(),
-        description="The columns that make the record's key, which `upsert` needs: one is "
-        "written as text, several as a JSON object. The value holds all columns.",
+        description="The columns of the record's key, required for `upsert`: one is written as "
+        "text, several as a JSON object. The value holds all columns.",
         examples=["[country]"],
     )
     on_error: OnErrorOfTopic = Field(default="fail", description=ON_ERROR)
@@ -321,47 +323,47 @@ class Sql(Section):
     )
     functions: NonEmpty | None = Field(
         default=None,
-        description="A file of Python, beside the job file or absolute, whose functions SQL may "
-        "call by their names: those that are made with `arrow_udf`, `pandas_udf` or `udf` of "
-        "PySpark. Executors are sent what it holds.",
+        description="A file of Python, beside the job file or absolute, whose functions SQL can "
+        "call by name: those created with `arrow_udf`, `pandas_udf` or `udf` of PySpark. Its "
+        "content is shipped to the executors.",
         examples=["functions.py"],
     )
     checkpoints: Annotated[EnvText, AfterValidator(_lake_uri), Shown("URI")] | None = Field(
         default=None,
-        description="Where Spark keeps offsets and state, a directory for each INSERT below. "
-        "Without: `.ashore/<job>/_checkpoints` in the lake.",
+        description="Where Spark keeps offsets and state, one directory per INSERT. Default: "
+        "`.ashore/<job>/_checkpoints` in the lake.",
         examples=["file:///data/checkpoints"],
     )
     topics: tuple[SinkTopic, ...] = Field(
         default=(),
-        description="Topics that SQL writes, each by one INSERT, at least once. `CREATE TABLE name "
-        "USING kafka` in the SQL adds to them.",
+        description="Topics that SQL writes, each with one INSERT, at least once. `CREATE TABLE "
+        "name USING kafka` in the SQL adds to them.",
     )
     producer: Annotated[
         ProducerOptions, Shown("mapping of Java client names to text"), PRODUCER_FORM
     ] = Field(
         default=ProducerOptions(),
-        description="Options of the producer of `topics`, under their Java names. How Kafka is "
-        "reached is said in `source.kafka`.",
+        description="Options of the producer of `topics`, under their Java names. The connection "
+        "to Kafka is that of `source.kafka`.",
         examples=['{linger.ms: "50", compression.type: lz4}'],
     )
     state_partitions: Count | None = Field(
         default=None,
-        description="Into how many parts the state of each INSERT is cut, at its first start. "
-        "Another number on state that is there is refused. Without: that of the state that is "
-        "there, at first one that suits the cores and `batch.interval`.",
+        description="Number of state partitions of each INSERT, fixed at its first start: another "
+        "number for existing state is refused. Default: that of the existing state, or for new "
+        "state one that suits the cores and `batch.interval`.",
     )
     keep_ms: PositiveMs = Field(
         default=1_800_000,
         alias="keep",
-        description="How far the state of each INSERT can be rolled back: so much of its past is "
-        "in its checkpoint. Less where that were more than 20,000 files.",
+        description="How far back the state of each INSERT can be rolled back: its checkpoint "
+        "keeps this much history, or less where that would be more than 20,000 files.",
     )
     refresh_ms: PositiveMs = Field(
         default=60_000,
         alias="refresh",
-        description="How often files are listed anew that SQL reads as a table, such as another "
-        "table of the lake that topics are joined with.",
+        description="How often the files of a table that SQL reads are listed again, such as "
+        "another table of the lake that topics are joined with.",
     )
 
 
@@ -381,22 +383,20 @@ class Job(Section):
         "`${NAME}` is replaced from the environment.",
         examples=["file:///data/lake"],
     )
-    hdfs: HdfsSection = Field(
-        default=HdfsSection(), description="HDFS only: how it is reached and written."
-    )
+    hdfs: HdfsSection = Field(default=HdfsSection(), description="HDFS only: client settings.")
     deadline_ms: PositiveMs = Field(
         default=60_000,
         alias="deadline",
-        description="How long one call to the lake may take; on HDFS its NameNodes share it. "
-        "After it the answer is unknown and is settled by looking.",
+        description="Timeout of a call to the lake; on HDFS for all NameNodes together. After a "
+        "timeout the outcome is unknown, and Ashore checks it.",
     )
     source: SourceSection = Field(
         description="Where records come from.",
         examples=['{kafka: {bootstrap_servers: "127.0.0.1:9092"}}'],
     )
     tables: Annotated[tuple[Table, ...], SOME] = Field(
-        description="Topics and the tables that they fill, and tables that SQL fills. `CREATE "
-        "TABLE` in the SQL adds to them.",
+        description="Topics and their tables, and tables that SQL writes. `CREATE TABLE` in the "
+        "SQL adds to them.",
         examples=[
             '[{topic: clicks, table: ods.clicks, schema: "id BIGINT, user STRING, ts BIGINT"}]'
         ],
@@ -414,8 +414,8 @@ class Job(Section):
     catalog: Annotated[
         CatalogSection, BeforeValidator(_catalog), Shown("`none` or a mapping"), _OR_NONE
     ] = Field(default=CatalogSection(), description="Where table partitions are registered.")
-    batch: Batch = Field(default=Batch(), description="How much one batch takes.")
-    clean: Clean = Field(default=Clean(), description="When files that nothing names are deleted.")
+    batch: Batch = Field(default=Batch(), description="Interval and size of batches.")
+    clean: Clean = Field(default=Clean(), description="When unreferenced files are deleted.")
     durability: Literal["close", "disk"] = Field(
         default="close",
         description="HDFS only. `close`: a closed file survives a process and a node; `disk`: "
@@ -423,21 +423,22 @@ class Job(Section):
     )
     commit_group: NonEmpty | None = Field(
         default=None,
-        description="A Kafka consumer group that next offsets are shown in, for tools that "
-        "watch lag. Nothing is ever read from it.",
+        description="A Kafka consumer group that the next offsets are committed to, for tools that "
+        "monitor lag. It is never read.",
         examples=["ashore-clicks"],
     )
     grace_ms: PositiveMs = Field(
         default=60_000,
         alias="grace",
-        description="How long a stop by SIGTERM may take. Writing that is unfinished is "
-        "cancelled at half of it.",
+        description="Maximum time to stop after SIGTERM. Unfinished writes are cancelled after "
+        "half of it.",
     )
     patience_ms: PositiveMs = Field(
         default=300_000,
         alias="patience",
-        description="How long the job process may be silent, which says each second that it is "
-        "there. Then `ashore run` ends it with SIGKILL: it is frozen, or hangs.",
+        description="Maximum time without a heartbeat of the job process, which sends one each "
+        "second. After it `ashore run` kills the process with SIGKILL, since it is frozen or "
+        "hangs.",
     )
     metrics: Annotated[Metrics, AfterValidator(has_a_place)] | None = Field(
         default=None,
@@ -448,8 +449,8 @@ class Job(Section):
         Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping"), _OR_NONE
     ] = Field(
         default=Spark(),
-        description="The Spark application. `none`: processes of this machine read and write, as "
-        "many as it has cores. That needs no Java; `select`, `where` and `sql` need Spark.",
+        description="The Spark application. `none`: worker processes on this machine read and "
+        "write, one per core, without Java; `select`, `where` and `sql` need Spark.",
     )
 
     _path: str = PrivateAttr("")

@@ -166,9 +166,9 @@ def _start(value: object) -> StartAt:
             return StartAt("timestamp", instant_ms(when))
         case str():
             instead = suggest(value, ("earliest", "latest"), _START_HINT)
-            raise ValueRefused(f"{short(value)!r} is not a start", instead)
+            raise ValueRefused(f"{short(value)!r} is not a start position", instead)
         case _:
-            raise ValueRefused("expected a start", _START_HINT)
+            raise ValueRefused("expected a start position", _START_HINT)
 
 
 def instant_ms(when: object) -> int:
@@ -256,7 +256,7 @@ def table_name(text: str, topic: str | None = None) -> TableName:
         text = text.replace(TOPIC_PLACE, re.sub(r"[^A-Za-z0-9_]", "_", topic))
     database, dot, name = text.partition(".")
     if not dot:
-        raise ValueRefused(f"{short(text)!r} names no database", f"write database.{short(text)}")
+        raise ValueRefused(f"{short(text)!r} has no database", f"write database.{short(text)}")
     for part in (database, name):
         if not _TABLE_NAME.fullmatch(part):
             raise ValueRefused(

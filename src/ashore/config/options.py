@@ -33,7 +33,7 @@ OWNED_OPTIONS: Mapping[str, str] = {
     "endingOffsetsByTimestamp": _RANGES,
     "endingTimestamp": _RANGES,
     "failOnDataLoss": "a gap always fails unless `source.gap` says skip, which is recorded",
-    "group.id": "progress is shown in a group by `commit_group`; reading needs none",
+    "group.id": "progress is committed to the group of `commit_group`; reading needs no group",
     "group.instance.id": _POSITION,
     "group.protocol": _POSITION,
     "groupIdPrefix": _POSITION,
@@ -54,15 +54,15 @@ OWNED_OPTIONS: Mapping[str, str] = {
     "value.deserializer": _BYTES,
 }
 
-_DURABLE = "a record counts once all replicas in sync have it, and is not doubled by a second try"
+_DURABLE = "a record is acknowledged by all in-sync replicas, and is not duplicated by a retry"
 _IN_ORDER = "records of one key stay in one partition, in their order"
 OWNED_PRODUCER_OPTIONS: Mapping[str, str] = {
     "acks": _DURABLE,
-    "bootstrap.servers": "topics are written where they are read, `source.kafka`",
+    "bootstrap.servers": "topics are written to the cluster of `source.kafka`",
     "enable.idempotence": _DURABLE,
     "includeHeaders": "records have no headers",
     "interceptor.classes": "an interceptor could change or drop records",
-    "key.serializer": "the key is made of the columns that `key` names",
+    "key.serializer": "the record's key is made of the columns in `key`",
     "max.in.flight.requests.per.connection": _IN_ORDER,
     "partitioner.class": _IN_ORDER,
     "partitioner.ignore.keys": _IN_ORDER,
@@ -90,9 +90,9 @@ def _option_name(name: str, owned: Mapping[str, str]) -> str:
     folded = {each.casefold(): reason for each, reason in owned.items()}
     reason = folded.get(bare.casefold())
     if reason is not None:
-        raise ValueRefused(f"{bare} is not yours to set: {reason}", "remove it")
+        raise ValueRefused(f"{bare} cannot be set: {reason}", "remove it")
     if name != bare:
-        raise ValueRefused("names here have no kafka. in front", f"write {bare}")
+        raise ValueRefused("options have no prefix `kafka.` here", f"write {bare}")
     if not re.fullmatch(r"\S+", name):
         raise ValueRefused("an option's name has no spaces", "write it as the Java client does")
     return name

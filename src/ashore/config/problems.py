@@ -121,8 +121,8 @@ def _dash(given: object, known: Sequence[str]) -> str:
 
 def _unknown(key: Key, known: Sequence[str]) -> Finding:
     name = str(key[-1])
-    instead = suggest(name, known, f"the keys known here are {', '.join(known)}")
-    return Finding(key, f"{name!r} is not a key of the job file here", instead)
+    instead = suggest(name, known, f"known keys: {', '.join(known)}")
+    return Finding(key, f"{name!r} is not a known key", instead)
 
 
 def _not_a_choice(key: Key, value: object, expected: str) -> Finding:

@@ -70,7 +70,7 @@ def match_topics(job: Job, topics: Iterable[str]) -> dict[str, ResolvedTable]:
                 resolved[topic] = _resolve(job.tables[items[0]], items[0], topic)
             except ValueRefused as refused:
                 key: Key = ("tables", items[0], "table")
-                message = f"the topic {topic} makes no table name: {refused.message}"
+                message = f"no table name can be made from the topic {topic}: {refused.message}"
                 problems.append(_problem(job, key, message, "give the topic an item of its own"))
         elif items:
             lines = " and ".join(str(job.line_of("tables", index, "topic")) for index in items)
@@ -120,12 +120,12 @@ def _collisions(job: Job, resolved: list[ResolvedTable]) -> Iterator[JobFileProb
         for side in (each.table.dead, each.table.late):
             if str(side).casefold() in sinks:
                 message = (
-                    f"{sinks[str(side).casefold()]}, which SQL writes, is kept for {each.table}"
+                    f"{sinks[str(side).casefold()]}, which SQL writes, is reserved for {each.table}"
                 )
                 yield _collision(job, each, message)
             taken = first.get(str(side).casefold())
             if taken is not None:
-                message = f"{taken.table}, of the topic {taken.topic}, is kept for {each.table}"
+                message = f"{taken.table}, of the topic {taken.topic}, is reserved for {each.table}"
                 yield _collision(job, taken, message)
 
 

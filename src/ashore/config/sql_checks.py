@@ -29,11 +29,17 @@ def view_name(table: str) -> str:
 def check_sink_table(key: Key, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with an item that has no topic."""
     for name in sorted(_OF_TOPICS & item.model_fields_set):
-        message = f"{name} is about records of a topic, and this table is written by SQL"
+        message = f"{name} applies to records of a topic, and this table is written by SQL"
         yield Finding((*key, name), message, "remove the key, or add topic: NAME")
     if item.retention_ms is not None:
-        message = "rows of SQL may come to any partition, however old: none is dropped by itself"
-        instead = "remove the key; from time to time: ashore retire JOB.yaml TABLE --older-than 90d"
+        message = (
+            "`retention` does not apply to tables that SQL writes: rows can go to any partition, "
+            "however old"
+        )
+        instead = (
+            "remove the key, and drop partitions with: ashore retire JOB.yaml TABLE --older-than "
+            "90d"
+        )
         yield Finding((*key, "retention"), message, instead)
     if TOPIC_PLACE in item.table:
         yield Finding((*key, "table"), f"{TOPIC_PLACE} stands for a topic, and there is none")
@@ -42,7 +48,7 @@ def check_sink_table(key: Key, item: Table) -> Iterator[Finding]:
         yield Finding((*key, "table"), message, "choose a shorter one")
     times = [name for name in item.partition_by if name in TIME_PARTITIONS]
     if times and item.event_time is None and "partition_by" in item.model_fields_set:
-        message = f"{times[0]} is that of an event time, and the table has none"
+        message = f"{times[0]} is computed from an event time, and the table has none"
         yield Finding(
             (*key, "partition_by"),
             message,
@@ -53,8 +59,8 @@ def check_sink_table(key: Key, item: Table) -> Iterator[Finding]:
 def check_read_topic(key: Key, item: Table) -> Iterator[Finding]:
     """Yield what is wrong with an item that has a topic, as far as SQL is concerned."""
     if item.on_error != "fail":
-        message = "on_error is about rows of SQL, and this table has a topic"
-        yield Finding((*key, "on_error"), message, "remove the key; on_invalid is about records")
+        message = "on_error applies to rows of SQL, and this table has a topic"
+        yield Finding((*key, "on_error"), message, "remove the key; on_invalid applies to records")
     yield from _check_unlanded(key, item)
 
 
@@ -82,7 +88,7 @@ def check_sql(data: object, items: Mapping[int, Table]) -> Iterator[Finding]:
     topics = sql.get("topics") if isinstance(sql, dict) else None
     written = topics if isinstance(topics, list) else []
     if items and not sinks and not written:
-        message = "no table is written by SQL, and no topic"
+        message = "SQL has no table and no topic to write"
         instead = "add an item without a topic to tables, or topics: to sql"
         yield Finding(("sql",), message, instead)
     yield from _check_views(items)
@@ -99,7 +105,7 @@ def _check_sink_tables(items: Mapping[int, Table]) -> Iterator[Finding]:
         name = names.insert_into_table(item.table)
         before = first.setdefault(name, item.table)
         if before != item.table:
-            message = f"SQL would fill {before} and {item.table} through one log, {name}"
+            message = f"SQL would write {before} and {item.table} through one log, {name}"
             instead = "choose another name for one: `__` stands where the dot of a table is"
             yield Finding(("tables", index, "table"), message, instead)
 
@@ -123,7 +129,7 @@ def _check_sink_topics(written: list[object], items: Mapping[int, Table]) -> Ite
             message = f"two items would have an INSERT called {name}"
             yield Finding((*key, "topic"), message, "remove one, or choose another name")
         if item.mode == "upsert" and not item.key:
-            message = "upsert keeps the newest row of each key, and no key is named"
+            message = "upsert keeps the newest row of each key, and `key` is missing"
             yield Finding((*key, "key"), message, "add key: [COLUMN], a column of the SELECT")
 
 

@@ -58,16 +58,15 @@ class EventTime(Section):
     )
     unit: Literal["s", "ms", "us", "ns"] = Field(
         default="ms",
-        description="Unit of a number since 1970-01-01 UTC. Without meaning for a "
-        "TIMESTAMP column.",
+        description="Unit of a number since 1970-01-01 UTC. Ignored for a TIMESTAMP column.",
     )
     format: (
         Annotated[NonEmpty, AfterValidator(_time_format), Shown("`iso8601` or a pattern")] | None
     ) = Field(
         default=None,
         description="How a STRING column is read: `iso8601`, or a pattern of `yyyy`, `MM`, `dd`, "
-        "`HH`, `mm`, `ss`, `S` and `X`, with other letters in quotes. "
-        "A text without a zone is UTC; one that is not in the format is no event time.",
+        "`HH`, `mm`, `ss`, `S` and `X`, with other letters in quotes. A string without a zone is "
+        "UTC; one that does not match the format has no event time.",
         examples=["iso8601"],
     )
 
@@ -96,14 +95,14 @@ OnErrorOfTopic = Annotated[
     JsonForm({"enum": ["fail", "null", None]}),
 ]
 ON_ERROR = (
-    "What happens where SQL cannot compute a row: a cast of a text that is no number, a division "
-    "by zero, an overflow. `fail`: the query stops, and says what to write. `null`: such a value "
-    "is NULL, and an integer that overflows wraps (Spark's `ansi.enabled` is off for this query)."
+    "What happens where SQL cannot compute a row: a cast of text that is not a number, a division "
+    "by zero, an overflow. `fail`: the query stops with an error that says what to write. `null`: "
+    "such a value is NULL, and an integer that overflows wraps (Spark's `ansi.enabled` is off for "
+    "this query)."
 )
 DEAD_LETTER = (
-    " `dead_letter`: the record is found and goes to `<table>__dead`, and the rest of its batch "
-    "lands; so does a record that is too far ahead (`late.future_max`). For a query that keeps no "
-    "state."
+    " `dead_letter`: the record goes to `<table>__dead`, and the rest of its batch lands; so does "
+    "a record that is too far ahead (`late.future_max`). For a query that keeps no state."
 )
 
 
@@ -118,14 +117,14 @@ class Late(Section):
     policy: Literal["rehome", "keep", "side"] = Field(
         default="rehome",
         description="Where a late record goes: `rehome` the current bucket, `keep` its own bucket "
-        "(what is older than `seal.remember`, or than `retention`, goes aside), `side` the table "
-        "`<table>__late`.",
+        "(records older than `seal.remember` or `retention` go to the late table), `side` the "
+        "table `<table>__late`.",
     )
     future_max_ms: DurationMs = Field(
         default=3_600_000,
         alias="future_max",
-        description="How far ahead of the driver's clock an event time may be before it is not "
-        "believed.",
+        description="How far ahead of the driver's clock an event time may be. Records beyond it "
+        "are too far ahead.",
     )
 
 
@@ -141,7 +140,7 @@ def no_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names. Raises ValueRefused where one stands there twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueRefused(f"{', '.join(repeated)} stands here twice", "name each once")
+        raise ValueRefused(f"{', '.join(repeated)} appears twice", "name each once")
     return names
 
 
@@ -180,8 +179,8 @@ class SealSection(Section):
     remember_ms: PositiveMs = Field(
         default=2_592_000_000,
         alias="remember",
-        description="How long the log keeps sealed partitions in mind, and how far back "
-        "`late: keep` reaches.",
+        description="How long the log remembers sealed partitions, and how far back `late: keep` "
+        "reaches.",
     )
     actions: Annotated[
         tuple[Literal["success_file", "catalog"], ...],
@@ -202,8 +201,8 @@ class SealSection(Section):
         | None
     ) = Field(
         default=None,
-        description="An address that is sent the content of the success file at each seal. Tried "
-        "again until it answers with success.",
+        description="An HTTP address that receives the content of the success file at each seal. "
+        "Retried until it answers with success.",
         examples=["http://scheduler:8080/sealed"],
     )
 
@@ -213,9 +212,9 @@ class Table(Section):
 
     topic: TopicText | None = Field(
         default=None,
-        description="A topic, or a `/regular expression/` that matches whole names (never "
-        "Kafka's internal topics). Each topic matches exactly one item. Without it the table is "
-        "written by `sql`.",
+        description="A topic, or a `/regular expression/` that matches whole names (never Kafka's "
+        "internal topics). Each topic matches exactly one item. Without it, `sql` writes the "
+        "table.",
         examples=["clicks"],
     )
     land: StrictBool = Field(
@@ -230,7 +229,7 @@ class Table(Section):
     )
     decode: Literal["json", "text", "bytes"] = Field(
         default="json",
-        description="What a record's value is: a JSON object; text; or bytes, as they are.",
+        description="The format of a record's value: a JSON object, text, or bytes unchanged.",
     )
     schema_ddl: Annotated[NonEmpty, Shown("Spark DDL")] | None = Field(
         default=None,
@@ -241,8 +240,8 @@ class Table(Section):
     )
     event_time: EventTime | None = Field(
         default=None,
-        description="Which column says when a record happened. Without it: the timestamp that "
-        "Kafka keeps for the record.",
+        description="The column with the event time. Default: the timestamp of the record in "
+        "Kafka.",
         examples=["{column: ts, unit: ms}"],
     )
     partition_by: Annotated[
@@ -255,20 +254,22 @@ class Table(Section):
         description="Directories, outermost first: `date`, `hour`, `minute` of the event time "
         "in `timezone`, and columns of the schema.",
     )
-    timezone: TimeZone = Field(default="UTC", description="The time zone of `date` and `hour`.")
-    late: Late = Field(default=Late(), description="Records that come late, or from the future.")
+    timezone: TimeZone = Field(
+        default="UTC", description="The time zone of `date`, `hour` and `minute`."
+    )
+    late: Late = Field(default=Late(), description="Records that are late or too far ahead.")
     shuffle: Literal["none", "bucket"] = Field(
         default="none",
-        description="`bucket` brings the records of one bucket together before they are "
-        "written: fewer files, slower.",
+        description="`bucket` shuffles records by bucket before they are written: fewer files, "
+        "slower.",
     )
     format: Literal["parquet", "orc", "jsonl"] = Field(
-        default="parquet", description="The files' format."
+        default="parquet", description="The format of the files."
     )
     on_invalid: Literal["dead_letter", "drop", "fail"] = Field(
         default="dead_letter",
-        description="What happens to a record that cannot be decoded: into the table "
-        "`<table>__dead`; counted and dropped; or the job stops.",
+        description="What happens to a record that cannot be decoded: it goes to the table "
+        "`<table>__dead`, is counted and dropped, or the job stops.",
     )
     on_error: OnError = Field(
         default="fail", description="Of a table that SQL writes. " + ON_ERROR + DEAD_LETTER
@@ -282,13 +283,13 @@ class Table(Section):
     )
     select: Annotated[tuple[NonEmpty, ...], SOME] | None = Field(
         default=None,
-        description="Stateless SQL expressions that make the table's columns out of the "
-        "schema's. Null: the schema's columns.",
+        description="Stateless SQL expressions over the columns of `schema` that make the table's "
+        "columns. Default: the columns of `schema`.",
         examples=['["id", "upper(user) AS user"]'],
     )
     where: NonEmpty | None = Field(
         default=None,
-        description="A SQL filter. Records that it refuses are counted as filtered.",
+        description="A SQL filter. Records that do not match are counted as filtered.",
         examples=["\"country <> 'ZZ'\""],
     )
     roll: Roll = Field(default=Roll(), description="When a file is full.")
@@ -298,7 +299,7 @@ class Table(Section):
     retention_ms: PositiveMs | None = Field(
         default=None,
         alias="retention",
-        description="Partitions of time that ended so long ago are dropped while the job runs: "
+        description="Partitions of time that ended this long ago are dropped while the job runs: "
         "those of the table, of its late and of its dead-letter table. Counted from the newest "
         "event time that has landed. Without it nothing is dropped.",
         examples=["90d"],

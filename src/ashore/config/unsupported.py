@@ -41,8 +41,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported(
         ("sql", "state_ttl"),
         ".*",
-        "Spark's SQL has no time-to-live for state; only transformWithState has, which is no SQL",
-        "let a watermark forget: `late.after` behind the source's `event_time`, and group by "
+        "Spark's SQL has no time-to-live for state; only transformWithState has, which is not SQL",
+        "let a watermark expire state: `late.after` with the source's `event_time`, and group by "
         "`window(ts, '1 hour')` or bound the join in time",
     ),
 )

@@ -62,7 +62,11 @@ CASES = {
     # --- lakes
     "s3a": Case(lake("s3a://b/x"), 2, LAKE, "S3 is not in this release", "hdfs://nameservice/path"),
     "an unknown scheme": Case(
-        lake("ftp://x/y"), 2, LAKE, "not known", "write file:///path or hdfs"
+        lake("ftp://x/y"),
+        2,
+        LAKE,
+        "scheme of this lake is not supported",
+        "write file:///path or hdfs",
     ),
     "a port of HDFS": Case(lake("hdfs://nn:99999/x"), 2, LAKE, "no port 99999", "write the port"),
     # --- servers
@@ -164,14 +168,14 @@ CASES = {
     ),
     # --- the file as a whole
     "a YAML bomb": Case(
-        None, 6, "", "too many values: its aliases", "write the values where", text=BOMB
+        None, 6, "", "too many values once its aliases", "write the values where", text=BOMB
     ),
     "base": Case(
         ("job: clicks", "base: clicks"),
         1,
         "base",
-        "'base' is not a key",
-        "the keys known here are job, lake",
+        "'base' is not a known key",
+        "known keys: job, lake",
         others=("job",),
     ),
     "no source": Case(

@@ -122,7 +122,7 @@ def test_five_lines_and_a_file_of_sql_are_a_job(tmp_path: Path) -> None:
         (
             "INSERT",
             "CREATE TABLE ods.clicks (id INT);\nINSERT",
-            "declared.sql:10:1: ods.clicks is declared by more than this statement",
+            "declared.sql:10:1: ods.clicks is declared more than once",
         ),
     ],
 )
@@ -149,7 +149,7 @@ def test_both_may_say_of_a_table_what_does_not_differ(tmp_path: Path) -> None:
     assert clicks.table == "ods.clicks"
     with pytest.raises(JobFileInvalid) as refused:
         load(tmp_path, SQL, same.replace("orc", "parquet"))
-    assert "job.yaml:6: tables[0].format: the SQL says otherwise" in refused.value.message
+    assert "job.yaml:6: tables[0].format: the SQL has another value" in refused.value.message
     assert "declared.sql:9" in refused.value.message
 
 
@@ -190,7 +190,7 @@ def test_both_may_say_of_a_topic_what_does_not_differ(tmp_path: Path) -> None:
         ("'upsert'", "'insert'", "declared.sql:13: CREATE TABLE clicks-by-country: mode: must be"),
         ("mode", "late", "declared.sql:13: CREATE TABLE clicks-by-country: late: 'late' is not"),
         ("'key' = 'country, day'", "", "clicks-by-country: key: upsert keeps the newest row"),
-        ("INSERT", TOPIC, "clicks-by-country is declared by more than this statement"),
+        ("INSERT", TOPIC, "clicks-by-country is declared more than once"),
         ("USING kafka", "PARTITIONED BY (day) USING kafka", "partition_by"),
     ],
 )
@@ -202,7 +202,7 @@ def test_what_is_wrong_with_a_topic_is_told(tmp_path: Path, old: str, new: str, 
 
 def test_the_job_file_and_the_sql_may_not_differ_about_a_topic(tmp_path: Path) -> None:
     both = JOB.replace("sql}", "sql, topics: [{topic: clicks-by-country, key: [day]}]}")
-    with pytest.raises(JobFileInvalid, match=r"sql\.topics\[0\]\.key: the SQL says otherwise"):
+    with pytest.raises(JobFileInvalid, match=r"sql\.topics\[0\]\.key: the SQL has another value"):
         load(tmp_path, SQL + TOPIC, both)
 
 

@@ -31,7 +31,7 @@ def test_a_port_a_file_or_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metrics", "said"),
     [
-        ("{}", "exported nowhere"),
+        ("{}", "expected `port` or `file`"),
         ("{port: 0}", "port"),
         ("{port: 99999}", "port"),
         ("{file: /tmp/a.txt}", "write /tmp/a.txt.prom"),

@@ -143,7 +143,7 @@ def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch)
 def test_variables_elsewhere_are_refused() -> None:
     line, key, message, _ = only(changed(VALID, ("select: null", 'where: "a = ${X}"')))
     assert (line, key) == (22, "tables[0].where")
-    assert "not replaced here" in message
+    assert "not supported here" in message
 
 
 def test_half_a_variable_is_refused() -> None:

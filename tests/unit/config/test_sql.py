@@ -62,14 +62,20 @@ ERRORS = [
     pytest.param(
         ("    on_invalid: drop\n", ""), 8, "tables[1].on_invalid", "land: false", "drop or"
     ),
-    pytest.param(("- table: ods.big", "- table: ods.users"), 13, "tables[2].topic", "fed", "two"),
+    pytest.param(
+        ("- table: ods.big", "- table: ods.users"),
+        13,
+        "tables[2].topic",
+        "differ in `topic`",
+        "two",
+    ),
     pytest.param(
         ("- table: ods.big", "- table: ods.big\n    provenance: true"),
         *(14, "tables[2].provenance", "written by SQL", "remove the key"),
     ),
     pytest.param(
         ("- table: ods.big", "- table: ods.big\n    partition_by: [date]"),
-        *(14, "tables[2].partition_by", "date is that of an event time", "add event_time"),
+        *(14, "tables[2].partition_by", "date is computed from an event time", "add event_time"),
     ),
     pytest.param(
         (
@@ -155,12 +161,12 @@ ERRORS_OF_TOPICS = [
     pytest.param(
         ("topic: counts", "topic: big"), 17, "sql.topics[1].topic", "topic__big", "another name"
     ),
-    pytest.param((", key: [id]", ""), 17, "sql.topics[1].key", "no key is named", "add key"),
+    pytest.param((", key: [id]", ""), 17, "sql.topics[1].key", "`key` is missing", "add key"),
     pytest.param(("key: [id]", "key: [id, id]"), 17, "sql.topics[1].key", "twice", "once"),
     pytest.param(
         ("- topic: big", "- topic: /big.*/"), 16, "sql.topics[0].topic", "one topic", "slashes"
     ),
-    pytest.param(("linger.ms", "acks"), 18, "sql.producer.acks", "all replicas in sync", "remove"),
+    pytest.param(("linger.ms", "acks"), 18, "sql.producer.acks", "all in-sync replicas", "remove"),
     pytest.param(
         ("linger.ms", "linger"), 18, "sql.producer.linger", "not an option", "mean `linger.ms`?"
     ),
@@ -199,7 +205,7 @@ def test_two_tables_may_not_share_the_name_of_an_insert() -> None:
     assert only(text)[:4] == (
         14,
         "tables[3].table",
-        "SQL would fill a__b.c and a.b__c through one log, a__b__c",
+        "SQL would write a__b.c and a.b__c through one log, a__b__c",
         "choose another name for one: `__` stands where the dot of a table is",
     )
 
@@ -241,7 +247,7 @@ def test_a_topic_that_is_found_later_may_not_become_a_table_that_sql_writes(topi
 
 def test_nor_may_a_table_that_sql_writes_be_its_dead_letters() -> None:
     text = changed(VIEWS_JOB, ("table: ods.web_all", "table: ods.web__dead"))
-    with pytest.raises(JobFileInvalid, match=r"which SQL writes, is kept for ods\.web"):
+    with pytest.raises(JobFileInvalid, match=r"which SQL writes, is reserved for ods\.web"):
         match_topics(job(text), ["raw", "web"])
 
 

@@ -48,31 +48,31 @@ def load(*items: str) -> Job:
             ("topic: a, table: x.a", "topic: b, table: x.a, format: orc"),
             6,
             "tables[1].format",
-            "fed in line 5 and in line 6 with another format",
+            "in lines 5 and 6 differ in `format`",
         ),
         (
             ("topic: a, table: x.a", "topic: b, table: x.a, partition_by: [date]"),
             6,
             "tables[1].partition_by",
-            "another partition_by",
+            "differ in `partition_by`",
         ),
         (
             ("topic: a, table: x.a", "topic: b, table: x.a, provenance: false"),
             6,
             "tables[1].provenance",
-            "another provenance",
+            "differ in `provenance`",
         ),
         (
             ("topic: a, table: x.a", "topic: b, table: x.a, late: {policy: keep}"),
             6,
             "tables[1].late",
-            "another late",
+            "differ in `late`",
         ),
         (
             ("topic: a, table: x.a", "topic: b, table: x.a, retention: 90d"),
             6,
             "tables[1].retention",
-            "another retention",
+            "differ in `retention`",
         ),
         (
             ("topic: a, table: x.a, partition_by: [id], retention: 90d",),
@@ -100,7 +100,7 @@ def test_another_schema_for_one_table_is_refused() -> None:
     head, _, tail = both.rpartition("ts BIGINT")
     line, key, message, _ = only(f"{head}ts STRING{tail}")
     assert (line, key) == (6, "tables[1].schema")
-    assert "another schema" in message
+    assert "differ in `schema`" in message
     parse_job(f"{head}ts   BIGINT{tail}")
 
 
@@ -162,8 +162,18 @@ def test_side_tables_come_only_where_they_are_used() -> None:
             "tables[1].table",
             "both become x.b",
         ),
-        (('topic: /.*/, table: "x.{topic}"',), ["a", "a__dead"], "tables[0].table", "kept for x.a"),
-        (('topic: /.*/, table: "x.{topic}"',), ["_a"], "tables[0].table", "makes no table name"),
+        (
+            ('topic: /.*/, table: "x.{topic}"',),
+            ["a", "a__dead"],
+            "tables[0].table",
+            "reserved for x.a",
+        ),
+        (
+            ('topic: /.*/, table: "x.{topic}"',),
+            ["_a"],
+            "tables[0].table",
+            "no table name can be made",
+        ),
     ],
 )
 def test_topics_that_do_not_fit(
