@@ -20,7 +20,7 @@ from ashore.base.clock import SystemClock
 from ashore.config import parse_job
 from ashore.control.audit.auditor import Auditor, Pace
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
     Closing,

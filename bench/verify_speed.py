@@ -23,8 +23,8 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.config import parse_job
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
-from ashore.formats import open_encoder
+from ashore.control.verify.job import verify_job
+from ashore.formats.registry import open_encoder
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.writer.digest import DigestWriter
 from ashore.protocol.batch_time import BatchTime

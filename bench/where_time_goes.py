@@ -18,7 +18,8 @@ from statistics import median
 
 import pyarrow as pa
 
-from ashore.formats import make_decoder, parse_ddl
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.registry import make_decoder
 from ashore.landing.batch import BatchOrder
 from ashore.landing.writer import write_task
 from ashore.services.kafka import Kafka

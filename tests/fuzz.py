@@ -21,7 +21,11 @@ import pyarrow as pa
 from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.offsets import Unreadable
 from ashore.errors import StorageError
-from ashore.formats import JsonDecoder, ddl, open_encoder, parse_ddl, to_arrow, to_ddl
+from ashore.formats import ddl
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl, to_ddl
+from ashore.formats.json import JsonDecoder
+from ashore.formats.registry import open_encoder
 from ashore.landing.writer.dead import DEAD_SCHEMA
 from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol.files import Role

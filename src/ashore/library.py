@@ -17,7 +17,8 @@ from ashore.control.jobs import open_job
 from ashore.control.preflight import check_job
 from ashore.control.run import failure_of, running
 from ashore.control.status import JobStatus
-from ashore.control.verify import VerifyResult, verify_job
+from ashore.control.verify import VerifyResult
+from ashore.control.verify.job import verify_job
 from ashore.errors import error_of
 from ashore.jobs.events import Event, Failed, Landed, WarningEvent
 from ashore.jobs.launch import JobLaunch, LaunchOptions

@@ -27,7 +27,7 @@ from ashore.catalogs import Catalog, MemoryCatalog
 from ashore.config import parse_job
 from ashore.control import retire as command
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import AshoreError
 from ashore.landing import retirer

@@ -33,7 +33,7 @@ from tests.drills.growth import (
 from tests.drills.jvm import Heap, collect, rises
 
 from ashore.control.jobs import open_job
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.jobs.events import Failed, Landed, WarningEvent
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names

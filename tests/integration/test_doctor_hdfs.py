@@ -10,7 +10,7 @@ from tests.unit.cli.test_commands import JOB
 from ashore.base.clock import SystemClock
 from ashore.control.doctor import Done, FormerAt, diagnose, treat
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.landing.job import load_job_file
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal, open_catalog
-from ashore.formats.ddl import Schema, arrow_type, parse_ddl, to_arrow
+from ashore.formats.arrow_types import arrow_type, to_arrow
+from ashore.formats.ddl import Schema, parse_ddl
 from ashore.formats.registry import open_encoder
 from ashore.routing.names import DEFAULT_PARTITION, partition_path
 from ashore.services.hive import Hive

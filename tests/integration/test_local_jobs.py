@@ -22,7 +22,7 @@ from ashore.base.operator import operator
 from ashore.control.fleet import read_job
 from ashore.control.health import Allowed, worst
 from ashore.control.jobs import open_job
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.errors import SchemaConflict
 from ashore.jobs.events import Event, Step, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions

@@ -13,7 +13,7 @@ from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.jobs.events import Event, Retired
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from ashore.base.time_format import parse_time_format
-from ashore.formats import make_decoder, parse_ddl
-from ashore.routing import EventColumn
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.registry import make_decoder
+from ashore.routing.event_columns import EventColumn
+from ashore.routing.event_reading import check_event_column, read_event_times
 from ashore.routing.time_text import text_millis
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -117,7 +119,7 @@ def test_what_is_no_time_in_iso_8601(text: str) -> None:
         ("yyyy-MM-dd mm", "needs its hour"),
         ("yyyy-MM-dd HH:mm.SSS", "needs its second"),
         ("yyyy-MM-ddTHH", "'T' is not supported"),
-        ("dd dd", "the day is there twice"),
+        ("dd dd", "the day appears twice"),
         ("yyyy-MM-dd 'at", '"\'" is not supported'),
     ],
 )
@@ -160,24 +162,26 @@ def test_a_field_is_found_where_a_walk_finds_it(records: list[dict[str, object]]
     table = make_decoder("json", parse_ddl(DDL)).decode(pa.array(values, pa.binary())).table
     numbers = {"id": ("id",), "a.b": ("a.b",), "a.c.ts": ("a", "c", "ts")}
     for path, names in numbers.items():
-        found = EventColumn(path, "ms").read(table).to_pylist()
+        found = read_event_times(EventColumn(path, "ms"), table).to_pylist()
         assert found == [walk(each, *names) for each in records], path
     texts = [NOON.get(walk(each, "a", "c", "at")) for each in records]  # type: ignore[call-overload]
-    assert EventColumn("a.c.at", "ms", "iso8601").read(table).to_pylist() == texts
+    assert read_event_times(EventColumn("a.c.at", "ms", "iso8601"), table).to_pylist() == texts
     times = [NOON.get(walk(each, "a", "c", "w")) for each in records]  # type: ignore[call-overload]
-    assert EventColumn("a.c.w").read(table).to_pylist() == times
+    assert read_event_times(EventColumn("a.c.w"), table).to_pylist() == times
 
 
 @pytest.mark.parametrize("path", ["a", "a.c", "a.x", "b", "a.c.at", "a.c.ts.x", ""])
 def test_what_is_no_time_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match=r"event time|cannot be a time"):
-        EventColumn(path).check(pa.schema(make_decoder("json", parse_ddl(DDL)).schema))
+        check_event_column(
+            EventColumn(path), pa.schema(make_decoder("json", parse_ddl(DDL)).schema)
+        )
 
 
 def test_texts_of_a_topic_are_times() -> None:
     values = pa.array([b"2026-11-21T08:00:00Z", b"later", None], pa.binary())
     table = make_decoder("text", parse_ddl("value STRING")).decode(values).table
-    assert EventColumn("value", "ms", "iso8601").read(table).to_pylist() == [
+    assert read_event_times(EventColumn("value", "ms", "iso8601"), table).to_pylist() == [
         NOON["2026-11-21T08:00:00Z"],
         None,
     ]

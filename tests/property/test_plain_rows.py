@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from ashore.control.verify.plain_rows import Odd, TooDeep, decode_row, is_same, plain_value
-from ashore.formats import JsonDecoder, parse_ddl
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.json import JsonDecoder
 
 DDL = (
     "b BOOLEAN, t TINYINT, i INT, l BIGINT, f FLOAT, d DOUBLE, s STRING, y BINARY, "

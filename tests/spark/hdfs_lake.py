@@ -19,7 +19,8 @@ from tests.spark.site import SHORT_LIVED
 
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
-from ashore.control.verify import VerifyResult, verify_job
+from ashore.control.verify import VerifyResult
+from ashore.control.verify.job import verify_job
 from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.kafka_tools import create_topic, produce
 
 from ashore.control.jobs import open_job
-from ashore.control.verify import VerifyResult, verify_job
+from ashore.control.verify import VerifyResult
+from ashore.control.verify.job import verify_job
 from ashore.landing.batch import BatchOrder, BatchRunner, TaskResult
 from ashore.landing.committer import Progress, Quiet
 from ashore.landing.job import load_job_file

@@ -13,7 +13,8 @@ from tests.kafka_tools import Transaction
 from tests.spark.compaction import SETTINGS, produce_compacted
 from tests.spark.site import Site, events, table_of
 
-from ashore.control.audit import Auditor, AuditReport, Gauge, Pace
+from ashore.control.audit import AuditReport, Gauge, Pace
+from ashore.control.audit.auditor import Auditor
 from ashore.control.jobs import open_job
 from ashore.control.verify import ProblemKind
 from ashore.landing.committer import Quiet

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.evolution import READABLE, write_files
 
-from ashore.formats import parse_ddl
+from ashore.formats.ddl import parse_ddl
 from ashore.formats.evolution import Compatibility, compare_schemas
 
 

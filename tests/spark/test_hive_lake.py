@@ -15,10 +15,11 @@ from tests.kafka_tools import create_topic, produce
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
-from ashore.control.audit import audit_once
+from ashore.control.audit.follow import audit_once
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
-from ashore.control.verify import ProblemKind, verify_job
+from ashore.control.verify import ProblemKind
+from ashore.control.verify.job import verify_job
 from ashore.jobs.events import WarningEvent, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.spark.streams import make_views
 
 from ashore.errors import JobFileInvalid, QueryRefused
-from ashore.formats import parse_ddl
+from ashore.formats.ddl import parse_ddl
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.landing.worker import ends_worker
 from ashore.spark.assembly import refine

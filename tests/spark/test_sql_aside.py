@@ -16,7 +16,7 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.control.jobs import open_job
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.errors import QueryRefused, RowNotComputed
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName

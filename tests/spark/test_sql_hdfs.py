@@ -11,7 +11,7 @@ from tests.spark.sql_jobs import clicks, encode, read_only
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.control.jobs import open_job
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.jobs.events import moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.names import SliceName, checkpoint_directory

@@ -23,7 +23,7 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.control.audit import Auditor, Pace
+from ashore.control.audit.auditor import Auditor, Pace
 from ashore.control.jobs import (
     accept_losses,
     is_relandable,

@@ -20,7 +20,8 @@ from tests.spark.sql_jobs import (
 )
 from tests.spark.test_processes import LOCAL, is_step, launched, wait_for
 
-from ashore.control.audit import Auditor, Pace
+from ashore.control.audit import Pace
+from ashore.control.audit.auditor import Auditor
 from ashore.control.jobs import open_job
 from ashore.control.status import read_status
 from ashore.errors import QueryRefused, StorageError, StreamMissing

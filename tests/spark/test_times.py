@@ -12,7 +12,7 @@ from tests.specs import landing
 
 from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
 from ashore.base.time_format import parse_time_format
-from ashore.formats import open_encoder
+from ashore.formats.registry import open_encoder
 from ashore.formats.times import null_unwritable
 from ashore.routing.event_time import PER_SECOND, event_millis
 from ashore.routing.time_text import text_millis

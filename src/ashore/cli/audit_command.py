@@ -18,7 +18,7 @@ from ashore.cli import audit_view
 from ashore.cli.options import Debug, JobFile
 from ashore.cli.output import reported_errors, shown_progress
 from ashore.control import jobs
-from ashore.control.audit import Pace, audit_once, follow
+from ashore.control.audit import Pace
 
 INTERVAL_S_MIN = 1.0
 
@@ -61,12 +61,17 @@ def audit(
     with reporting, jobs.open_job(job_file) as opened:
         if not continuous:
             with shown_progress(quiet=as_json) as progress:
+                progress("log", 0, 0)
+                from ashore.control.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
+
                 report = audit_once(opened, progress)
             raise typer.Exit(audit_view.show_once(report, as_json=as_json))
         if interval_s is None:
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
             audit_view.say_at(opened.clock.now_ms(), f"reading the log of job {opened.job.job}")
+        from ashore.control.audit.follow import follow  # noqa: PLC0415 - loads Arrow
+
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
             reports = follow(opened, pace, stopping.is_set)

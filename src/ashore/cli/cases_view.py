@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from ashore.cli.output import escape, out, print_event, print_failure, say
 from ashore.control.run import failure_of
-from ashore.jobs.events import CaseEnded, Failed, Starting, Talk
+from ashore.jobs.events import CaseEnded, Failed, Talk
 from ashore.jobs.launch import JobLaunch
 
 FAILED = 5
@@ -29,14 +29,14 @@ def show_cases(launch: JobLaunch, count: int, junit: Path | None, *, as_json: bo
     """
     ended: list[CaseEnded] = []
     failed: Failed | None = None
+    if not as_json:
+        say("starting Spark")
     with launch:
         for event in launch.events():
             match event:
                 case CaseEnded():
                     ended.append(event)
                     print_event(event) if as_json else _show(event)
-                case Starting() if not as_json:
-                    say("starting Spark")
                 case Talk():
                     say(escape(event.message))
                 case Failed():

@@ -9,12 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli import doctor_view
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import reported_errors
-from ashore.control.doctor import Diagnosis, Done, FormerAt, diagnose, treat
+from ashore.cli.output import escape, reported_errors, say
 from ashore.control.jobs import open_job
-from ashore.errors import AshoreError
 
 _SPARK_HELP = (
     "Go on where a query with Spark's file sink stopped: its checkpoint directory, a path or an "
@@ -62,18 +59,12 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         raise typer.BadParameter("--from-spark, --from-connect and --from-files exclude each other")
     if land_missing and not from_files:
         raise typer.BadParameter("--land-missing goes with --from-files")
-    at = FormerAt(from_spark, from_connect, from_files, land_missing)
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
-        found, done = Diagnosis((), (), ()), list[Done]()
-        try:
-            if apply:
-                found = treat(opened, at, done.append, takes_over=take_over)
-            else:
-                found = diagnose(opened, at)
-        except AshoreError as error:  # how to undo what was done must not get lost
-            error.fields["done"] = doctor_view.done_to_list(done)
-            if not as_json:
-                doctor_view.show_done(done)
-            raise
-        doctor_view.show(found, done, applies=apply, as_json=as_json)
-        raise typer.Exit(doctor_view.exit_code(found))
+        if not as_json:
+            say(f"looking at log, tables and topics of job {escape(opened.job.job)}")
+        from ashore.cli import doctor_view  # noqa: PLC0415 - loads Arrow
+        from ashore.control.doctor import FormerAt  # noqa: PLC0415 - as above
+
+        at = FormerAt(from_spark, from_connect, from_files, land_missing)
+        treated = doctor_view.Treating(at, applies=apply, takes_over=take_over, as_json=as_json)
+        raise typer.Exit(doctor_view.show_treatment(opened, treated))

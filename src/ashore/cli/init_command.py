@@ -12,21 +12,19 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug
-from ashore.cli.output import print_answer, reported_errors
+from ashore.cli.output import escape, print_answer, reported_errors, say
 from ashore.config import EnvText, KafkaOptions
 from ashore.config.values import ValueRefused
 from ashore.control.jobs import SOURCE_TIMEOUT_S
-from ashore.control.propose import (
+from ashore.control.proposed_file import (
     JobProposal,
     exists_already,
     job_text,
-    propose_table,
-    sample_topic,
     table_names,
     write_new,
 )
 from ashore.errors import JobFileInvalid
-from ashore.sources.kafka import KafkaSource
+from ashore.sources.later import open_later
 
 
 def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -54,7 +52,11 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         if path.exists():
             raise exists_already(path)
         options = _read_options(option or [])
-        source = KafkaSource(servers, _reveal(options), timeout_s=SOURCE_TIMEOUT_S)
+        source = open_later(servers, _reveal(options), SOURCE_TIMEOUT_S)
+        if not as_json:
+            say(f"looking at the newest records of {escape(', '.join(topics))}")
+        from ashore.control.propose import propose_table, sample_topic  # noqa: PLC0415 - loads Arrow
+
         try:
             now_ms = SystemClock().now_ms()
             found = tuple(

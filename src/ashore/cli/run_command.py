@@ -36,8 +36,11 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a job until it is stopped. SIGTERM and Ctrl-C stop it gracefully."""
+    lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
+    style = run_view.Style.EVENTS if as_json else lines
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         with jobs.open_job(job_file) as opened:
+            run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
         for table, reasons in preflight.slow:
@@ -48,6 +51,4 @@ def run(
             job.spark is not None, available_now, accept_schema, debug, name=job.job
         )
         launch = JobLaunch("run", job_file, options)
-        lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
-        style = run_view.Style.EVENTS if as_json else lines
         raise typer.Exit(run_view.show_run(job, launch, style))

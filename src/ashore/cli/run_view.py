@@ -246,6 +246,13 @@ def _some(tables: tuple[str, ...]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def show_checking(job: Job, style: Style) -> None:
+    """Say that a job is looked at, which takes as long as its servers take to answer."""
+    if style is Style.LINES:
+        at = "" if talk.is_terminal else f"{now_text()} "
+        say(f"{at}checking lake, log and topics of job {escape(job.job)}")
+
+
 def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
     """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order.
 

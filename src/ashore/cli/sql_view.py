@@ -10,7 +10,7 @@ import sys
 
 from ashore.cli.output import escape, print_event, print_failure, print_table, say
 from ashore.control.run import failure_of
-from ashore.jobs.events import Answered, Failed, Note, Reading, Starting, Talk
+from ashore.jobs.events import Answered, Failed, Note, Reading, Talk
 from ashore.jobs.launch import JobLaunch
 
 
@@ -18,11 +18,10 @@ def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
     """Show the rows of a query, and return the exit code."""
     answer: Answered | None = None
     failed: Failed | None = None
+    say("starting Spark")
     with launch:
         for event in launch.events():
             match event:
-                case Starting():
-                    say("starting Spark")
                 case Reading():
                     say(f"reading {event.offsets:,} offsets of {', '.join(event.topics) or 'none'}")
                 case Answered():

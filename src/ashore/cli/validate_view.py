@@ -12,6 +12,7 @@ from ashore.cli.output import (
     print_failure,
     print_json,
     print_table,
+    say,
 )
 from ashore.control.run import failure_of
 from ashore.jobs.events import Failed, Validated
@@ -36,6 +37,8 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
     """Show what the job's queries would be, and return the exit code."""
     queries: Sequence[DescribedQuery] = ()
     failed: Failed | None = None
+    if not as_json:
+        say("starting Spark")
     with launch:
         for event in launch.events():
             match event:

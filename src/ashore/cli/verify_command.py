@@ -13,7 +13,7 @@ from ashore.cli import verify_view
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_json, reported_errors, shown_progress
 from ashore.control import jobs
-from ashore.control.verify import SampleRate, parse_rate, verify_job
+from ashore.control.verify import SampleRate, parse_rate
 
 
 def verify(
@@ -41,6 +41,9 @@ def verify(
         elif seed is not None:
             raise typer.BadParameter("--seed is for --values")
         with shown_progress(quiet=as_json) as progress:
+            progress("log", 0, 0)
+            from ashore.control.verify.job import verify_job  # noqa: PLC0415 - loads Arrow
+
             result = verify_job(opened, since=since, sample=sample, progress=progress)
         if as_json:
             print_json(result.to_dict())

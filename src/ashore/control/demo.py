@@ -20,13 +20,12 @@ from typing import ClassVar
 
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import open_job
-from ashore.control.verify import VerifyResult, verify_job
+from ashore.control.verify import VerifyResult
 from ashore.errors import ServiceError
 from ashore.jobs.events import Event, Landed, Step, StepBegun
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import codec
 from ashore.services.kafka import Kafka
-from ashore.sources.producer import Producer, create_topics
 
 TOPICS = ("clicks", "orders")
 PARTITIONS = 4
@@ -116,12 +115,16 @@ class Demo:
             producer.join()
             self._run_to_the_end(on_event)
             on_event(DemoStep("verifying: comparing log, files and Kafka"))
+            from ashore.control.verify.job import verify_job  # noqa: PLC0415 - loads Arrow
+
             with open_job(self.job_file) as opened:
                 verdict = verify_job(opened, progress=progress)
         self._tidy()
         return DemoResult(verdict, self.directory, self.job_file, killed_at)
 
     def _prepare(self) -> None:
+        from ashore.sources.producer import create_topics  # noqa: PLC0415 - loads the client
+
         self.lake.mkdir(parents=True, exist_ok=True)
         servers = self._kafka.bootstrap_servers
         create_topics(servers, dict.fromkeys(TOPICS, PARTITIONS))
@@ -131,6 +134,8 @@ class Demo:
 
     def _produce(self) -> None:
         """Send clickstream records of the last three hours, a few of them not valid JSON."""
+        from ashore.sources.producer import Producer  # noqa: PLC0415 - loads the client
+
         tails = _tails()
         start_ms, step_ms = SystemClock().now_ms() - HOURS_MS, HOURS_MS / self.records
         with Producer(self._kafka.bootstrap_servers) as producer:

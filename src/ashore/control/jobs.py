@@ -21,14 +21,7 @@ from ashore.control.slices import find_slices
 from ashore.errors import JobFileInvalid, QueryRefused, SourceError
 from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
-from ashore.landing.job import (
-    MAIN,
-    lake_of,
-    load_job_file,
-    seal_rules,
-    tables_of,
-    waiting_tables,
-)
+from ashore.landing.job import MAIN, lake_of, load_job_file, seal_rules, tables_of, waiting_tables
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.landing.mover import Moved
@@ -53,7 +46,7 @@ from ashore.protocol.plan_publish import Publishing
 from ashore.protocol.tables import TableDefinition
 from ashore.protocol.traces import LogEnd, Trace
 from ashore.sources.base import Source
-from ashore.sources.kafka import KafkaSource
+from ashore.sources.later import open_later
 from ashore.storage.base import Storage
 
 SOURCE_TIMEOUT_S = 5.0  # a person waits
@@ -153,7 +146,7 @@ def open_job(path: str | Path) -> Iterator[OpenJob]:
     job = load_job_file(path)
     clock = SystemClock()
     kafka = job.source.kafka
-    source = KafkaSource(kafka.bootstrap_servers, dict(kafka.options), timeout_s=SOURCE_TIMEOUT_S)
+    source = open_later(kafka.bootstrap_servers, dict(kafka.options), SOURCE_TIMEOUT_S)
     try:
         yield OpenJob(job, lake_of(job, DEADLINE_S_MAX).open(clock), source, clock)
     finally:

@@ -22,14 +22,7 @@ from ashore.errors import AnswerUnknown, NotApplied, PathMissing, StorageError, 
 from ashore.landing.clock_guard import log_ahead
 from ashore.landing.definitions import plan_define, require_readable
 from ashore.landing.histories import Histories
-from ashore.landing.job import (
-    check_table,
-    define_tables,
-    lake_of,
-    landing_spec,
-    slow_reasons,
-    tables_of,
-)
+from ashore.landing.job import define_tables, lake_of, landing_spec, slow_reasons, tables_of
 from ashore.landing.joins import (
     check_streams,
     look_again,
@@ -88,6 +81,8 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
         check_positions(opened, folds[opened.name], sorted(resolved))
     known = folds[opened.name].tables if opened.name in folds else {}
     check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
+    from ashore.landing.table_checks import check_table  # noqa: PLC0415 - loads Arrow
+
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ashore.drills.page import render_page
 from ashore.drills.verdict import Verdict
 
 
@@ -63,6 +62,8 @@ def logged(directory: Path) -> Iterator[None]:
 
 def write_report(verdict: Verdict, directory: Path) -> DrillReport:
     """Write the verdict as JSON and as a page."""
+    from ashore.drills.page import render_page  # noqa: PLC0415 - loads jinja2, for the end
+
     report = DrillReport(directory / "verdict.json", directory / "page.html")
     document = json.dumps(verdict.to_dict(), indent=1)
     report.json_path.write_text(document + "\n", "utf-8")

@@ -1,11 +1,10 @@
 """Schemas as users write them: Spark DDL.
 
-What it is: a parser for `id BIGINT, tags ARRAY<STRING>, s STRUCT<a: INT>`, the values it yields,
-and their Arrow types.
+What it is: a parser for `id BIGINT, tags ARRAY<STRING>, s STRUCT<a: INT>`, and what it yields.
 What it promises: the names and aliases are Spark's; `parse_ddl(to_ddl(schema)) == schema`; what is
 not understood is refused with its position. Names that differ only by case are refused, because
 Hive cannot hold both.
-What it must not know: files, decoders, Spark itself. Comments of columns are read and dropped.
+What it must not know: Arrow, files, decoders, Spark itself. Comments are read and dropped.
 """
 
 import functools
@@ -14,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar, assert_never
-
-import pyarrow as pa
 
 from ashore.base.suggest import suggest
 
@@ -337,49 +334,5 @@ def type_ddl(data_type: DataType) -> str:
             return f"MAP<{type_ddl(key)}, {type_ddl(value)}>"
         case Struct(fields):
             return f"STRUCT<{', '.join(_field_ddl(field, ': ') for field in fields)}>"
-        case _:
-            assert_never(data_type)
-
-
-_ARROW: dict[Atom, pa.DataType] = {
-    Atom.BOOLEAN: pa.bool_(),
-    Atom.TINYINT: pa.int8(),
-    Atom.SMALLINT: pa.int16(),
-    Atom.INT: pa.int32(),
-    Atom.BIGINT: pa.int64(),
-    Atom.FLOAT: pa.float32(),
-    Atom.DOUBLE: pa.float64(),
-    Atom.STRING: pa.string(),
-    Atom.BINARY: pa.binary(),
-    Atom.DATE: pa.date32(),
-    Atom.TIMESTAMP: pa.timestamp("us", "UTC"),
-    Atom.TIMESTAMP_NTZ: pa.timestamp("us"),
-}
-
-
-def to_arrow(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of the columns."""
-    return pa.schema([arrow_field(field) for field in schema.fields])
-
-
-def arrow_field(field: Field) -> pa.Field:
-    """Return one column as an Arrow field."""
-    return pa.field(field.name, arrow_type(field.type), nullable=field.nullable)
-
-
-def arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type that files and decoded tables hold."""
-    match data_type:
-        case Atom():
-            return _ARROW[data_type]
-        case Decimal(precision, scale):
-            return pa.decimal128(precision, scale)
-        case Array(element):
-            # Spark and Hive look for the name `element` below `list`.
-            return pa.list_(pa.field("element", arrow_type(element)))
-        case Map(key, value):
-            return pa.map_(arrow_type(key), arrow_type(value))
-        case Struct(fields):
-            return pa.struct([arrow_field(field) for field in fields])
         case _:
             assert_never(data_type)

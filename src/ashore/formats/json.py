@@ -22,10 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from ashore.errors import check
-from ashore.formats.ddl import Schema, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import Schema
 from ashore.formats.decode import BadRow, Decoded, Values, rows_without
 from ashore.formats.json_decimals import ExponentJudge
-from ashore.formats.json_maps import has_map, has_text_keys, rewrite_maps
+from ashore.formats.json_maps import rewrite_maps
+from ashore.formats.json_types import has_map, json_supports
 from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
 
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
@@ -57,22 +59,6 @@ class _Batch:
     sources: list[_Source]
     tables: list[pa.Table] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
-
-
-def json_supports(schema: Schema) -> list[str]:
-    """Return the columns that JsonDecoder does not take: maps whose keys are not STRING.
-
-    An empty list means that the schema is supported. JSON has no such keys.
-    """
-    return [field.name for field in schema.fields if not has_text_keys(field.type)]
-
-
-def json_slow_columns(schema: Schema) -> list[str]:
-    """Return the columns that Python rewrites record by record: those that hold a MAP.
-
-    A schema with such a column decodes about ten times slower.
-    """
-    return [field.name for field in schema.fields if has_map(field.type)]
 
 
 class JsonDecoder:

@@ -13,7 +13,7 @@ from json.encoder import encode_basestring_ascii
 
 import pyarrow as pa
 
-from ashore.formats.ddl import Array, Atom, DataType, Field, Map, Struct
+from ashore.formats.ddl import Array, DataType, Field, Map, Struct
 from ashore.formats.decode import BadRow, Values
 
 
@@ -27,32 +27,6 @@ class _Number(str):
 _decoder = json.JSONDecoder(
     object_pairs_hook=tuple, parse_int=_Number, parse_float=_Number, parse_constant=_Number
 )
-
-
-def has_map(data_type: DataType) -> bool:
-    """Whether a value of this type holds a map at any depth."""
-    match data_type:
-        case Map():
-            return True
-        case Array(element):
-            return has_map(element)
-        case Struct(fields):
-            return any(has_map(field.type) for field in fields)
-        case _:
-            return False
-
-
-def has_text_keys(data_type: DataType) -> bool:
-    """Whether all maps of a type, at any depth, have STRING keys: JSON has no others."""
-    match data_type:
-        case Map(key, value):
-            return key is Atom.STRING and has_text_keys(value)
-        case Array(element):
-            return has_text_keys(element)
-        case Struct(fields):
-            return all(has_text_keys(field.type) for field in fields)
-        case _:
-            return True
 
 
 def read_pairs(text: bytes) -> tuple[tuple[str, object], ...]:

@@ -9,7 +9,8 @@ What it must not know: topics, offsets.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.formats.ddl import Atom, Schema, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import Atom, Schema
 from ashore.formats.decode import BadRow, Decoded, Values, rows_without
 
 NO_VALUE = "no value"

@@ -15,18 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.base.calendar import FIRST_US, LAST_US
-from ashore.formats.ddl import (
-    Array,
-    Atom,
-    DataType,
-    Decimal,
-    Field,
-    Map,
-    Schema,
-    Struct,
-    arrow_field,
-    arrow_type,
-)
+from ashore.formats.arrow_types import arrow_field, arrow_type
+from ashore.formats.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
 
 
 class RowRefused(ValueError):

@@ -19,8 +19,9 @@ from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress, Quiet
 from ashore.landing.effects import EffectParts, Effects, Post, post_json
 from ashore.landing.housekeeping import CleanRule
-from ashore.landing.job import MAIN, JobStreams, lake_of, slice_plan
+from ashore.landing.job import MAIN, lake_of
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm
+from ashore.landing.job_streams import JobStreams, slice_plan
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.owner import claim_tables
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ashore.errors import SchemaConflict
-from ashore.formats import Schema, parse_ddl, type_ddl
+from ashore.formats.ddl import Schema, parse_ddl, type_ddl
 from ashore.formats.evolution import Change, Compatibility, compare_schemas
 from ashore.landing.committer import Progress
 from ashore.landing.entry_writer import EntryWriter

@@ -1,45 +1,38 @@
 """From a job file to what its slices do.
 
 What it is: the translation of a `Job` into table specifications, limits and first offsets.
-What it promises: a topic that an expression finds later is claimed, joined from its beginning and
-landed without a restart.
+What it promises: no Arrow is loaded, for commands that only look; what rows need to be decoded and
+written is checked by `table_checks`.
 What it must not know: how batches run.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from io import BytesIO
 from pathlib import Path
 
-from ashore.config import Column, Job, ResolvedTable, load_job, match_topics, select_topics
+from ashore.config import Column, Job, ResolvedTable, load_job
 from ashore.config.section import Key, key_text
 from ashore.errors import JobFileInvalid
-from ashore.formats import (
-    Schema,
-    json_slow_columns,
-    json_supports,
-    make_decoder,
-    open_encoder,
-    parse_ddl,
-    to_arrow,
-    type_ddl,
-)
-from ashore.formats.ddl import Field, Struct, arrow_type
+from ashore.formats.ddl import Atom, Field, Struct, parse_ddl, type_ddl
+from ashore.formats.json_types import json_slow_columns
 from ashore.landing.definitions import definition_of
-from ashore.landing.slice_loop import SlicePlan
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
-from ashore.protocol.names import SliceName
-from ashore.protocol.plan_batch import Limits
 from ashore.protocol.plan_retire import RetireRule
 from ashore.protocol.plan_seal import SealRule
 from ashore.protocol.tables import TableDefinition
-from ashore.routing import Bucketer, is_event_time
-from ashore.sources.base import FirstOffset, Source
+from ashore.sources.base import FirstOffset
 from ashore.storage.hdfs_conf import CONF_DIR, DURABILITY
 from ashore.storage.open import LakeAddress, lake_address
 
+# The types whose values can tell when a record happened: what `is_event_time` says of Arrow's.
+_TIMES = frozenset(
+    {
+        *(Atom.TINYINT, Atom.SMALLINT, Atom.INT, Atom.BIGINT, Atom.FLOAT, Atom.DOUBLE),
+        *(Atom.TIMESTAMP, Atom.TIMESTAMP_NTZ),
+    }
+)
 MAIN = "main"  # the one slice, until a job is told to have more
 
 
@@ -55,7 +48,7 @@ def columns_of(ddl: str) -> tuple[Column, ...]:
 
 def _column(field: Field) -> Column:
     fields = field.type.fields if isinstance(field.type, Struct) else ()
-    is_time = is_event_time(arrow_type(field.type))
+    is_time = field.type in _TIMES
     inner = tuple(_column(each) for each in fields)
     return Column(field.name, type_ddl(field.type), is_time, inner)
 
@@ -71,35 +64,6 @@ def slow_reasons(resolved: ResolvedTable) -> list[str]:
         maps = json_slow_columns(parse_ddl(spec.ddl))
         reasons += [f"column {name} holds a MAP" for name in maps]
     return reasons
-
-
-def check_table(job: Job, resolved: ResolvedTable, spec: LandingSpec) -> None:
-    """Raise JobFileInvalid where a table's rows could not be decoded, placed or written."""
-    output = spec.output
-    try:
-        schema = parse_ddl(output.schema)
-        _check_columns(spec, schema)
-        if not spec.is_decoded_by_spark:
-            make_decoder(spec.decode, schema)
-        bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(schema))
-        open_encoder(output.format, BytesIO(), bucketer.file_schema).abandon()
-    except ValueError as error:
-        line = job.line_of("tables", resolved.item, "table")
-        raise JobFileInvalid(
-            f"{job.path}:{line}: tables[{resolved.item}]: {spec.table}: {error}",
-            hint="correct the schema or partition_by of this table",
-            file=job.path,
-            line=line,
-            key=f"tables[{resolved.item}]",
-        ) from None
-
-
-def _check_columns(spec: LandingSpec, schema: Schema) -> None:
-    refused = json_supports(schema) if spec.decode == "json" else []
-    if refused:
-        raise ValueError(f"a map in JSON has STRING keys; column {', '.join(refused)} has others")
-    if spec.output.event is not None:
-        spec.output.event.check(to_arrow(schema))
 
 
 def landing_spec(resolved: ResolvedTable) -> LandingSpec:
@@ -142,102 +106,6 @@ def tables_of(resolved: Iterable[ResolvedTable]) -> list[str]:
         tables.add(str(each.table))
         tables |= {str(side.table) for side in (each.dead, each.late) if side}
     return sorted(tables)
-
-
-class JobStreams:
-    """The topics of a job and their tables, looked up again where an expression may find more.
-
-    Called by the threads of slices. `refine` comes first: it may complete what only Spark can tell
-    of a table (the columns that `select` makes), or refuse it. `claim` is called for tables before
-    anything else is written there, and `ensure`, then, makes a catalog know them.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        source: Source,
-        claim: Callable[[Iterable[str]], None],
-        refine: Callable[[LandingSpec], LandingSpec] = lambda spec: spec,
-        ensure: Callable[[Iterable[LandingSpec]], None] = lambda _specs: None,
-    ) -> None:
-        self._job = job
-        self._source = source
-        self._claim = claim
-        self._refine = refine
-        self._ensure = ensure
-        self._has_patterns = any(item.is_pattern for item in job.tables)
-        self._specs: dict[str, LandingSpec] = {}
-        self._seal_rules: tuple[SealRule, ...] = ()
-        self._retire_rules: tuple[RetireRule, ...] = ()
-        self._waiting: set[str] = set()
-        self._seal_addresses: dict[str, str | None] = {}
-        self._claimed: set[str] = set()
-
-    def __call__(self) -> Mapping[str, LandingSpec]:
-        """Return each topic's table. Raises JobFileInvalid, TableOwned, SourceError."""
-        if self._specs and not self._has_patterns:
-            return self._specs
-        existing = self._source.list_streams() if self._has_patterns else []
-        topics = select_topics(self._job, existing)
-        if set(topics) != self._specs.keys():
-            resolved = match_topics(self._job, topics)
-            specs = {topic: self._refined(each) for topic, each in resolved.items()}
-            for topic, spec in specs.items():
-                check_table(self._job, resolved[topic], spec)
-            new = set(tables_of(resolved.values())) - self._claimed
-            self._claim(new)
-            self._claimed |= new
-            self._ensure(specs.values())
-            self._seal_rules = seal_rules(self._job, resolved)
-            self._retire_rules = retire_rules(resolved, self._seal_rules)
-            self._waiting = waiting_tables(self._job, self._seal_rules)
-            self._seal_addresses = {
-                str(each.table): each.spec.seal.http for each in resolved.values()
-            }
-            self._specs = specs
-        return self._specs
-
-    def _refined(self, resolved: ResolvedTable) -> LandingSpec:
-        try:
-            return self._refine(landing_spec(resolved))
-        except JobFileInvalid as error:
-            part = error.fields.get("part", ())
-            key = ("tables", resolved.item, *(part if isinstance(part, tuple) else ()))
-            raise located(self._job, key, error) from error
-
-    def tables(self) -> list[str]:
-        """Return every table claimed so far."""
-        return sorted(self._claimed)
-
-    def definitions(self, known: Mapping[str, TableDefinition]) -> list[TableDefinition]:
-        """Return the tables of the topics that were looked up last, as a log is to know them.
-
-        A topic that is gone from the source, and would be read if it came back, still feeds its
-        table. Requires: the streams were looked up.
-        """
-        return define_tables(self._job, self._specs, known)
-
-    def seal_rules(self) -> tuple[SealRule, ...]:
-        """Return how tables are sealed: those of the topics that were looked up last."""
-        return self._seal_rules
-
-    def retire_rules(self) -> tuple[RetireRule, ...]:
-        """Return how old partitions may become: of the topics that were looked up last."""
-        return self._retire_rules
-
-    def waits_for_seal(self, table: str) -> bool:
-        """Tell whether the partitions of a table come into the catalog by their seals."""
-        self._look_once()
-        return table in self._waiting
-
-    def seal_address(self, table: str) -> str | None:
-        """Return where seals of a table are told by a POST, or None."""
-        self._look_once()
-        return self._seal_addresses.get(table)
-
-    def _look_once(self) -> None:
-        if not self._specs:
-            self()  # what the last process left to do comes before the first batch
 
 
 def define_tables(
@@ -358,31 +226,4 @@ def located(job: Job, key: Key, error: JobFileInvalid) -> JobFileInvalid:
         file=job.path,
         line=line,
         key=name,
-    )
-
-
-def slice_plan(
-    job: Job, lake: LakeAddress, name: SliceName, streams: JobStreams, parallelism: int
-) -> SlicePlan:
-    """Return the plan of a slice that lands all topics of the job."""
-    seals = [item.seal for item in job.tables]
-    return SlicePlan(
-        lake=lake,
-        name=name,
-        streams=streams,
-        named=frozenset(
-            item.topic
-            for item in job.tables
-            if item.is_landed and item.topic is not None and not item.is_pattern
-        ),
-        first_of=first_offset_of(job),
-        skips_gaps=job.source.gap == "skip",
-        limits=Limits(
-            records=job.batch.max_records,
-            size_bytes=job.batch.max_bytes,
-            parallelism=parallelism,
-        ),
-        remember_ms=max(seal.remember_ms for seal in seals),
-        commit_group=job.commit_group,
-        definitions=streams.definitions,
     )

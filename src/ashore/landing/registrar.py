@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSeal
 from ashore.errors import CatalogError
-from ashore.formats import Schema, parse_ddl
-from ashore.formats.ddl import Atom, Field
+from ashore.formats.ddl import Atom, Field, Schema, parse_ddl
 from ashore.landing.definitions import schema_of
 from ashore.landing.specs import LandingSpec, OutputSpec
 from ashore.landing.writer.sorting import PROVENANCE_DDL

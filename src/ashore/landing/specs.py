@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ashore.protocol.plan_batch import Feed
 from ashore.protocol.side_tables import DEAD_SUFFIX
-from ashore.routing import EventColumn
+from ashore.routing.event_columns import EventColumn
 
 
 @dataclass(frozen=True, slots=True)

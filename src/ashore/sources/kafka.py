@@ -40,7 +40,6 @@ from ashore.sources.client import Admin, Cluster, wait_for
 from ashore.sources.failures import ABSENT, MAYBE_ABSENT
 from ashore.sources.histories import find_refused
 from ashore.sources.plain import PlainReader
-from ashore.sources.reading import read_range
 
 T = TypeVar("T")
 
@@ -175,6 +174,8 @@ class KafkaSource:
                 stream=shard.stream,
                 shard=shard.shard,
             )
+        from ashore.sources.reading import read_range  # noqa: PLC0415 - loads Arrow
+
         return read_range(self._cluster, shard, offsets)
 
     def read_plain(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:

@@ -24,8 +24,7 @@ from bench.peers.streaming import list_committed, list_final
 from bench.peers.workload import SHAPES, make_records
 from bench.processes import ChildFailed, Meter
 
-from ashore.formats import parse_ddl
-from ashore.formats.ddl import Atom
+from ashore.formats.ddl import Atom, parse_ddl
 
 
 def make_run(peer: str, repeat: int, seconds: float) -> Run:

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from ashore.base.unique import unique
 from ashore.config import parse_job
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import Problem, ProblemKind, VerifyResult, verify_job
+from ashore.control.verify import Problem, ProblemKind, VerifyResult
+from ashore.control.verify.job import verify_job
 from ashore.errors import SourceUnreachable
 from ashore.protocol import names
 from ashore.protocol.batch_time import BatchTime

@@ -9,7 +9,7 @@ import pytest
 from ashore.control.verify import apart
 from ashore.control.verify.offsets import Unreadable, read_file
 from ashore.errors import PathMissing
-from ashore.formats import open_encoder
+from ashore.formats.registry import open_encoder
 from ashore.landing.writer.dead import DEAD_SCHEMA
 from ashore.protocol.files import Role
 from ashore.storage import MemoryStorage

@@ -7,8 +7,9 @@ from tests.unit.control.lakes import CLICKS_0, TABLE, Lake, describe, fill, kind
 from tests.unit.control.watching import INTERVAL_S, Gate, Watch
 
 from ashore.control.adopted import adopted_path, write_adopted
-from ashore.control.audit import AuditReport, Pace, audit_once, follow
+from ashore.control.audit import AuditReport, Pace
 from ashore.control.audit.auditor import FAILING_AGAIN
+from ashore.control.audit.follow import audit_once, follow
 from ashore.control.verify import ProblemKind
 from ashore.errors import StorageError
 from ashore.protocol import names

@@ -10,8 +10,8 @@ from tests.unit.control.watching import INTERVAL_S
 from ashore.catalogs import CatalogPartition, MemoryCatalog
 from ashore.config import parse_job
 from ashore.control.adopted import adopted_path, write_adopted
-from ashore.control.audit import AuditFinding, Auditor, AuditReport, Pace
-from ashore.control.audit.auditor import CATALOG_EVERY_MS
+from ashore.control.audit import AuditFinding, AuditReport, Pace
+from ashore.control.audit.auditor import CATALOG_EVERY_MS, Auditor
 from ashore.control.verify import ProblemKind
 from ashore.formats.ddl import parse_ddl
 from ashore.landing.effects import success_content

@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from ashore.config import Job, parse_job
-from ashore.control.propose import (
+from ashore.control.propose import TopicSample, propose_table, sample_topic
+from ashore.control.proposed_file import (
     JobProposal,
     TableProposal,
-    TopicSample,
     job_text,
-    propose_table,
-    sample_topic,
     table_names,
     write_new,
 )
 from ashore.errors import JobFileInvalid, StreamMissing
-from ashore.formats import make_decoder, parse_ddl
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.registry import make_decoder
 from ashore.landing.job import columns_of
 from ashore.sources.base import Record, StreamShard
 from ashore.testing import FakeClock, RecordedSource

@@ -13,14 +13,8 @@ from tests.unit.control.lakes import (
     only_problem,
 )
 
-from ashore.control.verify import (
-    CheckedBy,
-    ProblemKind,
-    Status,
-    VerifyResult,
-    parse_since,
-    verify_job,
-)
+from ashore.control.verify import CheckedBy, ProblemKind, Status, VerifyResult
+from ashore.control.verify.job import parse_since, verify_job
 from ashore.errors import JobFileInvalid, LogDamaged
 from ashore.landing.log_reader import read_log
 from ashore.protocol import names

@@ -19,8 +19,8 @@ from ashore.control.verify import (
     Status,
     VerifyResult,
     parse_rate,
-    verify_job,
 )
+from ashore.control.verify.job import verify_job
 from ashore.control.verify.ledger import LoggedFile
 from ashore.control.verify.offsets import Unreadable
 from ashore.control.verify.sample import BLOCK_ROWS, choose_sample
@@ -34,7 +34,7 @@ from ashore.control.verify.values import (
     kept_time_us,
 )
 from ashore.errors import JobFileInvalid
-from ashore.formats import parse_ddl
+from ashore.formats.ddl import parse_ddl
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName

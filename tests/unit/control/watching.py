@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from tests.unit.control.lakes import Lake
 
-from ashore.control.audit import Auditor, AuditReport, Pace
+from ashore.control.audit import AuditReport, Pace
+from ashore.control.audit.auditor import Auditor
 from ashore.errors import StorageError
 from ashore.storage.base import FileStat
 from ashore.storage.memory import MemoryStorage

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.drills import SCENARIOS, DrillOrder, Length, PlannedFault, run_drill
 from ashore.drills.checkers.exactly_once import check_exactly_once, compare, find_visible
 from ashore.drills.checkers.progress import longest_stall_s
@@ -20,7 +20,8 @@ from ashore.drills.sites.memory import MemorySite
 from ashore.drills.sites.site import TABLE, SiteOptions
 from ashore.drills.verdict import Sample, Timeline
 from ashore.drills.workloads.numbered import SCHEMA, Numbered, Produced
-from ashore.formats import make_decoder, parse_ddl
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.registry import make_decoder
 from ashore.testing import FakeClock
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from typer.testing import CliRunner
 
-from ashore.cli import drill_commands
+from ashore.cli import drill_playing
 from ashore.cli.app import app
 from ashore.drills import DrillOrder, Figures, Length, PlannedFault, Timeline, Verdict
 from ashore.drills.page import render_page, render_timeline
@@ -126,7 +126,7 @@ def test_several_drills_end_with_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_ended_early: bool
 ) -> None:
     names = ["clock-jump", "poison-records"] + ["upgrade"] * is_ended_early
-    run_drill, played = drill_commands.run_drill, []
+    run_drill, played = drill_playing.run_drill, []
 
     def ending(order: DrillOrder, *others: object) -> Verdict:
         played.append(order.drill.name)
@@ -134,7 +134,7 @@ def test_several_drills_end_with_a_table(
             raise KeyboardInterrupt
         return run_drill(order, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(drill_commands, "run_drill", ending)
+    monkeypatch.setattr(drill_playing, "run_drill", ending)
     command = ["drill", "run", *names, "--seed", "4", "--directory", str(tmp_path)]
     answer = CliRunner().invoke(app, command)
     assert (answer.exit_code == 0) is not is_ended_early

@@ -2,7 +2,8 @@ import pyarrow as pa
 import pytest
 
 from ashore.formats import ddl
-from ashore.formats.ddl import Atom, DdlError, Field, Schema, parse_ddl, to_arrow, to_ddl
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import Atom, DdlError, Field, Schema, parse_ddl, to_ddl
 
 
 def test_every_type_and_alias_is_sparks():

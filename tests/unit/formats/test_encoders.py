@@ -8,8 +8,11 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from ashore.formats import JsonDecoder, make_decoder, open_encoder, parse_ddl, to_arrow
 from ashore.formats import parquet as subject
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.json import JsonDecoder
+from ashore.formats.registry import make_decoder, open_encoder
 
 ALL = (
     "id BIGINT NOT NULL, b BOOLEAN, t TINYINT, f FLOAT, d DOUBLE, s STRING, raw BINARY, day DATE, "

@@ -7,7 +7,8 @@ import pyarrow.dataset as ds
 import pytest
 from tests.evolution import READABLE, write_files
 
-from ashore.formats import parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
 from ashore.formats.evolution import Compatibility, compare_schemas
 
 

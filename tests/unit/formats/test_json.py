@@ -8,9 +8,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from ashore.formats import JsonDecoder, json_decimals, json_slow_columns, json_supports, parse_ddl
 from ashore.formats import json as subject
+from ashore.formats import json_decimals
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.json import JsonDecoder
 from ashore.formats.json_decimals import TOO_SMALL
+from ashore.formats.json_types import json_slow_columns, json_supports
 
 
 def decode(ddl, *values, arrow_type=None):
@@ -316,7 +319,8 @@ def decode_in_a_child(ddl, *records):
     """Decode where a crash of the parser is found as one: exit code and what came out."""
     code = (
         "import sys, pickle, pyarrow as pa\n"
-        "from ashore.formats import JsonDecoder, parse_ddl\n"
+        "from ashore.formats.ddl import parse_ddl\n"
+        "from ashore.formats.json import JsonDecoder\n"
         "ddl, records = pickle.load(sys.stdin.buffer)\n"
         "found = JsonDecoder(parse_ddl(ddl)).decode(pa.array(records, pa.binary()))\n"
         "rows = found.table.to_pylist(), [(row.index, row.reason) for row in found.bad]\n"

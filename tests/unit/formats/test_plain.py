@@ -1,7 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from ashore.formats import BytesDecoder, TextDecoder, parse_ddl
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.plain import BytesDecoder, TextDecoder
 
 
 @pytest.mark.parametrize("arrow_type", [pa.binary(), pa.large_binary()])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ashore.base.calendar import FIRST_DAY, FIRST_US, LAST_DAY, LAST_US
-from ashore.formats import open_encoder
+from ashore.formats.registry import open_encoder
 from ashore.formats.times import TimeInKey, find_unwritable, null_unwritable
 
 INSTANT, WALL, DATE = pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32()

@@ -1,7 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from ashore.formats import parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
 from ashore.formats.wire import find_missing, wire_schema
 
 DDL = (

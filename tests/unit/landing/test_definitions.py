@@ -246,7 +246,7 @@ def test_a_log_of_an_earlier_release_learns_of_its_tables_at_the_first_start(
 ) -> None:
     old = World(source=world.source)
     with monkeypatch.context() as earlier:
-        earlier.setattr("ashore.landing.job.define_tables", lambda *_: [])
+        earlier.setattr("ashore.landing.job_streams.define_tables", lambda *_: [])
         old.run(job_of())
     assert old.defined() == []
     assert old.run(job_of(format="jsonl")) == []

@@ -15,8 +15,6 @@ from ashore.errors import (
     StreamReplaced,
 )
 from ashore.landing.job import (
-    JobStreams,
-    check_table,
     first_offset_of,
     lake_of,
     landing_spec,
@@ -24,6 +22,7 @@ from ashore.landing.job import (
     slow_reasons,
     tables_of,
 )
+from ashore.landing.job_streams import JobStreams
 from ashore.landing.joins import (
     check_streams,
     find_replaced,
@@ -31,6 +30,7 @@ from ashore.landing.joins import (
     plan_rejoin,
     require_streams,
 )
+from ashore.landing.table_checks import check_table
 from ashore.protocol.fold import EMPTY
 from ashore.protocol.plan_seal import SealRule
 from ashore.sources.base import FirstOffset, StreamShard

@@ -10,7 +10,7 @@ from ashore.base.unique import unique
 from ashore.catalogs import MemoryCatalog
 from ashore.config import parse_job
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import LogAhead
 from ashore.jobs.events import PartitionsRetired

@@ -4,7 +4,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from ashore.routing import DEFAULT_PARTITION, Bucketer
+from ashore.routing.buckets import Bucketer
+from ashore.routing.names import DEFAULT_PARTITION
 
 SCHEMA = pa.schema(
     [

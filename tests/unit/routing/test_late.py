@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from ashore.routing import Lateness, place
+from ashore.routing.late import Lateness, place
 
 NOW = 1_000_000
 LATE, FUTURE, FINE = 100, 2_000_000, 999_000

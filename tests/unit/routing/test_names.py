@@ -1,6 +1,6 @@
 import pytest
 
-from ashore.routing import escape, parse_partition_path, partition_path, unescape
+from ashore.routing.names import escape, parse_partition_path, partition_path, unescape
 
 
 def test_what_hive_escapes_is_escaped_and_nothing_else():

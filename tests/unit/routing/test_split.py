@@ -1,6 +1,7 @@
 import pyarrow as pa
 
-from ashore.routing import Buckets, split, split_rows
+from ashore.routing.buckets import Buckets
+from ashore.routing.split import split, split_rows
 
 
 def test_one_bucket_copies_nothing():

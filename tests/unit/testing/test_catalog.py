@@ -4,7 +4,7 @@ import pytest
 
 from ashore.catalogs import CatalogPartition, CatalogTable, MemoryCatalog
 from ashore.errors import CatalogError, CatalogUnreachable
-from ashore.formats import parse_ddl
+from ashore.formats.ddl import parse_ddl
 from ashore.storage import MemoryStorage
 from ashore.testing import (
     FailAfterEffect,

@@ -9,7 +9,7 @@ from tests.unit.writer.test_rows import NAME, NOON_MS, item
 
 from ashore.errors import CountsDisagree
 from ashore.landing.batch import LettersOrder, TaskResult
-from ashore.landing.sinks import sink_output
+from ashore.landing.sink_output import sink_output
 from ashore.landing.writer import write_letters
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace, FileSpan, Role

@@ -8,7 +8,7 @@ import pytest
 from ashore.config import Table
 from ashore.errors import BadRecord, QueryRefused
 from ashore.landing.batch import RowsOrder, TaskResult
-from ashore.landing.sinks import sink_output
+from ashore.landing.sink_output import sink_output
 from ashore.landing.writer import write_rows
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace

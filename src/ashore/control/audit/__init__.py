@@ -3,11 +3,11 @@
 What it is: `auditor` looks, `judge` says what a look means, `proof` has the verifier prove one
 entry, `rounds` says whose turn it is, `activity` whether the log tells of a job.
 What it promises: decides in pure functions, reads in others, writes nothing.
+Importing what it answers loads no Arrow: take `audit_once` and `follow` from `follow`.
 What it must not know: terminals, Spark.
 """
 
-from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
-from ashore.control.audit.follow import audit_once, follow
+from ashore.control.audit.pace import ONE_PASS, Pace
 from ashore.control.audit.result import Activity, AuditFinding, AuditReport, Away, Gauge, Round
 
 __all__ = [
@@ -15,11 +15,8 @@ __all__ = [
     "Activity",
     "AuditFinding",
     "AuditReport",
-    "Auditor",
     "Away",
     "Gauge",
     "Pace",
     "Round",
-    "audit_once",
-    "follow",
 ]

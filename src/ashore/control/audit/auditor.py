@@ -33,6 +33,7 @@ from ashore.control.audit.judge import (
     state_file,
     state_orphans,
 )
+from ashore.control.audit.pace import ONE_PASS, Pace
 from ashore.control.audit.proof import Claim, Proof, narrow, prove, quiet
 from ashore.control.audit.published import Published, SuccessFile
 from ashore.control.audit.result import Activity, AuditReport, Away, Gauge
@@ -76,20 +77,8 @@ ClaimKey = tuple[str, int]
 """Slice and number of the entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How much is done in an interval."""
-
-    interval_s: float
-    read_bytes_per_s: int | None = 32_000_000  # files read again; None: all at once
-    listings: int | None = 1_000  # directories; None: all
-    round_every_s: float = 3600.0
-
-
 DAMAGE: Subject = ("log", "damage")
 LOSS: Subject = ("log", "lost")
-
-ONE_PASS = Pace(0.0, None, None, 0.0)
 
 
 class _Absence:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ashore.catalogs import Catalog
-from ashore.control.audit.auditor import ONE_PASS, Auditor, Pace
+from ashore.control.audit.auditor import Auditor
+from ashore.control.audit.pace import ONE_PASS, Pace
 from ashore.control.audit.proof import quiet
 from ashore.control.audit.result import AuditReport
 from ashore.control.jobs import OpenJob

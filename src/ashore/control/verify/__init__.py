@@ -4,10 +4,10 @@ What it is: claims (`ledger`), evidence (`files`, `offsets`, `evidence`, `again`
 for `--values` a second decoder (`plain_rows`), and what compares with it (`sample`, `values`).
 What it promises: decides in pure functions, reads in others, writes nothing. See `job` for the
 order, which lets a running job be verified.
+Importing what it answers loads no Arrow: take `verify_job` from `job`.
 What it must not know: terminals, Spark.
 """
 
-from ashore.control.verify.job import parse_since, verify_job
 from ashore.control.verify.result import (
     CheckedBy,
     Difference,
@@ -39,6 +39,4 @@ __all__ = [
     "ValuesVerdict",
     "VerifyResult",
     "parse_rate",
-    "parse_since",
-    "verify_job",
 ]

@@ -31,8 +31,7 @@ from ashore.control.verify.result import (
 from ashore.control.verify.sample import FileSample, SampleRate, choose_sample
 from ashore.control.verify.table_rows import read_rows
 from ashore.errors import OffsetsGone, PathMissing, SourceError, SourceUnreachable
-from ashore.formats import parse_ddl
-from ashore.formats.ddl import Schema
+from ashore.formats.ddl import Schema, parse_ddl
 from ashore.protocol.files import Role
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import Record, Source, StreamShard

@@ -18,7 +18,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from ashore.control.jobs import OpenJob
-from ashore.control.verify import verify_job
+from ashore.control.verify.job import verify_job
 from ashore.drills.workloads.numbered import Numbered, Produced
 from ashore.errors import AshoreError
 from ashore.protocol import names

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ashore.errors import check
-from ashore.formats import Encoder, open_encoder
+from ashore.formats.encode import Encoder
+from ashore.formats.registry import open_encoder
 from ashore.landing.batch import Order
 from ashore.landing.writer.digest import DigestWriter
 from ashore.protocol.files import DataFile, FileSpan, Target

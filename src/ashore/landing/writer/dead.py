@@ -10,12 +10,15 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ashore.formats import BadRow, parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.decode import BadRow
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.runs import Run
 from ashore.protocol.files import Role, Target
 from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX
-from ashore.routing import Bucketer, partition_path, partition_values
+from ashore.routing.buckets import Bucketer
+from ashore.routing.names import partition_path, partition_values
 
 DEAD_SCHEMA = to_arrow(parse_ddl(DEAD_DDL))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree
-from ashore.formats import BadRow
+from ashore.formats.decode import BadRow
 from ashore.landing.batch import LettersOrder, TaskResult
 from ashore.landing.writer.data_file import Piece, Stretch
 from ashore.landing.writer.dead import build_dead_rows, dead_target

@@ -15,21 +15,19 @@ import pyarrow.compute as pc
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import BadRecord
-from ashore.formats import parse_ddl, to_arrow, to_ddl
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl, to_ddl
 from ashore.formats.times import TimeInKey, null_unwritable
 from ashore.landing.batch import RowsOrder, TaskResult
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Piece
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool
 from ashore.protocol.files import Role, Target
-from ashore.routing import (
-    Bucketer,
-    Lateness,
-    partition_path,
-    partition_values,
-    place,
-    split_rows,
-)
+from ashore.routing.buckets import Bucketer
+from ashore.routing.event_reading import read_event_times
+from ashore.routing.late import Lateness, place
+from ashore.routing.names import partition_path, partition_values
+from ashore.routing.split import split_rows
 from ashore.storage.base import Storage
 
 NO_LIMIT_MS = 1 << 60
@@ -115,7 +113,7 @@ class _RowSorter:
     def _read_event_times(self, table: pa.Table) -> pa.Int64Array:
         if self._event is None:
             return pa.nulls(table.num_rows, pa.int64())
-        return self._event.read(table)
+        return read_event_times(self._event, table)
 
     def _make_piece(
         self, values: tuple[str, ...], rows: pa.Table, event_ms: pa.Int64Array

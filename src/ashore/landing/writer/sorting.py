@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.errors import BadRecord
-from ashore.formats import BadRow, make_decoder, parse_ddl, to_arrow, to_ddl
-from ashore.formats.ddl import Schema
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import Schema, parse_ddl, to_ddl
+from ashore.formats.decode import BadRow
+from ashore.formats.registry import make_decoder
 from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
 from ashore.landing.specs import LandingSpec
@@ -27,17 +29,12 @@ from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Ro
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
 from ashore.protocol.side_tables import LATE_SUFFIX
-from ashore.routing import (
-    Bucketer,
-    Buckets,
-    Lateness,
-    Placement,
-    event_millis,
-    partition_path,
-    partition_values,
-    place,
-    split_rows,
-)
+from ashore.routing.buckets import Bucketer, Buckets
+from ashore.routing.event_reading import read_event_times
+from ashore.routing.event_time import event_millis
+from ashore.routing.late import Lateness, Placement, place
+from ashore.routing.names import partition_path, partition_values
+from ashore.routing.split import split_rows
 
 PROVENANCE_DDL = (
     "kafka_topic STRING, kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP"
@@ -135,7 +132,7 @@ class TopicSorter:
     def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
         if self._event is not None:
-            return self._event.read(rows.table)
+            return read_event_times(self._event, rows.table)
         return event_millis(_take(run.records.column("timestamp"), rows.records), "us")
 
     def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:

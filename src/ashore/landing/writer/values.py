@@ -11,7 +11,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.formats import BadRow, Decoder, parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.decode import BadRow, Decoder
 from ashore.formats.times import UNWRITABLE, find_unwritable
 from ashore.formats.wire import find_missing
 from ashore.landing.batch import CRASHES

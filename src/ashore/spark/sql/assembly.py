@@ -23,7 +23,8 @@ from ashore.errors import JobFileInvalid, fail
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.job import first_offset_of, landing_spec
 from ashore.landing.job_loop import Rhythm
-from ashore.landing.sinks import Sink, sink_output, sink_slice, sinks_of
+from ashore.landing.sink_output import sink_output
+from ashore.landing.sinks import Sink, sink_slice, sinks_of
 from ashore.plans.sources import list_topics
 from ashore.protocol.fold import EMPTY
 from ashore.sources.base import Source

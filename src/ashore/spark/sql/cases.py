@@ -23,7 +23,8 @@ from ashore.config.tables import Table
 from ashore.config.written import Place
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
-from ashore.landing.sinks import Sink, sink_output
+from ashore.landing.sink_output import sink_output
+from ashore.landing.sinks import Sink
 from ashore.plans.text import name_made
 from ashore.spark.sql.assembly import SqlParts, plan_queries, read_views_of
 from ashore.spark.sql.compared import RowsUnfit, differences, read_rows, rows_as_text, typed

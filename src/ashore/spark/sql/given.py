@@ -21,10 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from ashore.base.time_format import ISO
 from ashore.config.cases import GivenBatch, GivenRecord
 from ashore.errors import JobFileInvalid
-from ashore.formats import parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
 from ashore.landing.specs import LandingSpec
-from ashore.routing import EventColumn
-from ashore.routing.event_columns import find_path
+from ashore.routing.event_columns import EventColumn
+from ashore.routing.event_reading import find_path
 from ashore.routing.event_time import PER_SECOND
 from ashore.spark.sql.views import View
 

@@ -7,7 +7,8 @@ What it must not know: terminals.
 
 from ashore.config.tables import Table
 from ashore.landing.log_reader import read_log
-from ashore.landing.sinks import Sink, sink_output, sink_slice
+from ashore.landing.sink_output import sink_output
+from ashore.landing.sinks import Sink, sink_slice
 from ashore.plans.described import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
 from ashore.plans.replays import warn_of_replays

@@ -20,7 +20,8 @@ from pyspark.sql.types import StringType, TimestampType
 from ashore.base.time_format import parse_time_format
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
-from ashore.formats import parse_ddl, to_arrow
+from ashore.formats.arrow_types import to_arrow
+from ashore.formats.ddl import parse_ddl
 from ashore.landing.batch import Letter
 from ashore.landing.specs import LandingSpec
 from ashore.plans.build import BELIEVED
@@ -29,7 +30,7 @@ from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import ShardRange
-from ashore.routing.event_columns import find_path
+from ashore.routing.event_reading import find_path
 from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark

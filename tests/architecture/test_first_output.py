@@ -1,0 +1,150 @@
+"""What commands load before their first word, and at all: so that nobody waits for it."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ashore.cli.app import load_all
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+# Each takes a tenth of the half second within which a command is to say something, or more.
+ARRAYS = {"numpy", "pyarrow"}
+CLIENT = {"confluent_kafka"}
+HEAVY = ARRAYS | CLIENT | {"hdfs_native", "jinja2", "pandas", "prometheus_client", "thriftpy2"}
+
+JOB = """\
+job: {name}
+lake: file://{lake}
+source:
+  kafka: {{bootstrap_servers: "127.0.0.1:1"}}
+tables:
+  - topic: clicks
+    table: ods.clicks
+    schema: "id BIGINT, ts BIGINT"
+    event_time: {{column: ts}}
+    partition_by: [date]
+"""
+SQL = """\
+  - {table: ods.copied}
+sql: INSERT INTO ods.copied SELECT id FROM clicks
+"""
+CASES = """\
+cases:
+  - name: a click is copied
+    given: [{topic: clicks, records: [{at: "2026-11-21T08:00:40Z", value: {id: 1}}]}]
+    expect: [{table: ods.copied, rows: [{id: 1}]}]
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command as it is typed, and what it may load.
+
+    Arguments:
+        arguments: after its name; `{job}` and `{sql}` are job files, without and with SQL.
+        whole: what it may load of HEAVY to its end, for one that can run here; None: it is ended
+            at its first word.
+        first: what it may have loaded by then, beside `whole`.
+
+    """
+
+    arguments: str = "{job}"
+    whole: frozenset[str] | None = None
+    first: frozenset[str] = frozenset()
+
+
+NOTHING: frozenset[str] = frozenset()
+ASKS_KAFKA = frozenset(CLIENT)
+
+# Every command that there is.
+RUNS = {
+    "run": Run(),
+    "validate": Run(whole=ASKS_KAFKA),
+    "sql": Run("{sql} 'SELECT 1'"),
+    "test": Run("{sql} {cases}"),
+    "init": Run("clicks --servers 127.0.0.1:1 --out new.yaml"),
+    "schema": Run("", whole=NOTHING),
+    "status": Run(whole=ASKS_KAFKA),
+    "verify": Run(),
+    "audit": Run(),
+    "doctor": Run(),
+    "recover": Run("{job} --explain", whole=NOTHING),
+    "roll-back": Run("{sql} ods.copied --explain", whole=NOTHING),
+    "retire": Run("{job} ods.clicks date=2026-01-01 --explain", whole=ASKS_KAFKA),
+    "rejoin": Run("{job} clicks", whole=ASKS_KAFKA),
+    "skip": Run("{job} clicks/0 --to 1 --why none", whole=ASKS_KAFKA),
+    "reset-clock": Run("{job} --why none", whole=ASKS_KAFKA),
+    "clean": Run("{job} --explain", whole=ASKS_KAFKA),
+    "demo": Run("--records 1"),
+    "services up": Run(""),
+    "services down": Run("", whole=NOTHING),
+    "services control": Run("hdfs show", whole=NOTHING),
+    "services status": Run("", whole=NOTHING),
+    # What the list says stands beside the code of each drill.
+    "drill list": Run("", first=frozenset(ARRAYS | CLIENT)),
+    "drill run": Run("clock-jump"),
+}
+
+
+def commands() -> Iterator[str]:
+    for name, command in load_all().commands.items():
+        below = getattr(command, "commands", None)
+        yield from (f"{name} {each}" for each in below) if below else (name,)
+
+
+def test_every_command_is_tried():
+    assert set(RUNS) == set(commands())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Run all commands, and return by their names what each has loaded."""
+    here = tmp_path_factory.mktemp("first-output")
+    (here / "lake").mkdir()
+    files = {name: here / f"{name}.yaml" for name in ("job", "sql", "cases")}
+    job = JOB.format(name="clicks", lake=here / "lake")
+    files["job"].write_text(job)
+    files["sql"].write_text(JOB.format(name="copied", lake=here / "lake") + SQL)
+    files["cases"].write_text(CASES)
+    asked = [
+        {
+            "arguments": [*name.split(), *shlex.split(run.arguments.format(**files))],
+            "runs_on": run.whole is not None,
+        }
+        for name, run in RUNS.items()
+    ]
+    answer = subprocess.run(
+        [sys.executable, "-m", "tests.first_output"],
+        input=json.dumps({"watched": sorted(HEAVY), "commands": asked}),
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ASHORE_HOME": str(here), "TERM": "xterm"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(zip(RUNS, json.loads(answer.stdout), strict=True))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_command_speaks_before_it_loads_what_is_heavy(name: str, found: dict[str, Any]):
+    each = found[name]
+    assert each["first"] is not None, each["text"]
+    allowed = RUNS[name].first | (RUNS[name].whole or NOTHING)
+    assert set(each["first"]) <= allowed, "".join(each["text"])
+
+
+@pytest.mark.parametrize("name", [name for name, run in RUNS.items() if run.whole is not None])
+def test_a_command_that_only_looks_loads_nothing_else(name: str, found: dict[str, Any]):
+    assert "Usage:" not in "".join(found[name]["text"])  # then it has not looked at anything
+    assert set(found[name]["end"]) <= (RUNS[name].whole or NOTHING), "".join(found[name]["text"])
