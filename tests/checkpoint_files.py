@@ -6,9 +6,11 @@ themselves there is one of each kind that Ashore reads, as Spark wrote it. They 
 """
 
 import re
+import tarfile
 import zipfile
 from pathlib import Path
 
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import (
     BatchPath,
     CommitFile,
@@ -19,8 +21,10 @@ from ashore.checkpoints.layout import (
     StatePath,
     parse_path,
 )
+from ashore.storage import LocalStorage
 
 GOLDEN = Path(__file__).parent / "golden" / "checkpoints"
+WHOLE = GOLDEN.parent / "whole_checkpoints"  # with their state: written by `plain_spark`
 PATHS = "paths.txt"
 TABLES = "tables.txt"  # the file in a snapshot that names its tables
 GOLDEN_FILES = {"metadata", "offsets/1", "commits/1", TABLES}
@@ -31,6 +35,18 @@ _TABLE = re.compile(r"(?<=/SSTs/)[0-9]+|(?<=/SSTs/\.)[0-9]+")
 def list_paths(root: Path) -> list[str]:
     """Return the files below the root of a checkpoint."""
     return sorted(str(each.relative_to(root)) for each in root.rglob("*") if each.is_file())
+
+
+def unpack(name: str, directory: Path) -> Path:
+    """Lay a checkpoint that is kept into a directory, and return its path."""
+    with tarfile.open(WHOLE / f"{name}.tar.xz") as archive:
+        archive.extractall(directory, filter="data")
+    return directory / name
+
+
+def opened(root: Path) -> Checkpoint:
+    """Return the checkpoint in a directory."""
+    return Checkpoint(LocalStorage(str(root.parent)), root.name, root.as_uri())
 
 
 def shape_of(path: str) -> str:

@@ -26,7 +26,7 @@
     - BadRecord               a record is invalid and the table says on_invalid: fail
     - SchemaConflict          the table on the lake has another schema
     - TableOwned              another job owns the table
-    - CheckpointUnfit         a query's checkpoint and the log of its table do not belong together
+    - CheckpointUnfit         a checkpoint is incomplete or damaged, or is not that of its table
     - QueryRefused            Spark does not run the SQL as a streaming query
     - QueryStopped            a query stopped, and the rest of the job went on to its end
     - RowNotComputed          SQL cannot compute a row, and the query leaves none aside
@@ -244,7 +244,7 @@ class TableOwned(Stopped):
 
 
 class CheckpointUnfit(Stopped):
-    """A query's checkpoint and the log of its table do not belong together. Nothing was written."""
+    """A checkpoint is incomplete or damaged, or is not that of its table. Nothing was written."""
 
     code = "checkpoint-unfit"
 

@@ -1,8 +1,9 @@
 """The grammar of Spark's checkpoints: every path and every file that Ashore reads or writes there.
 
-What it is: typed values for paths (`paths`), for the text files of a query (`logs`) and for what a
-snapshot of a state store names (`snapshots`), each with its parser, and its writer where one is
-needed.
+What it is: typed values for paths (`paths`), for the text files of a query (`logs`), for what a
+stateful operator says of itself (`operators`), for the schemas of its state (`schemas`) and for
+what a snapshot of a state store names (`snapshots`), each with its parser, and its writer where one
+is needed.
 What it promises: pure; nobody else knows this grammar. Parsing is total: any path gives a value,
 whatever is not known an `UnknownPath`; any bytes give a value or CheckpointUnfit, which names the
 file and what is wrong with it. A value keeps all that its file says: written again, a file of Spark
@@ -62,6 +63,7 @@ from ashore.checkpoints.layout.logs import (
     parse_kafka,
     write_kafka,
 )
+from ashore.checkpoints.layout.operators import OperatorFile, StoreInfo, schema_names
 from ashore.checkpoints.layout.paths import (
     SOURCES,
     STATE,
@@ -85,7 +87,8 @@ from ashore.checkpoints.layout.paths import (
     is_store,
     parse_path,
 )
-from ashore.checkpoints.layout.snapshots import parse_tables, read_tables
+from ashore.checkpoints.layout.schemas import SchemaField, StoreSchema, parse_schemas
+from ashore.checkpoints.layout.snapshots import SnapshotFile, parse_tables, read_tables
 
 __all__ = [
     "HINT",
@@ -102,16 +105,21 @@ __all__ = [
     "HiddenPath",
     "KafkaEnd",
     "OffsetsFile",
+    "OperatorFile",
     "OperatorPath",
     "QueryFile",
     "QueryPath",
+    "SchemaField",
     "SchemaPath",
     "Settings",
+    "SnapshotFile",
     "SourceEnd",
     "SourcePath",
     "StateKind",
     "StatePath",
     "Store",
+    "StoreInfo",
+    "StoreSchema",
     "StoreSchemaPath",
     "TablePath",
     "UnknownPath",
@@ -120,7 +128,9 @@ __all__ = [
     "is_store",
     "parse_kafka",
     "parse_path",
+    "parse_schemas",
     "parse_tables",
     "read_tables",
+    "schema_names",
     "write_kafka",
 ]

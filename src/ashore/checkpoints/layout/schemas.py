@@ -1,0 +1,160 @@
+"""The schemas of a state store: what its keys and values are called, and their types.
+
+What it is: the files `_metadata/schema` (of v2, and v1 of old releases) and `_stateSchema/<store>/
+<batch>_<id>` (of v3).
+What it promises: any bytes give a value or CheckpointUnfit.
+What it must not know: how rows are encoded.
+
+Strings are Java's: two bytes of length, then modified UTF-8. A schema that is too long for one is
+cut into several, after their number in four bytes.
+
+    v2    "v2", key, value
+    v3    "v3", how many column families; of each: its name, number and schema of the key, number
+          and schema of the value, how keys are encoded, what the user's state is
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ashore.checkpoints.layout.logs import Wrong, unfit
+from ashore.errors import CheckpointUnfit
+
+_PARTS_MAX = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    """A column of state."""
+
+    name: str
+    type: str  # as Spark's JSON names it; of a nested one its JSON
+    is_nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSchema:
+    """What a store, or one of its column families, holds."""
+
+    family: str  # its name; `default` where the store has only one
+    key: tuple[SchemaField, ...]
+    value: tuple[SchemaField, ...]
+
+
+def parse_schemas(data: bytes, place: str) -> tuple[StoreSchema, ...]:
+    """Return the schemas of a store, at least one. Raises CheckpointUnfit."""
+    reader = _Reader(data, place)
+    try:
+        match reader.read_text():
+            case "v1":
+                found: tuple[StoreSchema, ...] = (_read_old(reader),)
+            case "v2":
+                key, value = reader.read_long(), reader.read_long()
+                found = (_schema("default", key, value, place),)
+            case "v3":
+                count = reader.read_number()
+                found = tuple(_read_family(reader) for _ in range(min(count, _PARTS_MAX)))
+            case other:
+                text = f"{place} begins with {other[:20]!r}, v1, v2 and v3 are known"
+                raise unfit(Wrong.OTHER_VERSION, text)
+    except (struct.error, UnicodeDecodeError, IndexError):
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} is no schema of a state store") from None
+    if not found or reader.at != len(data):
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} is no schema of a state store")
+    return found
+
+
+@dataclass(slots=True)
+class _Reader:
+    data: bytes
+    place: str
+    at: int = 0
+
+    def read_number(self) -> int:
+        found = struct.unpack_from(">i", self.data, self.at)[0]
+        self.at += 4
+        return int(found)
+
+    def read_short(self) -> int:
+        found = struct.unpack_from(">H", self.data, self.at)[0]
+        self.at += 2
+        return int(found)
+
+    def read_text(self) -> str:
+        length = self.read_short()
+        if self.at + length > len(self.data):
+            raise IndexError(length)
+        found = self.data[self.at : self.at + length]
+        self.at += length
+        # Java writes what is beyond the 16-bit plane as two surrogates, and NUL as two bytes.
+        text = found.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+
+    def read_long(self) -> str:
+        count = self.read_number()
+        if not 0 <= count <= _PARTS_MAX:
+            raise IndexError(count)
+        return "".join(self.read_text() for _ in range(count))
+
+
+def _read_old(reader: _Reader) -> StoreSchema:
+    key, value = reader.read_text(), reader.read_text()
+    return _schema("default", key, value, reader.place)
+
+
+def _read_family(reader: _Reader) -> StoreSchema:
+    name = reader.read_text()
+    reader.read_short()
+    key = reader.read_long()
+    reader.read_short()
+    value = reader.read_long()
+    reader.read_long()  # how keys are encoded
+    reader.read_long()  # what the user's state is
+    return _schema(name, key, value, reader.place)
+
+
+def _schema(family: str, key: str, value: str, place: str) -> StoreSchema:
+    return StoreSchema(family, _columns(key, place), _columns(value, place))
+
+
+def _columns(text: str, place: str) -> tuple[SchemaField, ...]:
+    wrong = unfit(Wrong.OTHER_CONTENT, f"{place} has a schema that is not Spark's")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    fields = document.get("fields") if isinstance(document, dict) else None
+    if not isinstance(fields, list):
+        raise wrong
+    return tuple(_column(each, wrong) for each in fields)
+
+
+def _column(value: object, wrong: CheckpointUnfit) -> SchemaField:
+    match value:
+        case {"name": str(name), "type": kind, "nullable": bool(is_nullable), **_other}:
+            return SchemaField(name, _name_type(kind), is_nullable)
+        case _:
+            raise wrong
+
+
+def _name_type(kind: object) -> str:
+    """Return a type as Spark's SQL names it, where it is not too deep."""
+    match kind:
+        case str(name):
+            return name
+        case {"type": "struct", "fields": list(fields)}:
+            inner = (
+                f"{each.get('name')}: {_name_type(each.get('type'))}"
+                for each in fields
+                if isinstance(each, Mapping)
+            )
+            return f"struct<{', '.join(inner)}>"
+        case {"type": "array", "elementType": element}:
+            return f"array<{_name_type(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"map<{_name_type(key)}, {_name_type(value)}>"
+        case {"type": "udt", "sqlType": inner}:
+            return _name_type(inner)
+        case _:
+            return json.dumps(kind, separators=(",", ":"))

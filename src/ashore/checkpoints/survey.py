@@ -1,0 +1,98 @@
+"""A checkpoint looked through: all its files, and which of them one batch needs.
+
+What it is: `take_survey`: `plan_required` over a storage.
+What it promises: reads only: a listing of each directory, and a few small files, several at a time.
+Where a running Spark deletes old files meanwhile, it may raise PathMissing: look again.
+What it must not know: what is done with the files.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
+from ashore.checkpoints.layout import BatchPath, CheckpointPath, QueryPath
+from ashore.checkpoints.required import Required, list_done, plan_required
+from ashore.errors import CheckpointUnfit
+from ashore.protocol import names
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a checkpoint holds, and what one of its batches needs.
+
+    Arguments:
+        checkpoint: that was looked through.
+        files: all that are there, sorted by path.
+        done: the batches that are done and whose offsets are kept, sorted.
+        planned: the last batch that has offsets.
+        required: what the batch needs that was asked for.
+
+    """
+
+    checkpoint: Checkpoint
+    files: tuple[CheckpointFile, ...]
+    done: tuple[int, ...]
+    planned: int
+    required: Required
+
+
+def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
+    """Look through a checkpoint.
+
+    Arguments:
+        checkpoint: of Ashore, or of any query of Spark.
+        batch: that is done; without it, the newest one.
+
+    Raises CheckpointUnfit where there is none, where it does not keep the batch, or where a file
+    that the batch needs is missing or damaged; StorageError.
+
+    """
+    files = list_files(checkpoint)
+    place = describe_place(checkpoint)
+    require_checkpoint(files, place)
+    done = list_done(files)
+    if not done or (batch is not None and batch not in done):
+        kept = f"batches {done[0]} to {done[-1]}" if done else "no finished batch"
+        wanted = "" if batch is None else f", not batch {batch}"
+        raise CheckpointUnfit(
+            f"the checkpoint {place} has {kept}{wanted}",
+            hint=f"choose one of batches {done[0]} to {done[-1]}"
+            if done
+            else "run the query first",
+            why="forgotten" if done else "empty_checkpoint",
+        )
+    chosen = done[-1] if batch is None else batch
+    required = plan_required(files, chosen, lambda some: read_files(checkpoint, some), place)
+    offsets = (each.of for each in files)
+    planned = max(
+        each.batch for each in offsets if isinstance(each, BatchPath) and each.log == "offsets"
+    )
+    return Survey(checkpoint, tuple(files), tuple(done), planned, required)
+
+
+def require_checkpoint(files: Sequence[CheckpointFile], place: str) -> None:
+    """Raise CheckpointUnfit where the files are not those of a checkpoint."""
+    if any(isinstance(each.of, QueryPath) for each in files):
+        return
+    what = "there is no file `metadata` in it" if files else "there are no files"
+    raise CheckpointUnfit(
+        f"{place} is not a checkpoint of Spark: {what}",
+        hint="name the directory that Spark's option checkpointLocation names",
+        why="no_checkpoint",
+    )
+
+
+def read_files(checkpoint: Checkpoint, paths: Sequence[CheckpointPath]) -> list[bytes]:
+    """Return what files hold, in their order. Raises StorageError."""
+    places = [names.join(checkpoint.path, each.path) for each in paths]
+    if len(places) == 1:
+        return [checkpoint.storage.read(places[0])]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(checkpoint.storage.read, places))
+
+
+def describe_place(checkpoint: Checkpoint) -> str:
+    """Return where a checkpoint is, for messages: a path on this machine, or an address."""
+    return checkpoint.uri.removeprefix("file://")

@@ -1,0 +1,62 @@
+"""Spark goes on from the files that a batch needs, and from no others."""
+
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.checkpoint_files import opened, unpack
+from tests.marks import but
+from tests.plain_spark import CASES, COUNTRIES, Rows, feed_again, run
+
+from ashore.checkpoints.survey import take_survey
+
+EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}
+# Batches in the middle: of snapshots alone, of changes alone, of both.
+TRIED = [
+    *[("rocksdb-changelog", 0), ("rocksdb-changelog", 10), ("rocksdb", 6), ("hdfs-backed", 7)],
+    *[("format-2", 6), ("no-keys", 10), ("stateless", 3), ("named-sources", 4)],
+    *[("join-2", 6), ("join-3", 6)],
+]
+
+
+def expected(case: str, read: int) -> Rows:
+    """What a query emits that reads file 0 once more after `read` files."""
+    minute = datetime(2026, 11, 21, 8, 0)  # noqa: DTZ001 - as Spark gives it to Python
+    hour = (minute, datetime(2026, 11, 21, 9, 0))  # noqa: DTZ001 - as above
+    match case:
+        case "no-keys":
+            return [(len(COUNTRIES) * (read + 1),)]
+        case "stateless":
+            return [(each,) for each in COUNTRIES]
+        case "named-sources":
+            return [(each, 2 * (read + 1)) for each in COUNTRIES]
+        case "rocksdb-changelog":
+            return [(hour, each, read + 1) for each in COUNTRIES]
+        case "join-2" | "join-3":  # the new record of either side with the old one, and the new two
+            return [(each, minute) for each in COUNTRIES for _pair in range(3)]
+        case _:
+            return [(each, read + 1) for each in COUNTRIES]
+
+
+@pytest.mark.parametrize(
+    ("case", "batch"), but(pytest.mark.long, TRIED, lambda *each: each in EVERY_DAY)
+)
+def test_spark_goes_on_from_what_a_batch_needs(
+    spark: SparkSession, case: str, batch: int, tmp_path: Path
+) -> None:
+    whole = unpack(case, tmp_path / "whole")
+    survey = take_survey(opened(whole), batch)
+    copy = tmp_path / "copy"
+    for each in survey.required.files:
+        (copy / each.path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(whole / each.path, copy / each.path)
+    shutil.rmtree(whole)
+    read = feed_again(copy, tmp_path / "inputs")
+
+    emitted = run(spark, CASES[case], copy, tmp_path / "inputs")
+
+    # Time alone makes batches too, which emit nothing.
+    assert sorted(emitted) == sorted(expected(case, read))
+    assert take_survey(opened(copy)).done[-1] > batch
