@@ -189,7 +189,10 @@ def _aside_files() -> dict[str, bytes]:
     )
     files = (rows, _file(1, 1, FileSpan(0, 103, 104, 1)))
     log.add(Prepare(0, BatchTime(START_MS + 2_000), (read,), targets, files, (), query))
-    return {"aside-prepare.json": log.entries[2][1]}
+    planned = replace(query, planned_ms=START_MS + 1_900)
+    body = Prepare(0, BatchTime(START_MS + 2_000), (read,), targets, files, (), planned)
+    timed = write_entry(log.draft(body, Closing(2, 2, 0, True, (), ())))[1]
+    return {"aside-prepare.json": log.entries[2][1], "planned-prepare.json": timed}
 
 
 def _query_files() -> dict[str, bytes]:

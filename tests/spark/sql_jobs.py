@@ -104,6 +104,13 @@ def last_commit(path: Path) -> int:
     return max(int(each.name) for each in (path / "commits").iterdir() if each.name.isdigit())
 
 
+def planned_times(path: Path) -> dict[int, int]:
+    """Return the time of each batch of a checkpoint, as Spark planned it."""
+    files = [each for each in (path / "offsets").iterdir() if each.name.isdigit()]
+    settings = {each.name: json.loads(each.read_text().splitlines()[1]) for each in files}
+    return {int(name): each["batchTimestampMs"] for name, each in settings.items()}
+
+
 def read_topic(site: Site, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
     """Return partition, key and value of every record of a topic, each partition in its order."""
     source = KafkaSource(site.servers, {}, timeout_s=20)

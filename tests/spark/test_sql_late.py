@@ -14,6 +14,7 @@ from tests.spark.sql_jobs import (
     forget_commit,
     last_commit,
     per_minute,
+    planned_times,
     read_only,
     read_per_minute,
     run,
@@ -172,10 +173,12 @@ def test_an_older_checkpoint_catches_up_where_inputs_are_of_different_pace(site:
         if number == 0:
             shutil.copytree(path, kept)
     assert last_commit(path) - last_commit(kept) >= 3
+    planned = planned_times(path)
     shutil.rmtree(path)
     shutil.copytree(kept, path)
     slow = [read_only(first), read_only(second, "orders"), PER_MINUTE_TABLE]
     run(site, sql_job(site, UNION, *slow))
+    assert planned.items() <= planned_times(path).items(), "what was too far ahead goes by them"
     site.produce(first, encode(clicks(360, 90)))
     job_file = sql_job(site, UNION, *tables)
     run(site, job_file)

@@ -102,7 +102,8 @@ ON_ERROR = (
 )
 DEAD_LETTER = (
     " `dead_letter`: the record goes to `<table>__dead`, and the rest of its batch lands; so does "
-    "a record that is too far ahead (`late.future_max`). For a query that keeps no state."
+    "a record that is too far ahead (`late.future_max`). A query that keeps state leaves only the "
+    "latter aside, and stops as with `fail` where a row cannot be computed."
 )
 
 

@@ -359,7 +359,7 @@ class QuerySink:
             targets=written.targets,
             files=written.files,
             counters=written.counters,
-            query=Query(batch.query_id, batch.batch_id, begun.lineage),
+            query=Query(batch.query_id, batch.batch_id, begun.lineage, batch.planned_ms),
         )
 
     def _measure(self) -> None:

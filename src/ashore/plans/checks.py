@@ -47,17 +47,9 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
 def check_leaving_aside(graph: PlanGraph) -> None:
     """Refuse a query that no single record can be left out of. Raises QueryRefused, SparkUnknown.
 
-    A row of an operator with state comes of many records: a part of a batch would fail, or not,
-    for another reason than the whole.
+    Where a topic is read twice, one of the two may have come further: a record would be left out of
+    a batch of the one that is behind, and have been in one of the other.
     """
-    operators = describe_operators(graph)
-    if operators:
-        raise QueryRefused(
-            f"`on_error: dead_letter` is for a query that keeps no state, and this has a state: "
-            f"{operators[0].name}",
-            hint='write `on_error: fail` or `on_error: "null"`; or find such rows before, in a '
-            "query of their own: `try_cast(x AS INT) IS NULL`",
-        )
     topics = [topic for stream in list_topics(graph.sources) for topic in stream]
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:

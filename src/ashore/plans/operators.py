@@ -70,6 +70,11 @@ class _FoundState:
     partitions: int | None = None  # None: those of the shuffle
 
 
+def keeps_state(graph: PlanGraph) -> bool:
+    """Tell whether a query has an operator that keeps state."""
+    return any(node.state is not None for node in graph.nodes)
+
+
 def describe_operators(graph: PlanGraph, *, is_qualified: bool = False) -> list[StatefulOperator]:
     """Return the stateful operators of a query, by id. Raises SparkUnknown.
 

@@ -29,6 +29,7 @@ class QueryBatch:
     plan: str  # digest of what the query computes
     ranges: tuple[ShardRange, ...]  # offsets that it reads; none where only time goes on
     watermark_ms: int = 0  # by which it forgets and counts as late; 0: there is none yet
+    planned_ms: int = 0  # its time by the checkpoint: what is too far ahead is so by it
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ashore.protocol import codec
 from ashore.protocol.positions import ShardRange
 
 
@@ -22,6 +23,7 @@ class Query:
     query_id: str
     batch_id: int
     lineage: str  # hash chain over the batches' offsets and the plan digest
+    planned_ms: int = codec.added(0)  # its time by the checkpoint; 0: logs of before do not say
 
 
 @dataclass(frozen=True, slots=True)

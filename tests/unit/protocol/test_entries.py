@@ -39,7 +39,7 @@ GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
-ASIDE = ["aside-prepare.json"]
+ASIDE = ["aside-prepare.json", "planned-prepare.json"]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, "snapshot-tables.json"]
 
 

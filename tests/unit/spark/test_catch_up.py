@@ -32,8 +32,8 @@ def read(topic: str, shard: str, end: int, reading: int = 1) -> ShardRead:
     return ShardRead(key, OffsetRange(end - 1, end), "ods.result", 0, 0, 0, 0, 0, 0, None)
 
 
-def landed(*reads: ShardRead) -> LandedBatch:
-    query = Query("q", 2, "0" * 64)
+def landed(*reads: ShardRead, planned_ms: int = 0) -> LandedBatch:
+    query = Query("q", 2, "0" * 64, planned_ms)
     body = Prepare(2, BatchTime(NOW_MS), reads, (), (), (), query)
     return LandedBatch(7, 1, body, query, ())
 
@@ -46,6 +46,15 @@ def test_what_changed_are_times_and_the_offsets_that_the_log_has() -> None:
     settings = before[1].replace(str(time_ms), str(NOW_MS))
     end = '{"join-form-2.views":{"0":3,"1":6,"2":9}}'
     assert after == "\n".join(["v1", settings, before[2], end])
+
+
+def test_the_time_is_the_one_that_spark_had_planned() -> None:
+    """By a later time a record would be believed that was too far ahead."""
+    there = checkpoint()
+    write_offsets(there, NAME, landed(planned_ms=NOW_MS - 5))
+    settings = there.read_offsets(2).settings
+    assert settings is not None
+    assert settings.timestamp_ms == NOW_MS - 5
 
 
 def test_the_watermark_is_the_one_that_the_batch_before_has_left() -> None:

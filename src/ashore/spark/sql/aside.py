@@ -47,6 +47,7 @@ class AsideParts:
     kafka: KafkaAddress
     plan: QueryPlan
     name: SliceName  # of the query
+    keeps_state: bool  # so that no part of a batch can be computed beside the stream
     require_wanted: Callable[[], None]  # raises where the query is to stop
     say: Callable[[str], None]
 
@@ -86,6 +87,8 @@ class AsideWriter:
         If interrupted: staged files remain; no entry names them.
         """
         left_out: tuple[Letter, ...] = ()
+        if self._parts.keeps_state:
+            return self._with_letters(batch, self._write_all(batch), left_out)
         run = functools.partial(self._write_all, batch)
         for _ in range(TRIES):
             try:
@@ -101,8 +104,7 @@ class AsideWriter:
             run = functools.partial(self._write_rest, batch, left_out)
         else:
             computed = run()
-        letters = self._write_letters(batch, left_out, computed.counted.get(FAR_FUTURE, 0))
-        return Computed([*computed.results, *letters], computed.counted)
+        return self._with_letters(batch, computed, left_out)
 
     # ---- rows
 
@@ -153,6 +155,12 @@ class AsideWriter:
         return open_part(parts.spark, parts.kafka, parts.plan, reading)
 
     # ---- dead letters
+
+    def _with_letters(
+        self, batch: AsideBatch, computed: Computed, left_out: tuple[Letter, ...]
+    ) -> Computed:
+        letters = self._write_letters(batch, left_out, computed.counted.get(FAR_FUTURE, 0))
+        return Computed([*computed.results, *letters], computed.counted)
 
     def _write_letters(
         self, batch: AsideBatch, left_out: tuple[Letter, ...], far: int

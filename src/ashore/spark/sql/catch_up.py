@@ -2,9 +2,9 @@
 
 What it is: the offsets of a batch that the landing log knows and Spark has forgotten, written for
 Spark as it would have written them.
-What it promises: a batch that runs again reads what it read then, and forgets by the watermark that
-it had, so that the state is what it was; its rows are in the table. Nothing in the checkpoint is
-changed or removed, only added.
+What it promises: a batch that runs again reads what it read then, at the time that it had, and
+forgets by the watermark that it had, so that the state is what it was; its rows are in the table.
+Nothing in the checkpoint is changed or removed, only added.
 What it must not know: how a query is run.
 """
 
@@ -33,9 +33,11 @@ def write_offsets(checkpoint: Checkpoint, name: SliceName, batch: LandedBatch) -
     except CheckpointUnfit as error:
         text = f"batch {number} cannot follow batch {before} of {checkpoint.uri}: {error.message}"
         raise CheckpointUnfit(text, hint=_HINT) from None
-    # Logs of earlier releases do not say by which watermark a batch forgot.
+    # Logs of earlier releases do not say by which watermark a batch forgot, nor when Spark planned
+    # it: what was too far ahead then may be believed a moment later.
     logged = max((ms for _, ms in batch.body.time.watermarks), default=settings.watermark_ms)
-    settings = replace(settings, timestamp_ms=batch.body.time.now_ms, watermark_ms=logged)
+    planned_ms = batch.query.planned_ms or batch.body.time.now_ms
+    settings = replace(settings, timestamp_ms=planned_ms, watermark_ms=logged)
     after = [write_kafka(end) for end in _advance(ends, name, batch)]
     sources = tuple(SourceEnd(str(index), end) for index, end in enumerate(after))
     checkpoint.plan(number, OffsetsFile(settings, sources))

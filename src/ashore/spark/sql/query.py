@@ -33,6 +33,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.query_sink import BegunBatch, QuerySink
 from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.landing.worker import Tick
+from ashore.plans.operators import keeps_state
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
 from ashore.protocol.positions import ShardKey
@@ -43,6 +44,7 @@ from ashore.spark.internals import (
     count_observed,
     move_marks,
     read_marks,
+    read_plan,
     read_time_inputs,
 )
 from ashore.spark.sql.aside import AsideBatch, AsideParts, AsideWriter, Computed
@@ -102,6 +104,7 @@ class SqlQuery:
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
         self._frame: DataFrame | None = None  # that the query runs
+        self._keeps_state = True  # so that a batch runs again for it
         self._idle_inputs: IdleInputs | None = None
         self._passed_ms: dict[str, int] = {}  # watermarks of views that were idle
         self._next_idle_s = 0.0
@@ -139,6 +142,8 @@ class SqlQuery:
         bounded = replace(self.plan, offsets_max=self._plan_limits())
         frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
         self._take_plan(frame)
+        if self.plan.leaves_aside:  # of others nothing depends on it
+            self._keeps_state = keeps_state(read_plan(frame))
         self._past = {number: each.query.lineage for number, each in behind.items()}
         if behind:
             self._catch_up(frame, behind)
@@ -295,13 +300,14 @@ class SqlQuery:
             plan=self.plan.digest,
             ranges=plan_ranges(self.name, sink.fold, before, after),
             watermark_ms=settings.watermark_ms if settings else 0,
+            planned_ms=settings.timestamp_ms if settings else 0,
         )
         streams = self.parts.source.describe_streams(self._topics)
         require_streams(self._topics, streams)
         begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
         # Step 2. Write; or compute, for the state alone.
         if begun is None:
-            if not self.plan.leaves_aside:  # such a query has none
+            if self._keeps_state:
                 frame.mapInArrow(drop_rows, RESULT_DDL).collect()
         elif self.plan.topic is not None:
             sent = send_rows(frame, self.parts.kafka, self.plan.topic)
@@ -309,26 +315,31 @@ class SqlQuery:
             sink.sent(counted, sent, self._check_identities)
             self._landed += 1
         else:
-            now_ms = settings.timestamp_ms if settings else 0
-            computed = self._write(frame, begun, now_ms)
+            computed = self._write(frame, begun)
             counted = replace(begun, counted=computed.counted)
             sink.land(counted, computed.results, self._check_identities)
             self._landed += 1
         self._pass_idle_inputs(batch)
         self._move_mark(batch_id)
 
-    def _write(self, frame: DataFrame, begun: BegunBatch, now_ms: int) -> Computed:
-        """Write the rows of a batch. `now_ms`: its time by the checkpoint."""
+    def _write(self, frame: DataFrame, begun: BegunBatch) -> Computed:
+        """Write the rows of a batch, and the dead letters where it has such."""
         sink, parts = self.parts.sink, self.parts
         order = sink.rows_order(begun)
         count = functools.partial(self._count, begun.batch)
         if not self.plan.leaves_aside:
             return Computed(run_tasks(land_frame(frame, order)), count())
         aside = AsideParts(
-            parts.spark, parts.kafka, self.plan, self.name, self._require_wanted, self._say
+            parts.spark,
+            parts.kafka,
+            self.plan,
+            self.name,
+            self._keeps_state,
+            self._require_wanted,
+            self._say,
         )
         letters = sink.letters_order(begun)
-        batch = AsideBatch(frame, begun.batch.ranges, now_ms, order, letters, count)
+        batch = AsideBatch(frame, begun.batch.ranges, begun.batch.planned_ms, order, letters, count)
         return AsideWriter(aside).write(batch)
 
     def _require_wanted(self) -> None:
