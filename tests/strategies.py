@@ -323,6 +323,7 @@ definitions = st.builds(
     format=texts,
     provenance=st.booleans(),
     topics=_many(texts),
+    headers=st.booleans(),
 )
 KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "open": st.builds(Open, texts, numbers, texts),

@@ -258,7 +258,9 @@ def _table_files() -> dict[str, bytes]:
         topics=("clicks",),
     )
     log.add(Define((table,), ("ods.clicks: column note is dropped",), "ana"))
+    with_headers = log.draft(Define((replace(table, headers=True),), (), ""), None)
     return {
+        "headers-define.json": write_entry(with_headers)[1],
         "entry-define.json": log.entries[1][1],
         "snapshot-tables.json": write_snapshot(log.fold),
     }

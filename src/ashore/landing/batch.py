@@ -56,6 +56,11 @@ class BatchOrder(Order):
     keep: tuple[KeepSpan, ...] | None = None
     is_decoded: bool = True  # False: all are bad as they are, as decoding them ends a process
 
+    @property
+    def with_headers(self) -> frozenset[str]:
+        """The streams whose records are wanted with their headers."""
+        return frozenset(stream for stream, spec in self.tables if spec.headers)
+
 
 @dataclass(frozen=True, slots=True)
 class RowsOrder(Order):

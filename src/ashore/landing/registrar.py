@@ -15,11 +15,11 @@ from ashore.catalogs import Catalog, CatalogPartition, CatalogTable, PartitionSe
 from ashore.errors import CatalogError
 from ashore.formats.ddl import Atom, Field, Schema, parse_ddl
 from ashore.landing.definitions import schema_of
+from ashore.landing.provenance import provenance_schema
 from ashore.landing.specs import LandingSpec, OutputSpec
-from ashore.landing.writer.sorting import PROVENANCE_DDL
 from ashore.protocol import names
 from ashore.protocol.entries import DeferredAction
-from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX
+from ashore.protocol.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, LATE_SUFFIX, dead_ddl
 from ashore.protocol.tables import TableDefinition
 
 Spec = LandingSpec | OutputSpec  # a table of a topic, or of a query
@@ -99,13 +99,18 @@ class Registrar:
 def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
     """Return a table as a catalog is to know it, and its late and dead tables, as far as it has."""
     output = spec if isinstance(spec, OutputSpec) else spec.output
-    has_provenance = isinstance(spec, LandingSpec) and spec.provenance
+    landing = spec if isinstance(spec, LandingSpec) else None
     suffixes = [""] + [DEAD_SUFFIX] * output.leaves_aside
-    if isinstance(spec, LandingSpec):
-        suffixes += [LATE_SUFFIX] * (spec.late.policy in {"side", "keep"})
-        suffixes += [DEAD_SUFFIX] * (spec.on_invalid == "dead_letter")
+    if landing is not None:
+        suffixes += [LATE_SUFFIX] * (landing.late.policy in {"side", "keep"})
+        suffixes += [DEAD_SUFFIX] * (landing.on_invalid == "dead_letter")
     shape = TableShape(
-        output.table, parse_ddl(output.schema), output.partition_by, output.format, has_provenance
+        output.table,
+        parse_ddl(output.schema),
+        output.partition_by,
+        output.format,
+        provenance=landing is not None and landing.provenance,
+        headers=landing is not None and landing.headers,
     )
     return [shape.catalog_table(suffix, lake, job) for suffix in suffixes]
 
@@ -119,6 +124,7 @@ class TableShape:
     partition_by: tuple[str, ...]
     format: str
     provenance: bool
+    headers: bool
 
     @classmethod
     def of(cls, definition: TableDefinition) -> "TableShape":
@@ -129,14 +135,15 @@ class TableShape:
             definition.partition_by,
             definition.format,
             definition.provenance,
+            definition.headers,
         )
 
     def catalog_table(self, suffix: str, lake: str, job: str) -> CatalogTable:
         """Return the table as a catalog is to know it, or the one beside it that has a `suffix`."""
-        provenance = parse_ddl(PROVENANCE_DDL).fields if self.provenance else ()
-        schema, partition_by = Schema((*self.columns.fields, *provenance)), self.partition_by
+        provenance = provenance_schema(provenance=self.provenance, headers=self.headers)
+        schema, partition_by = Schema((*self.columns.fields, *provenance.fields)), self.partition_by
         if suffix == DEAD_SUFFIX:
-            schema, partition_by = parse_ddl(DEAD_DDL), DEAD_PARTITION_BY
+            schema, partition_by = parse_ddl(dead_ddl(headers=self.headers)), DEAD_PARTITION_BY
         own = {field.name: field for field in schema.fields}
         partitions = tuple(
             own.get(column, Field(column, Atom.STRING, nullable=True)) for column in partition_by

@@ -55,7 +55,7 @@ def _land(split: LandSplit) -> TaskResult:
     ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split.ranges}
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
-        records = split.kafka.read(ranges)
+        records = split.kafka.read(ranges, split.order.with_headers)
         result = write_task(split.order, split.order.lake.open(), split.task, records)
         return result.having_read(split.ranges)
     finally:

@@ -8,8 +8,14 @@ What it must not know: when a record goes there.
 LATE_SUFFIX = "__late"  # of records that the late policy puts aside; their table has the same rows
 DEAD_SUFFIX = "__dead"  # of records that are no row
 
+HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"  # as Spark's source for Kafka has it
 DEAD_DDL = (
     "value BINARY, key BINARY, topic STRING, partition INT, offset BIGINT, "
     "timestamp TIMESTAMP, reason STRING"
 )
 DEAD_PARTITION_BY = ("date",)  # of landing: a bad record has no event time
+
+
+def dead_ddl(*, headers: bool) -> str:
+    """Return the columns of a dead-letter table; `headers`: those of records are kept too."""
+    return f"{DEAD_DDL}, headers {HEADERS_TYPE}" if headers else DEAD_DDL

@@ -7,6 +7,8 @@ What it must not know: what a type means; which difference matters.
 
 from dataclasses import dataclass
 
+from ashore.protocol import codec
+
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
@@ -28,3 +30,4 @@ class TableDefinition:
     format: str  # parquet, orc, jsonl
     provenance: bool  # whether rows say which topic, partition and offset they came from
     topics: tuple[str, ...]  # that feed it, sorted; none: a query does
+    headers: bool = codec.added(False)  # whether the provenance has the record's headers too

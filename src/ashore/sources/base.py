@@ -38,13 +38,20 @@ class StreamInfo:
     shards: tuple[str, ...]
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class Record(NamedTuple):
-    """One record, as read again for verification."""
+    """One record, as read again for verification.
+
+    `headers`: from `read_plain` only; None: the client cannot read them.
+    """
 
     offset: int
     timestamp_ms: int | None  # None: not within the years 1 to 9999
     key: bytes | None
     value: bytes | None
+    headers: Headers | None = ()
 
 
 @dataclass(frozen=True, slots=True)

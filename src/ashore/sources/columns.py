@@ -6,7 +6,7 @@ bounded in records and bytes, and holds the records of a partition together, in 
 What it must not know: tables, decoding, Spark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,10 +15,14 @@ import pyarrow.compute as pc
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.fetched import FETCHED
 from ashore.sources.reading import read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
+_FIRST_BYTES = FETCHED.get_field_index(
+    "key"
+)  # it and what comes after it is what a batch's size is
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +33,22 @@ class KafkaAddress:
     options: Mapping[str, str] = field(repr=False)
     timeout_s: float = 30.0  # without a sign of life
 
-    def read(self, ranges: Mapping[StreamShard, OffsetRange]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: Mapping[StreamShard, OffsetRange], with_headers: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the committed records of ranges, in the columns of FETCHED.
 
+        Where `with_headers` names topics, their records have their headers, those of others none.
         Requires: the partitions have the ranges; the driver has looked.
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
         held: list[pa.RecordBatch] = []
         records = size_bytes = 0
-        for batch in read_ranges(cluster, ranges):
+        for batch in read_ranges(cluster, ranges, with_headers=with_headers):
             held.append(batch)
             records += batch.num_rows
-            size_bytes += batch.column("value").nbytes + batch.column("key").nbytes
+            size_bytes += sum(column.nbytes for column in batch.columns[_FIRST_BYTES:])
             del batch
             if records >= BATCH_RECORDS or size_bytes >= BATCH_BYTES:
                 yield _join(held)

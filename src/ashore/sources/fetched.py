@@ -2,7 +2,8 @@
 
 What it is: one schema: of Spark's Kafka source, of ours, of recorded sources in tests.
 What it promises: a record's bytes as they are; its time in microseconds, as Kafka has it, or null
-where that is not within the years 1 to 9999: no table could hold it.
+where that is not within the years 1 to 9999: no table could hold it. Headers where they are asked
+for: in their order, none left out; null where a record has none, as Spark's source has it.
 What it must not know: who reads.
 """
 
@@ -21,6 +22,8 @@ FETCHED = pa.schema(
         ("value", pa.binary()),
     ]
 )
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+FETCHED_WITH_HEADERS = FETCHED.append(pa.field("headers", HEADERS))
 
 
 def to_times(times_ms: np.ndarray) -> pa.TimestampArray:
@@ -29,3 +32,27 @@ def to_times(times_ms: np.ndarray) -> pa.TimestampArray:
     times_us = np.where(is_there, times_ms, 0) * 1_000  # what is far out would overflow
     found = pa.array(times_us, pa.int64(), mask=None if is_there.all() else ~is_there)
     return found.view(FETCHED.field("timestamp").type)
+
+
+def to_headers(counts: np.ndarray, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.ListArray:
+    """Return the headers of records, as FETCHED_WITH_HEADERS has them.
+
+    Arguments:
+        counts: of the headers of each record.
+        keys: of all headers, one record's after the other's.
+        values: of all headers; null is one without a value.
+
+    """
+    ends = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=ends[1:])
+    pairs = pa.StructArray.from_arrays([_to_texts(keys), values], fields=list(HEADERS.value_type))
+    mask = pa.array(counts == 0)
+    return pa.ListArray.from_arrays(pa.array(ends), pairs, type=HEADERS, mask=mask)
+
+
+def _to_texts(keys: pa.BinaryArray) -> pa.StringArray:
+    """Return bytes as text; what is not UTF-8 is replaced, as Java's client does it."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([each.decode(errors="replace") for each in keys.to_pylist()], pa.string())

@@ -14,6 +14,7 @@ from ashore.errors import OffsetsGone
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
+from ashore.sources.consumer.messages import read_headers
 from ashore.sources.failures import OFFSET_OUT_OF_RANGE, Complaints
 from ashore.sources.polling import READING, next_answer
 
@@ -48,7 +49,9 @@ class PlainReader:
             _, time_ms = message.timestamp()
             is_time = FIRST_MS <= time_ms <= LAST_MS
             key, value = _bytes(message.key()), _bytes(message.value())
-            yield Record(offset, time_ms if is_time else None, key, value)
+            found = read_headers(message)
+            headers = None if found is None else tuple(found)
+            yield Record(offset, time_ms if is_time else None, key, value, headers)
 
     def close(self) -> None:
         """Let go of the connection."""

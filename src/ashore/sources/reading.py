@@ -8,7 +8,7 @@ What it must not know: what becomes of the records.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -67,16 +67,19 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
 
 
 def read_ranges(
-    cluster: Cluster, ranges: Ranges, *, native: bool = True
+    cluster: Cluster, ranges: Ranges, *, native: bool = True, with_headers: Collection[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the committed records of ranges that the partitions have, a few thousand at a time.
 
-    They come in the columns of FETCHED. Records of one partition come in order; those of small
+    They come in the columns of FETCHED; where `with_headers` names topics, also with headers, which
+    those of other topics do not have. Records of one partition come in order; those of small
     ranges may alternate. `native=False`: through Python's client in any case.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     complaints = Complaints()
-    consumer = open_consumer(cluster, complaints, SETTINGS, native=native)
+    consumer = open_consumer(
+        cluster, complaints, SETTINGS, native=native, with_headers=with_headers
+    )
     try:
         yield from _Reading(cluster, consumer, ranges, complaints).read()
     finally:

@@ -56,7 +56,7 @@ def land_splits(
     ranges = [each for split in mine for each in split]
 
     def write(task: int) -> TaskResult:
-        records = read_splits(kafka, mine)
+        records = read_splits(kafka, mine, order.with_headers)
         return write_task(order, order.lake.open(), task, records).having_read(ranges)
 
     yield _report(write)
@@ -113,15 +113,17 @@ def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
 
 
 def read_splits(
-    kafka: KafkaAddress, splits: Iterable[tuple[ShardRange, ...]]
+    kafka: KafkaAddress,
+    splits: Iterable[tuple[ShardRange, ...]],
+    with_headers: frozenset[str] = frozenset(),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of splits, to their ends. Runs on an executor.
+    """Yield the records of splits, to their ends, as `KafkaAddress.read`. Runs on an executor.
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
     for split in splits:
         ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
-        yield from kafka.read(ranges)
+        yield from kafka.read(ranges, with_headers)
 
 
 def read_row(is_error: bool, content: bytes) -> TaskResult:

@@ -26,7 +26,7 @@ from ashore.sources.base import (
     StreamInfo,
     StreamShard,
 )
-from ashore.sources.fetched import FETCHED, to_times
+from ashore.sources.fetched import FETCHED_WITH_HEADERS, to_times
 from ashore.testing.clock import FakeClock
 
 
@@ -242,7 +242,7 @@ class RecordedSource:
 
 
 def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBatch:
-    """Return records of one shard in the columns in which readers hand them out."""
+    """Return records of one shard in the columns in which readers hand them out, with headers."""
     columns = [
         [shard.stream] * len(records),
         [int(shard.shard)] * len(records),
@@ -250,6 +250,10 @@ def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBat
         to_times(np.array([each.timestamp_ms for each in records], np.int64)),
         [each.key for each in records],
         [each.value for each in records],
+        [
+            [{"key": key, "value": value} for key, value in each.headers or ()] or None
+            for each in records
+        ],
     ]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=FETCHED)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED_WITH_HEADERS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FETCHED_WITH_HEADERS)

@@ -40,7 +40,8 @@ ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-co
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
 ASIDE = ["aside-prepare.json", "planned-prepare.json"]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, "snapshot-tables.json"]
+TABLES = ["snapshot-tables.json", "headers-define.json"]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, *TABLES]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -1,8 +1,8 @@
 """Dead letters: records that are no row of their table, kept as they came.
 
 What it is: the table `<table>__dead`, its partitions and its rows.
-What it promises: a dead row holds the bytes of the record and says where it was; a value or key
-that was not there stays null.
+What it promises: a dead row holds the bytes of the record and says where it was, with its headers
+where the table keeps them; a value or key that was not there stays null.
 What it must not know: how decoding works; it is given reasons.
 """
 
@@ -16,14 +16,14 @@ from ashore.formats.decode import BadRow
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.runs import Run
 from ashore.protocol.files import Role, Target
-from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX
+from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer
 from ashore.routing.names import partition_path, partition_values
 
 DEAD_SCHEMA = to_arrow(parse_ddl(DEAD_DDL))
 
 
-def dead_target(output: OutputSpec, now_ms: int) -> Target:
+def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Target:
     """Return the partition of bad records: they have no event time, so the batch's counts."""
     bucketer = Bucketer(DEAD_PARTITION_BY, output.timezone, DEAD_SCHEMA)
     values = bucketer.assign_one(now_ms)
@@ -32,14 +32,15 @@ def dead_target(output: OutputSpec, now_ms: int) -> Target:
         Role.DEAD,
         partition_path(bucketer.partition_by, values),
         partition_values(bucketer.partition_by, values),
-        DEAD_DDL,
+        dead_ddl(headers=headers),
         output.format,
     )
 
 
-def build_dead_rows(run: Run, bad: Sequence[BadRow]) -> pa.Table:
+def build_dead_rows(run: Run, bad: Sequence[BadRow], *, headers: bool = False) -> pa.Table:
     """Return the dead rows of a run's bad records, in their order."""
+    schema = to_arrow(parse_ddl(dead_ddl(headers=headers)))
     rows = run.records.take(pa.array([row.index for row in bad], pa.int64()))
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["reason"] = pa.array([row.reason for row in bad], pa.string())
-    return pa.table([columns[name] for name in DEAD_SCHEMA.names], schema=DEAD_SCHEMA)
+    return pa.table([columns[name] for name in schema.names], schema=schema)

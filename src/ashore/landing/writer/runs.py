@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ashore.errors import CountsDisagree, check
 
 DECODED = "decoded"  # with `keep`, where Spark has decoded: null is a value that it could not
+HEADERS = "headers"  # where they are asked for
 KEEP = "keep"  # false or null: the table's filter refuses the record
 
 
@@ -38,8 +39,11 @@ class Run:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the keys and the values."""
-        lengths = [pc.sum(pc.binary_length(self.records.column(name))) for name in ("key", "value")]
+        """Bytes of the keys, the values, and the headers that were asked for."""
+        columns = [self.records.column(name) for name in ("key", "value")]
+        if HEADERS in self.records.schema.names:
+            columns += self.records.column(HEADERS).flatten().flatten()
+        lengths = [pc.sum(pc.binary_length(each)) for each in columns]
         return sum(length.as_py() or 0 for length in lengths)
 
 

@@ -20,6 +20,7 @@ from ashore.formats.decode import BadRow
 from ashore.formats.registry import make_decoder
 from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
+from ashore.landing.provenance import FETCHED_NAMES, provenance_schema
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Piece, Stretch, highest
 from ashore.landing.writer.dead import build_dead_rows, dead_target
@@ -36,11 +37,6 @@ from ashore.routing.late import Lateness, Placement, place
 from ashore.routing.names import partition_path, partition_values
 from ashore.routing.split import split_rows
 
-PROVENANCE_DDL = (
-    "kafka_topic STRING, kafka_partition INT, kafka_offset BIGINT, kafka_timestamp TIMESTAMP"
-)
-_PROVENANCE = parse_ddl(PROVENANCE_DDL)
-_FETCHED_NAMES = ("topic", "partition", "offset", "timestamp")  # in the order of `_PROVENANCE`
 UNNAMEABLE = "a partition value is too long for the name of a directory"
 
 
@@ -86,11 +82,10 @@ class TopicSorter:
         self._keep = KeepFilter(order.keep)
         self._reader = _make_reader(order, spec, own)
         self._bucketer = Bucketer(output.partition_by, output.timezone, to_arrow(own))
-        extra = _PROVENANCE.fields if spec.provenance else ()
-        self._file_schema = pa.schema(
-            [*self._bucketer.file_schema, *to_arrow(Schema(extra))],
-        )
-        self._ddl = to_ddl(Schema((*own.fields, *extra)))
+        provenance = provenance_schema(provenance=spec.provenance, headers=spec.headers)
+        self._provenance = to_arrow(provenance)
+        self._file_schema = pa.schema([*self._bucketer.file_schema, *self._provenance])
+        self._ddl = to_ddl(Schema((*own.fields, *provenance.fields)))
         self._lateness = Lateness(
             spec.late.policy,
             spec.late.after_ms,
@@ -100,7 +95,7 @@ class TopicSorter:
             spec.late.keep_ms,
         )
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
-        self._dead_target = dead_target(output, order.time.now_ms)
+        self._dead_target = dead_target(output, order.time.now_ms, headers=spec.headers)
 
     def sort(self, run: Run, stretch: Stretch) -> Sorted:
         """Return the pieces and counts of a run. Raises BadRecord where the table says so."""
@@ -162,11 +157,10 @@ class TopicSorter:
         self, run: Run, rows: Rows, event_ms: pa.Int64Array, *, is_split: bool
     ) -> _Placed:
         columns = [rows.table.column(name) for name in self._bucketer.file_schema.names]
-        if self._spec.provenance:
-            columns += [
-                _take(run.records.column(name), rows.records).cast(column.type)
-                for name, column in zip(_FETCHED_NAMES, to_arrow(_PROVENANCE), strict=True)
-            ]
+        columns += [
+            _take(run.records.column(name), rows.records).cast(column.type)
+            for name, column in zip(FETCHED_NAMES, self._provenance, strict=False)
+        ]
         table = pa.Table.from_arrays(columns, schema=self._file_schema)
         offsets = _take(run.records.column("offset"), rows.records)
         # Taking rows from many chunks, once for each bucket, is slow.
@@ -219,7 +213,7 @@ class TopicSorter:
         result.counters["tombstones"] += values.take(indices).null_count
         match self._spec.on_invalid:
             case "dead_letter":
-                table = build_dead_rows(run, bad)
+                table = build_dead_rows(run, bad, headers=self._spec.headers)
                 placed = _Placed(table, offsets.take(indices), pa.nulls(len(bad), pa.int64()))
                 self._add(result, self._dead_target, placed, None, stretch)
             case "fail" if not self._keep.is_active:

@@ -5,7 +5,7 @@ What it promises: both deliver the same; only the CPU time differs.
 What it must not know: ranges, tables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ashore.sources.client import Cluster
 from ashore.sources.consumer.base import Chunk, ConsumerEvent, RangeConsumer, TopicPartition
@@ -30,7 +30,12 @@ def is_native() -> bool:
 
 
 def open_consumer(
-    cluster: Cluster, complaints: Complaints, settings: Mapping[str, str], *, native: bool = True
+    cluster: Cluster,
+    complaints: Complaints,
+    settings: Mapping[str, str],
+    *,
+    native: bool = True,
+    with_headers: Collection[str] = (),
 ) -> RangeConsumer:
     """Open a consumer. It joins no group; the library wants a group's name all the same.
 
@@ -39,6 +44,8 @@ def open_consumer(
         complaints: what the connection complains of is noted here.
         settings: of librdkafka, beside the cluster's.
         native: False: through Python's client in any case.
+        with_headers: the topics whose records come with their headers; where it is empty, records
+            come in the columns of FETCHED, else of FETCHED_WITH_HEADERS.
 
     Raises JobFileInvalid if the settings do not hold.
 
@@ -52,6 +59,6 @@ def open_consumer(
     }
     library = load() if native else None
     if library is None:
-        return MessageConsumer(cluster.open_client(complaints, settings))
+        return MessageConsumer(cluster.open_client(complaints, settings), with_headers)
     with cluster.settings_checked():
-        return NativeConsumer(library, cluster.all_settings(settings), complaints)
+        return NativeConsumer(library, cluster.all_settings(settings), complaints, with_headers)

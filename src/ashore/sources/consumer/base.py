@@ -26,7 +26,7 @@ class ConsumerEvent(NamedTuple):
 class Chunk:
     """What came with one call."""
 
-    records: list[pa.RecordBatch]  # in the columns of FETCHED; none of them empty
+    records: list[pa.RecordBatch]  # in the columns of FETCHED, or with headers; none of them empty
     events: list[ConsumerEvent]
 
 

@@ -40,6 +40,11 @@ _KAFKA: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "rd_kafka_queue_destroy": (None, (c_void_p,)),
     "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
     "rd_kafka_topic_name": (c_char_p, (c_void_p,)),
+    "rd_kafka_message_headers": (c_int, (c_void_p, c_void_p)),
+    "rd_kafka_headers_new": (c_void_p, (c_size_t,)),
+    "rd_kafka_headers_destroy": (None, (c_void_p,)),
+    "rd_kafka_header_add": (c_int, (c_void_p, c_char_p, c_ssize_t, c_char_p, c_ssize_t)),
+    "rd_kafka_header_get_all": (c_int, (c_void_p, c_size_t, c_void_p, c_void_p, c_void_p)),
     "rd_kafka_topic_partition_list_new": (c_void_p, (c_int,)),
     "rd_kafka_topic_partition_list_destroy": (None, (c_void_p,)),
     "rd_kafka_topic_partition_list_add": (c_void_p, (c_void_p, c_char_p, c_int32)),
@@ -50,9 +55,25 @@ _KAFKA: Mapping[str, tuple[object, tuple[object, ...]]] = {
 }
 _LOOPS: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "ashore_look": (None, (c_void_p, c_size_t, c_void_p, c_void_p)),
+    "ashore_count_headers": (
+        c_int64,
+        (c_void_p, c_size_t, c_void_p, c_void_p, c_int, c_void_p, c_void_p),
+    ),
+    "ashore_look_headers": (
+        None,
+        (c_void_p, c_size_t, c_void_p, c_void_p, c_int, c_void_p, c_void_p),
+    ),
     "ashore_copy": (None, (c_void_p, c_void_p, c_size_t, c_void_p)),
     "ashore_let_go": (None, (c_void_p, c_size_t, c_void_p)),
 }
+
+
+class HeaderCalls(NamedTuple):
+    """How our loops get at headers: the arguments that they take, in their order."""
+
+    headers_of: int  # address of rd_kafka_message_headers
+    header_at: int  # address of rd_kafka_header_get_all
+    is_behind: bool  # whether a header's value lies behind its key, so that the key's size is known
 
 
 class Library(NamedTuple):
@@ -62,6 +83,7 @@ class Library(NamedTuple):
     loops: CDLL
     time_of: int  # address of rd_kafka_message_timestamp
     destroy: int  # address of rd_kafka_message_destroy
+    headers: HeaderCalls
 
 
 @functools.cache
@@ -72,10 +94,25 @@ def load() -> Library | None:
         kafka, loops = CDLL(cimpl.__file__), CDLL(str(LOOPS))
         _declare(kafka, _KAFKA)
         _declare(loops, _LOOPS)
-        time_of, destroy = kafka.rd_kafka_message_timestamp, kafka.rd_kafka_message_destroy
+        names = "message_timestamp", "message_destroy", "message_headers", "header_get_all"
+        addresses = [_address(getattr(kafka, f"rd_kafka_{name}")) for name in names]
     except (OSError, AttributeError):
         return None
-    return Library(kafka, loops, _address(time_of), _address(destroy))
+    time_of, destroy, headers_of, header_at = addresses
+    headers = HeaderCalls(headers_of, header_at, _is_behind(kafka))
+    return Library(kafka, loops, time_of, destroy, headers)
+
+
+def _is_behind(kafka: CDLL) -> bool:
+    """Look whether a header's value lies behind its key and one NUL. Nothing promises it."""
+    key, value, size = c_void_p(), c_void_p(), c_size_t()
+    headers = kafka.rd_kafka_headers_new(1)
+    kafka.rd_kafka_header_add(headers, b"a\0b", 3, b"c", 1)
+    places = ctypes.byref(key), ctypes.byref(value), ctypes.byref(size)
+    kafka.rd_kafka_header_get_all(headers, 0, *places)
+    found = (value.value or 0) - (key.value or 0) == len(b"a\0b\0")
+    kafka.rd_kafka_headers_destroy(headers)
+    return found
 
 
 def _declare(library: CDLL, functions: Mapping[str, tuple[object, tuple[object, ...]]]) -> None:

@@ -5,22 +5,31 @@ What it promises: as `RangeConsumer`.
 What it must not know: ranges, tables.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
+from operator import methodcaller
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ashore.errors import BadRecord
 from ashore.sources.consumer.base import Chunk, ConsumerEvent, TopicPartition
-from ashore.sources.fetched import FETCHED, to_times
+from ashore.sources.fetched import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
+
+Header = tuple[str, bytes | None]
+# Where a key is not UTF-8 the client returns a list, and leaves an error behind. A plain call would
+# let it pass, to be raised by whatever comes next; calls from C look for it.
+_ask_headers = methodcaller("headers")
 
 
 class MessageConsumer:
     """See RangeConsumer."""
 
-    def __init__(self, client: Consumer) -> None:
+    def __init__(self, client: Consumer, with_headers: Collection[str] = ()) -> None:
         self._client = client
+        self._with_headers = with_headers
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """See RangeConsumer."""
@@ -41,11 +50,54 @@ class MessageConsumer:
         if any(map(Message.error, messages)):
             events = [_event(each) for each in messages if each.error() is not None]
             messages = [each for each in messages if each.error() is None]
-        return Chunk([_to_columns(messages)] if messages else [], events)
+        return Chunk([self._to_columns(messages)] if messages else [], events)
 
     def close(self) -> None:
         """See RangeConsumer."""
         self._client.close()
+
+    def _to_columns(self, messages: list[Message]) -> pa.RecordBatch:
+        columns = _to_columns(messages)
+        if not self._with_headers:
+            return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
+        asked = [each.topic() in self._with_headers for each in messages]
+        headers = [
+            _headers_of(each) if is_asked else []
+            for each, is_asked in zip(messages, asked, strict=True)
+        ]
+        pairs = list(chain.from_iterable(headers))
+        column = to_headers(
+            np.array([len(each) for each in headers], np.int64),
+            pa.array([key.encode() for key, _ in pairs], pa.binary()),
+            pa.array([value for _, value in pairs], pa.binary()),
+        )
+        return pa.RecordBatch.from_arrays([*columns, column], schema=FETCHED_WITH_HEADERS)
+
+
+def read_headers(message: Message) -> list[Header] | None:
+    """Return the headers of a record; None: the client cannot read them.
+
+    It wants keys in UTF-8, and takes each to end at its first NUL.
+    """
+    try:
+        return list(_ask_headers(message) or [])
+    except (UnicodeDecodeError, SystemError):
+        return None
+
+
+def _headers_of(message: Message) -> list[Header]:
+    headers = read_headers(message)
+    if headers is None:
+        offset = message.offset()
+        raise BadRecord(
+            f"{message.topic()}/{message.partition()}, offset {offset}: a header's key is not "
+            "UTF-8, and Python's Kafka client cannot read it",
+            hint="install Ashore where there is a C compiler, or write `provenance: true`",
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=offset,
+        )
+    return headers
 
 
 def _event(message: Message) -> ConsumerEvent:
@@ -54,9 +106,9 @@ def _event(message: Message) -> ConsumerEvent:
     return ConsumerEvent(partition, error.code(), message.offset() or 0, error.str())
 
 
-def _to_columns(messages: list[Message]) -> pa.RecordBatch:
+def _to_columns(messages: list[Message]) -> list[pa.Array]:
     times_ms = np.array([time for _, time in map(Message.timestamp, messages)], np.int64)
-    columns = [
+    return [
         pa.array(list(map(Message.topic, messages)), pa.string()),
         pa.array(list(map(Message.partition, messages)), pa.int32()),
         pa.array(list(map(Message.offset, messages)), pa.int64()),
@@ -64,4 +116,3 @@ def _to_columns(messages: list[Message]) -> pa.RecordBatch:
         pa.array(list(map(Message.key, messages)), pa.binary()),
         pa.array(list(map(Message.value, messages)), pa.binary()),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=FETCHED)

@@ -6,13 +6,14 @@ What it must not know: ranges, tables.
 """
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
+from ashore.errors import SourceError
 from ashore.sources.consumer.base import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.consumer.library import (
     CONF_OK,
@@ -22,11 +23,13 @@ from ashore.sources.consumer.library import (
     LogCallback,
 )
 from ashore.sources.failures import Complaints
-from ashore.sources.fetched import FETCHED, to_times
+from ashore.sources.fetched import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
 
 # As `struct row` in gather.c. `error` is 0 for a record; addresses are 0 for what is null.
 _FIELDS = "error topic partition offset time_ms key key_size value value_size"
 ROW = np.dtype([(name, np.int64) for name in _FIELDS.split()])
+# As `struct header`. A header without a value has no address there.
+HEADER = np.dtype([(name, np.int64) for name in ("key", "key_size", "value", "value_size")])
 REASON_BYTES = 512
 BATCH_BYTES = 1 << 30  # Arrow counts the bytes of a binary column in 31 bits
 
@@ -38,14 +41,20 @@ class NativeConsumer:
         library: librdkafka and our loops.
         settings: of librdkafka.
         complaints: what the connection complains of is noted here.
+        with_headers: the topics whose records come with their headers.
 
     Raises KafkaException if the settings do not hold.
 
     """
 
     def __init__(
-        self, library: Library, settings: Mapping[str, str], complaints: Complaints
+        self,
+        library: Library,
+        settings: Mapping[str, str],
+        complaints: Complaints,
+        with_headers: Collection[str] = (),
     ) -> None:
+        self._with_headers = with_headers
         self._library = library
         self._kafka = library.kafka
         self._topics: dict[int, str] = {}
@@ -88,10 +97,12 @@ class NativeConsumer:
         try:
             rows = np.empty(count, ROW)
             loops.ashore_look(messages.ctypes.data, count, library.time_of, rows.ctypes.data)
+            messages = messages[:count]
             is_event = rows["error"] != 0
             events = [self._event(row) for row in rows[is_event]]
-            records = rows[~is_event] if events else rows
-            return Chunk([self._columns(each) for each in _pieces(records)], events)
+            if events:
+                rows, messages = rows[~is_event], messages[~is_event]
+            return Chunk(list(self._batches(rows, messages)), events)
         finally:
             loops.ashore_let_go(messages.ctypes.data, count, library.destroy)
 
@@ -138,8 +149,22 @@ class NativeConsumer:
             self._topics[address] = _text(name)
         return self._topics[address]
 
-    def _columns(self, rows: np.ndarray) -> pa.RecordBatch:
-        columns = [
+    def _batches(self, rows: np.ndarray, messages: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Yield the records of messages, of which `rows` tells."""
+        sizes = rows["key_size"] + rows["value_size"]
+        if not self._with_headers:
+            for piece in _pieces(sizes):
+                yield pa.RecordBatch.from_arrays(self._columns(rows[piece]), schema=FETCHED)
+            return
+        asked = self._asked(rows, messages)
+        counts, header_sizes = self._count_headers(rows, asked)
+        for piece in _pieces(sizes + counts + header_sizes):
+            headers = self._headers_column(asked[piece], counts[piece])
+            columns = [*self._columns(rows[piece]), headers]
+            yield pa.RecordBatch.from_arrays(columns, schema=FETCHED_WITH_HEADERS)
+
+    def _columns(self, rows: np.ndarray) -> list[pa.Array]:
+        return [
             self._topic_column(rows["topic"]),
             pa.array(rows["partition"].astype(np.int32)),
             pa.array(np.ascontiguousarray(rows["offset"])),
@@ -147,7 +172,43 @@ class NativeConsumer:
             self._bytes_column(rows["key"], rows["key_size"]),
             self._bytes_column(rows["value"], rows["value_size"]),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=FETCHED)
+
+    def _asked(self, rows: np.ndarray, messages: np.ndarray) -> np.ndarray:
+        """Return the messages whose headers are wanted, 0 in place of the others."""
+        topics = np.unique(rows["topic"])
+        wanted = [each for each in topics if self._topic(int(each)) in self._with_headers]
+        if len(wanted) == len(topics):
+            return np.ascontiguousarray(messages)
+        return np.where(np.isin(rows["topic"], wanted), messages, 0)
+
+    def _count_headers(
+        self, rows: np.ndarray, messages: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return how many headers each message has, and their bytes."""
+        library, size = self._library, len(messages)
+        counts, sizes = np.empty(size, np.int64), np.empty(size, np.int64)
+        into = counts.ctypes.data, sizes.ctypes.data
+        odd = library.loops.ashore_count_headers(
+            messages.ctypes.data, size, *library.headers, *into
+        )
+        if odd >= 0:
+            row = rows[odd]
+            place = f"{self._topic(int(row['topic']))}/{row['partition']} offset {row['offset']}"
+            raise SourceError(
+                f"the headers of {place} cannot be read",
+                hint="land the topic without them: `provenance: true`",
+            )
+        return counts, sizes
+
+    def _headers_column(self, messages: np.ndarray, counts: np.ndarray) -> pa.ListArray:
+        library, rows = self._library, np.empty(int(counts.sum()), HEADER)
+        messages, counts = np.ascontiguousarray(messages), np.ascontiguousarray(counts)
+        library.loops.ashore_look_headers(
+            *(messages.ctypes.data, len(counts), *library.headers),
+            *(counts.ctypes.data, rows.ctypes.data),
+        )
+        keys = self._bytes_column(rows["key"], rows["key_size"])
+        return to_headers(counts, keys, self._bytes_column(rows["value"], rows["value_size"]))
 
     def _topic_column(self, addresses: np.ndarray) -> pa.Array:
         if (addresses == addresses[0]).all():
@@ -170,15 +231,15 @@ class NativeConsumer:
         return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
 
 
-def _pieces(rows: np.ndarray) -> Iterator[np.ndarray]:
+def _pieces(sizes: np.ndarray) -> Iterator[slice]:
     """Cut rows where their bytes become more than one column may hold."""
-    bytes_to = np.cumsum(rows["key_size"] + rows["value_size"])
+    bytes_to = np.cumsum(sizes)
     start = 0
-    while start < len(rows):
+    while start < len(sizes):
         before = bytes_to[start - 1] if start else 0
         end = int(np.searchsorted(bytes_to, before + BATCH_BYTES, side="right"))
         end = max(end, start + 1)  # a record is less than that, whatever the settings
-        yield rows[start:end]
+        yield slice(start, end)
         start = end
 
 
