@@ -226,7 +226,7 @@ class CountsDisagree(Stopped):
 
 
 class BadRecord(Stopped):
-    """A record is invalid and its table says `on_invalid: fail`."""
+    """A record is invalid and its table says `on_invalid: fail`; or its headers cannot be read."""
 
     code = "bad-record"
 

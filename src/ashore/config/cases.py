@@ -37,6 +37,9 @@ class GivenRecord(Section):
         "where `value` has none. Default: that of the previous record.",
     )
     key: str | None = Field(default=None, description="The record's key.")
+    headers: dict[str, str | None] = Field(
+        default={}, description="The record's headers, for a table with `provenance: headers`."
+    )
     partition: StrictInt = Field(default=0, ge=0, description="The topic partition.")
 
 

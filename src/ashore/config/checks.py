@@ -14,7 +14,7 @@ from ashore.config.columns import Column, find_column, list_times
 from ashore.config.naming import TOPIC_PLACE, table_name
 from ashore.config.problems import Finding
 from ashore.config.section import Key
-from ashore.config.tables import PROVENANCE_COLUMNS, TIME_PARTITIONS, EventTime, Table
+from ashore.config.tables import HEADERS_COLUMN, TIME_PARTITIONS, EventTime, Table
 
 Items = Mapping[int, Table]
 LineOf = Callable[[Key], int]
@@ -138,13 +138,12 @@ def _field_of(name: str, paths: Sequence[str]) -> str:
 
 def _check_places(key: Key, item: Table, columns: Sequence[str]) -> Iterator[Finding]:
     folded = [column.casefold() for column in columns]
-    added = PROVENANCE_COLUMNS if item.provenance and item.topic is not None else ()
-    for name in added:
+    for name in item.provenance_columns if item.topic is not None else ():
         if name in folded:
             message = f"the schema's column {name} is also added by provenance"
-            yield Finding(
-                (*key, "schema"), message, "rename the column, or write provenance: false"
-            )
+            other = "true" if name == HEADERS_COLUMN else "false"
+            instead = f"rename the column, or write provenance: {other}"
+            yield Finding((*key, "schema"), message, instead)
     for position, column in enumerate(item.partition_by):
         place = (*key, "partition_by", position)
         if column in TIME_PARTITIONS:

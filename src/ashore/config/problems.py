@@ -92,7 +92,7 @@ def finding_of(error: ErrorDetails, root: type[Section], prefix: Key = ()) -> Fi
         case "extra_forbidden":
             return _unknown(key, known_keys(root, key[:-1]))
         case "literal_error":
-            return _not_a_choice(key, error["input"], str(context["expected"]))
+            return _not_a_choice(key, error["input"], str(context["expected"]), write)
         case "model_type" | "dict_type" | "mapping_type":
             known = ", ".join(known_keys(root, key))
             keys = f"write a mapping with the keys {known}" if known else "write {name: value}"
@@ -125,10 +125,12 @@ def _unknown(key: Key, known: Sequence[str]) -> Finding:
     return Finding(key, f"{name!r} is not a known key", instead)
 
 
-def _not_a_choice(key: Key, value: object, expected: str) -> Finding:
-    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
+def _not_a_choice(key: Key, value: object, expected: str, write: str) -> Finding:
+    found = expected.replace(" or ", ", ").split(", ")
+    choices = [each.strip("'") if each.startswith("'") else each.lower() for each in found]
     shown = repr(value) if isinstance(value, str) and len(value) <= 40 else _kind(value)
     instead = suggest(value, choices) if isinstance(value, str) else ""
+    instead = instead or (write if "true" in choices else "")
     return Finding(key, f"must be one of {', '.join(choices)}; got {shown}", instead)
 
 

@@ -15,7 +15,7 @@ from ashore.config.section import Key, key_text
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import Table
 from ashore.config.values import ValueRefused
-from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY
+from ashore.protocol.side_tables import DEAD_PARTITION_BY, dead_ddl
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ def _resolve(spec: Table, item: int, topic: str) -> ResolvedTable:
     table = spec.table_of(topic)
     dead = late = None
     if spec.on_invalid == "dead_letter":
-        dead = SideTable(table.dead, DEAD_DDL, DEAD_PARTITION_BY)
+        ddl = dead_ddl(headers=spec.provenance == "headers")
+        dead = SideTable(table.dead, ddl, DEAD_PARTITION_BY)
     if spec.late.policy in {"side", "keep"}:  # `keep` does not reach back for ever
         late = SideTable(table.late, spec.ddl, spec.partition_by)
     return ResolvedTable(topic, item, table, spec, dead, late)

@@ -36,6 +36,7 @@ from ashore.protocol.side_tables import DEAD_SUFFIX
 
 TIME_PARTITIONS = ("date", "hour", "minute")
 PROVENANCE_COLUMNS = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
+HEADERS_COLUMN = "kafka_headers"
 _DEFAULT_DDL = {"text": "value STRING", "bytes": "value BINARY"}
 
 
@@ -275,12 +276,14 @@ class Table(Section):
     on_error: OnError = Field(
         default="fail", description="Of a table that SQL writes. " + ON_ERROR + DEAD_LETTER
     )
-    provenance: StrictBool = Field(
-        default=True,
-        description="Add the columns "
-        + ", ".join(f"`{name}`" for name in PROVENANCE_COLUMNS)
-        + ". "
-        "Without them `verify` can only compare counts.",
+    provenance: Annotated[Literal[True, False, "headers"], Shown("true, false or `headers`")] = (
+        Field(
+            default=True,
+            description="Add the columns "
+            + ", ".join(f"`{name}`" for name in PROVENANCE_COLUMNS)
+            + ". Without them `verify` can only compare counts. "
+            f"`headers`: also `{HEADERS_COLUMN}`, the record's headers.",
+        )
     )
     select: Annotated[tuple[NonEmpty, ...], SOME] | None = Field(
         default=None,
@@ -315,6 +318,13 @@ class Table(Section):
     def is_landed(self) -> bool:
         """Whether topics land in the table as they are."""
         return self.topic is not None and self.land
+
+    @property
+    def provenance_columns(self) -> tuple[str, ...]:
+        """The columns that say where a row came from."""
+        if not self.provenance:
+            return ()
+        return (*PROVENANCE_COLUMNS, *[HEADERS_COLUMN] * (self.provenance == "headers"))
 
     @property
     def sink_tables(self) -> tuple[str, ...]:

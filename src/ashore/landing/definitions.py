@@ -52,7 +52,11 @@ def no_tables(_known: Mapping[str, TableDefinition]) -> tuple[TableDefinition, .
 
 
 def definition_of(
-    output: OutputSpec, topics: Iterable[str] = (), *, provenance: bool = False
+    output: OutputSpec,
+    topics: Iterable[str] = (),
+    *,
+    provenance: bool = False,
+    headers: bool = False,
 ) -> TableDefinition:
     """Return the definition of a table that is written so."""
     return TableDefinition(
@@ -63,6 +67,7 @@ def definition_of(
         format=output.format,
         provenance=provenance,
         topics=tuple(sorted(topics)),
+        headers=headers,
     )
 
 
@@ -147,14 +152,23 @@ def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change
     if before.zone != after.zone:
         text = f"its partitions are in time zone {before.zone}, new ones would be in {after.zone}"
         yield Change(Compatibility.RISKY, text)
+    yield from _compare_provenance(before, after)
+    yield from _compare_topics(before, after)
+    yield from compare_schemas(schema_of(before), schema_of(after), after.format)
+
+
+def _compare_provenance(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:
     if before.provenance and not after.provenance:
         yield Change(Compatibility.RISKY, "new rows would lack the columns of `provenance`")
-    if after.provenance and not before.provenance:
+    elif after.provenance and not before.provenance:
         yield Change(
             Compatibility.ALLOWED, "the columns of `provenance` are added: older rows have null"
         )
-    yield from _compare_topics(before, after)
-    yield from compare_schemas(schema_of(before), schema_of(after), after.format)
+    elif before.headers and not after.headers:
+        yield Change(Compatibility.RISKY, "new rows would lack the column kafka_headers")
+    elif after.headers and not before.headers:
+        text = "the column kafka_headers is added, and headers to its dead letters"
+        yield Change(Compatibility.ALLOWED, f"{text}: older rows have null")
 
 
 def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator[Change]:

@@ -91,7 +91,8 @@ def landing_spec(resolved: ResolvedTable) -> LandingSpec:
             min(spec.seal.remember_ms, spec.retention_ms or spec.seal.remember_ms),
         ),
         on_invalid=spec.on_invalid,
-        provenance=spec.provenance,
+        provenance=bool(spec.provenance),
+        headers=spec.provenance == "headers",
         select=tuple(spec.select or ()),
         where=spec.where,
         decode_schema=spec.ddl,
@@ -119,7 +120,7 @@ def define_tables(
         topics[table] |= {each for each in known[table].topics if _feeds(job, each, table)}
     by_table = {spec.table: spec for spec in specs.values()}
     return [
-        definition_of(spec.output, topics[table], provenance=spec.provenance)
+        definition_of(spec.output, topics[table], provenance=spec.provenance, headers=spec.headers)
         for table, spec in sorted(by_table.items())
     ]
 

@@ -21,16 +21,33 @@ from ashore.landing.specs import LandingSpec
 from ashore.landing.splits import count_tasks
 from ashore.protocol.plan_batch import BatchPlan
 from ashore.protocol.positions import ShardRange
+from ashore.protocol.side_tables import HEADERS_TYPE
 from ashore.sources.columns import KafkaAddress
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value")
 RECORD_DDL = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
 )
+HEADERS = "headers"  # the column after those of RECORD, where a table asks for it
 CORRUPT = "_ashore_corrupt"
 # After each fetch Spark asks for a partition's ends, and the answer comes behind a fetch that waits
 # for records to come: half a second a partition, where a batch reads up to the end, as it does.
 NO_WAIT = {"fetch.max.wait.ms": "10"}
+
+
+def record_columns(spec: LandingSpec) -> tuple[str, ...]:
+    """Return the columns of records that a table asks for: those of RECORD, and their headers."""
+    return (*RECORD, HEADERS) if spec.headers else RECORD
+
+
+def record_ddl(spec: LandingSpec) -> str:
+    """Return the columns of `record_columns` as DDL."""
+    return f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}" if spec.headers else RECORD_DDL
+
+
+def headers_option(spec: LandingSpec) -> dict[str, str]:
+    """Return the option of Spark's source that says whether it reads headers."""
+    return {"includeHeaders": str(spec.headers).lower()}
 
 
 def read_in_spark(
@@ -44,21 +61,30 @@ def read_in_spark(
     for stream in sorted({each.key.stream for each in plan.ranges}):
         if not tables[stream].is_decoded_by_spark:
             continue
+        spec = tables[stream]
         large = [each for each in plan.large if each.key.stream == stream]
         small = [each for each in plan.small if each.key.stream == stream]
         if large:
-            frame = read_ranges(spark, kafka, large, plan.piece_records)
-            frames.append(decode_records(frame, tables[stream]))
+            frame = read_ranges(spark, kafka, large, spec, piece=plan.piece_records)
+            frames.append(decode_records(frame, spec))
         if small:
-            frame = read_ranges(spark, kafka, small, None).coalesce(count_tasks(small, plan))
-            frames.append(decode_records(frame, tables[stream]))
+            frame = read_ranges(spark, kafka, small, spec).coalesce(count_tasks(small, plan))
+            frames.append(decode_records(frame, spec))
     return frames
 
 
 def read_ranges(
-    spark: SparkSession, kafka: KafkaAddress, ranges: Sequence[ShardRange], piece: int | None
+    spark: SparkSession,
+    kafka: KafkaAddress,
+    ranges: Sequence[ShardRange],
+    spec: LandingSpec | None,
+    *,
+    piece: int | None = None,
 ) -> DataFrame:
-    """Return the records of ranges, with the columns of RECORD. `piece`: offsets of a task."""
+    """Return the records of ranges, with the columns that a table asks for, or those of RECORD.
+
+    `piece`: offsets of a task.
+    """
     shards: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
     ends: dict[str, dict[str, int]] = defaultdict(dict)
@@ -71,34 +97,35 @@ def read_ranges(
         **{f"kafka.{name}": value for name, value in {**NO_WAIT, **kafka.options}.items()},
         **{"kafka.bootstrap.servers": kafka.bootstrap_servers},
         **{"kafka.isolation.level": "read_committed"},
+        **headers_option(spec) if spec else {},
         failOnDataLoss="true",
-        includeHeaders="false",
         assign=json.dumps(shards),
         startingOffsets=json.dumps(starts),
         endingOffsets=json.dumps(ends),
     )
     if piece is not None:
         reader = reader.option("maxRecordsPerPartition", str(piece))
-    return reader.load().select(*RECORD)
+    return reader.load().select(*(record_columns(spec) if spec else RECORD))
 
 
 def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:
-    """Add `decoded` and `keep` to a frame with the columns of RECORD.
+    """Add `decoded` and `keep` to a frame with the columns of `record_columns`.
 
     The record's own columns are set aside under other names meanwhile: a schema may well have a
     column `offset` or `key`, and that is what `select` and `where` mean by it.
     """
-    aside = [F.col(name).alias(f"_ashore_{name}") for name in RECORD]
+    record = record_columns(spec)
+    aside = [F.col(name).alias(f"_ashore_{name}") for name in record]
     frame = frame.select(*aside, _parse(spec).alias("_ashore_parsed"))
     parsed = F.col("_ashore_parsed")
     is_good = parsed.isNotNull() & parsed.getField(CORRUPT).isNull()
     frame = frame.withColumn("_ashore_parsed", F.when(is_good, parsed.dropFields(CORRUPT)))
     frame = frame.select("*", "_ashore_parsed.*")
-    columns = frame.columns[len(RECORD) + 1 :]
+    columns = frame.columns[len(record) + 1 :]
     selected = [F.expr(each) for each in spec.select] or [F.col(f"`{name}`") for name in columns]
     keep = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where else F.lit(True)
     return frame.select(
-        *[F.col(f"_ashore_{name}").alias(name) for name in RECORD],
+        *[F.col(f"_ashore_{name}").alias(name) for name in record],
         F.when(parsed.isNotNull(), F.struct(*selected)).alias("decoded"),
         (parsed.isNull() | keep).alias("keep"),
     )

@@ -120,7 +120,18 @@ ERRORS = [
         "once",
     ),
     pytest.param(
-        ("provenance: true", "provenance: yes"), 21, "tables[0].provenance", "got a string", "true"
+        ("provenance: true", "provenance: yes"),
+        21,
+        "tables[0].provenance",
+        "must be one of true, false, headers; got 'yes'",
+        "write provenance: true",
+    ),
+    pytest.param(
+        ("provenance: true", "provenance: header"),
+        21,
+        "tables[0].provenance",
+        "got 'header'",
+        "did you mean `headers`?",
     ),
     pytest.param(
         ("max_records: 5000000", "max_records: 5e6"), 26, "batch.max_records", "whole", "5000000"

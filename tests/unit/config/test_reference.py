@@ -46,7 +46,8 @@ def test_defaults_are_written_as_users_write_them() -> None:
         "| `partition_by` | list of `date`, `hour`, `minute` and columns | `[date, hour]` |",
         "| `catalog` | `none` or a mapping | `none` |",
         "| `table` | database.table | required |",
-        "| `provenance` | true or false | `true` |",
+        "| `provenance` | true, false or `headers` | `true` |",
+        "| `land` | true or false | `true` |",
         "| `late` | mapping | see below |",
     ):
         assert row in page

@@ -9,7 +9,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 from tests.unit.control.lakes import CLICKS_0, Lake, kinds, only_problem
-from tests.unit.control.test_verify_writer import RECORDS, land, make_lake, make_values
+from tests.unit.control.test_verify_writer import RECORDS, land, make_job, make_lake, make_values
 
 from ashore.config import parse_job
 from ashore.control.verify import (
@@ -27,6 +27,7 @@ from ashore.control.verify.sample import BLOCK_ROWS, choose_sample
 from ashore.control.verify.table_rows import read_rows
 from ashore.control.verify.values import (
     EXPIRED,
+    NO_HEADERS,
     NO_OFFSETS,
     NO_RECORD,
     OTHER_BYTES,
@@ -38,6 +39,7 @@ from ashore.formats.ddl import parse_ddl
 from ashore.protocol.entries import Prepare
 from ashore.protocol.files import BatchPlace, DataFile, FileSpan, Role, Target
 from ashore.protocol.names import SliceName
+from ashore.sources.base import StreamShard
 
 pytestmark = pytest.mark.slow
 
@@ -105,6 +107,73 @@ def test_what_the_writer_wrote_is_what_the_records_hold(file_format: str):
         assert result.summary == (
             f"lost 0, duplicated 0, values of {2 * RECORDS:,} rows compared: 0 differ"
         )
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "jsonl"])
+@pytest.mark.parametrize("at", [12, 13])  # a row; a dead letter
+@pytest.mark.parametrize(
+    ("landed", "now", "shown"),
+    [
+        ((("a", b"1"), ("b", None)), (("a", b"2"), ("b", None)), "b'1'"),
+        ((("a", b"1"), ("a", b"2")), (("a", b"2"), ("a", b"1")), "b'1'"),
+        ((("a", None),), (("a", b""),), "None"),
+        ((("a", b""),), (), "b''"),
+        ((), (("a", b""),), "None"),
+    ],
+)
+def test_other_headers_are_found(file_format: str, at: int, landed, now, shown: str):
+    lake = make_lake_with_headers(file_format, at, landed)
+    assert compare(lake).exit_code == 0
+    set_headers(lake, at, now)
+
+    result = compare(lake)
+
+    assert result.exit_code == 5
+    column = "headers" if at == 13 else "kafka_headers"
+    for problem in result.problems:
+        assert problem.kind is ProblemKind.VALUE
+        assert (problem.offsets, problem.difference.column) == ((at,), column)
+        assert shown in problem.difference.in_table
+    assert len(result.problems) == 2  # one in each shard
+
+
+def test_a_key_is_compared_up_to_its_first_nul_which_is_what_the_second_reader_has():
+    lake = make_lake_with_headers("parquet", 12, (("a\0b", b"1"),))
+    set_headers(lake, 12, (("a", b"1"),))
+    assert compare(lake).exit_code == 0
+    set_headers(lake, 12, (("ab", b"1"),))
+    assert compare(lake).exit_code == 5
+
+
+def test_headers_that_the_second_reader_cannot_read_are_said():
+    lake = make_lake_with_headers("parquet", 12, (("a\ufffd", b"1"),))
+    set_headers(lake, 12, None)
+    values = compare(lake).values
+    assert [(each.reason, each.rows) for each in values.not_compared] == [(NO_HEADERS, 2)]
+
+
+def make_lake_with_headers(file_format: str, at: int, headers) -> Lake:
+    """Return a lake in which one record of each shard has headers."""
+    lake = Lake()
+    lake.job = make_job(file_format, provenance="headers")
+    lake.source.create("clicks", 2)
+    lake.open()
+    lake.join(0, 1)
+    append = lake.source.append
+
+    def append_with_headers(shard, *values):
+        append(shard, *values)
+        set_headers(lake, at, headers, shard)
+
+    lake.source.append = append_with_headers
+    land(lake, make_values(lake.clock.now_ms()))
+    return lake
+
+
+def set_headers(lake: Lake, at: int, headers, *shards: StreamShard) -> None:
+    for shard in shards or (StreamShard("clicks", "0"), StreamShard("clicks", "1")):
+        records = lake.source._find(shard).records
+        records[at] = records[at]._replace(headers=headers)
 
 
 def test_nobody_asked_for_values():

@@ -38,7 +38,7 @@ RECORDS = 600
 HOUR_MS = 3_600_000
 
 
-def make_job(file_format: str, *, provenance: bool = True):
+def make_job(file_format: str, *, provenance: bool | str = True):
     text = JOB.replace("FORMAT", file_format).replace("PROVENANCE", str(provenance).lower())
     return parse_job(text)
 
@@ -95,7 +95,7 @@ def fetch(lake: Lake):
             yield fetched_batch(there, records)
 
 
-def make_lake(file_format: str, *, provenance: bool = True) -> tuple[Lake, Prepare]:
+def make_lake(file_format: str, *, provenance: bool | str = True) -> tuple[Lake, Prepare]:
     lake = Lake()
     lake.job = make_job(file_format, provenance=provenance)
     lake.source.create("clicks", 2)

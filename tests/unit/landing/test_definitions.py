@@ -127,6 +127,7 @@ ALLOWED = [
     ({"schema": "id BIGINT, s STRING NOT NULL, ts BIGINT"}, "from INT to BIGINT: widened"),
     ({"schema": "id INT, s STRING, ts BIGINT"}, "s is NOT NULL no more"),
     ({"topic": "/clicks|orders/"}, "topic orders feeds it too"),
+    ({"provenance": "headers"}, "kafka_headers is added, and headers to its dead letters"),
 ]
 
 

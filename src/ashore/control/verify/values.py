@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.config import ResolvedTable
-from ashore.config.tables import PROVENANCE_COLUMNS
+from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.control.verify.again import Generations
 from ashore.control.verify.files import locate
 from ashore.control.verify.ledger import Ledger, LoggedFile
@@ -47,13 +47,15 @@ BY_SPARK = "`select` or `where`: Spark decodes the topic"
 REPLACED = "the topic was created again"
 EXPIRED = "Kafka no longer has the offsets"
 NO_RECORD = "Kafka has no record at the offset (any more)"
+NO_HEADERS = "Python's Kafka client cannot read the headers"
 TOO_DEEP = "nested too deeply for the second decoder"
 FILE_GONE = "the file is gone"
 OTHER_BYTES = "the file's bytes are not those that were written"
 STRANGE = "the row names a topic partition that its entry does not list"
 
 _DEAD_PROVENANCE = ("topic", "partition", "offset", "timestamp")
-_DEAD_COLUMNS = ("value", "key")  # what a dead letter has of its record
+_DEAD_HEADERS = "headers"
+_DEAD_COLUMNS = ("value", "key", _DEAD_HEADERS)  # what a dead letter has of its record
 _ORC_FIRST_MS = -12_219_292_800_000  # 1582-10-15: Spark and Hive count earlier days otherwise
 
 Topics = Mapping[str, ResolvedTable]
@@ -73,15 +75,25 @@ class _FileReading:
     of_value: Schema  # the columns that come from a record's value
     in_path: Mapping[str, str | None]  # columns that only the path has, times too
     provenance: Sequence[str]  # the names of topic, partition, offset, timestamp
+    headers: str  # the name of the column; empty: the file has none
     topics: Topics
 
     def expect(self, shard: ShardKey, record: Record) -> Row:
-        """Return what the columns of a record's row should be. Raises Odd, TooDeep."""
-        timestamp = {self.provenance[3]: kept_time_us(record.timestamp_ms, self.extension)}
+        """Return what the columns of a record's row should be. Raises Odd, TooDeep, NotComparable.
+
+        NotComparable is about this record alone.
+        """
+        own: Row = {self.provenance[3]: kept_time_us(record.timestamp_ms, self.extension)}
+        if self.headers:
+            if record.headers is None:
+                raise NotComparable(NO_HEADERS)
+            own[self.headers] = [
+                {"key": key, "value": value} for key, value in record.headers
+            ] or None
         if self.role is Role.DEAD:
-            return {"value": record.value, "key": record.key, **timestamp}
+            return {"value": record.value, "key": record.key, **own}
         decode = self.topics[shard.stream].spec.decode
-        return {**decode_row(record.value, decode, self.of_value), **timestamp}
+        return {**decode_row(record.value, decode, self.of_value), **own}
 
     def differences(self, row: Row, expected: Row) -> Iterator[Difference]:
         """Yield the columns in which a row is not what it should be."""
@@ -91,7 +103,7 @@ class _FileReading:
                 found = read_hive(self.in_path[name], column.type)
                 wanted = None if wanted == "" else wanted  # noqa: PLW2901 - as Hive has it
             else:
-                found = row[name]
+                found = _as_client_reads(row[name]) if name == self.headers else row[name]
             if not is_same(found, wanted):
                 yield Difference(name, shown(found), shown(wanted))
 
@@ -233,6 +245,9 @@ class _Comparison:
         except TooDeep:
             self._skip(file, TOO_DEEP, 1)
             return
+        except NotComparable as reason:
+            self._skip(file, str(reason), 1)
+            return
         except Odd as error:
             found = (Difference("", "a row", f"no row: {error}"[:SHOWN_CHARACTERS]),)
         self.tally.compared += 1
@@ -291,9 +306,12 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
     if target.role is Role.DEAD:
         asked = (*_DEAD_PROVENANCE, *_DEAD_COLUMNS)
         of_file = Schema(tuple(each for each in schema.fields if each.name in asked))
-        extension = target.extension
-        return _FileReading(target.role, extension, of_file, of_file, {}, _DEAD_PROVENANCE, topics)
-    if tuple(schema.names[-len(PROVENANCE_COLUMNS) :]) != PROVENANCE_COLUMNS:
+        headers = _DEAD_HEADERS if _DEAD_HEADERS in schema.names else ""
+        role, extension, where = target.role, target.extension, _DEAD_PROVENANCE
+        return _FileReading(role, extension, of_file, of_file, {}, where, headers, topics)
+    headers = HEADERS_COLUMN if schema.names[-1:] == [HEADERS_COLUMN] else ""
+    provenance = (*PROVENANCE_COLUMNS, headers) if headers else PROVENANCE_COLUMNS
+    if tuple(schema.names[-len(provenance) :]) != provenance:
         raise NotComparable(NO_OFFSETS)
     for shard in _shards_of(file):
         resolved = topics.get(shard.stream)
@@ -306,11 +324,19 @@ def plan_reading(file: LoggedFile, topics: Topics) -> _FileReading:
         target.role,
         target.extension,
         Schema(tuple(each for each in schema.fields if each.name not in in_path)),
-        Schema(schema.fields[: -len(PROVENANCE_COLUMNS)]),
+        Schema(schema.fields[: -len(provenance)]),
         in_path,
         PROVENANCE_COLUMNS,
+        headers,
         topics,
     )
+
+
+def _as_client_reads(headers: list[Row] | None) -> list[Row] | None:
+    """Return headers as Python's client has them: it takes a key to end at its first NUL."""
+    if headers is None:
+        return None
+    return [{**each, "key": each["key"].partition("\0")[0]} for each in headers]
 
 
 def kept_time_us(time_ms: int | None, extension: str) -> int | None:

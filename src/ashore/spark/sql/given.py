@@ -24,23 +24,16 @@ from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
 from ashore.landing.specs import LandingSpec
+from ashore.protocol.side_tables import HEADERS_TYPE
 from ashore.routing.event_columns import EventColumn
 from ashore.routing.event_reading import find_path
 from ashore.routing.event_time import PER_SECOND
+from ashore.spark.reader import HEADERS, RECORD_DDL
 from ashore.spark.sql.views import View
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SCHEMA = pa.schema(
-    {
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "timestamp": pa.timestamp("us", "UTC"),
-        "key": pa.binary(),
-        "value": pa.binary(),
-    }
-)
-_DDL = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
+_DDL = f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"
+_SCHEMA = to_arrow(parse_ddl(_DDL))
 
 
 def write_batches(directory: Path, view: View, batches: Sequence[GivenBatch]) -> None:
@@ -77,6 +70,11 @@ def _row(
         "timestamp": _EPOCH + timedelta(milliseconds=at_ms),
         "key": None if record.key is None else record.key.encode(),
         "value": _value(record, spec, at_ms),
+        HEADERS: [
+            {"key": key, "value": None if value is None else value.encode()}
+            for key, value in record.headers.items()
+        ]
+        or None,
     }
 
 

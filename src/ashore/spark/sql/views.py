@@ -18,7 +18,7 @@ from pyspark.sql.streaming import DataStreamReader
 from pyspark.sql.types import StringType, TimestampType
 
 from ashore.base.time_format import parse_time_format
-from ashore.config.tables import PROVENANCE_COLUMNS
+from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
@@ -34,7 +34,15 @@ from ashore.routing.event_reading import find_path
 from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark
-from ashore.spark.reader import RECORD, RECORD_DDL, decode_records, read_ranges
+from ashore.spark.reader import (
+    HEADERS,
+    RECORD,
+    decode_records,
+    headers_option,
+    read_ranges,
+    record_columns,
+    record_ddl,
+)
 from ashore.spark.sql.time_texts import read_times
 
 EVENT_TIME = "event_time"
@@ -112,11 +120,11 @@ class PartReading:
         return F.timestamp_millis(F.lit(self.now_ms))
 
     def load(self, session: SparkSession, kafka: KafkaAddress, view: View) -> DataFrame:
-        """Return the records, in the columns of RECORD."""
+        """Return the records, in the columns that the view asks for."""
         mine = [each for each in self.ranges if each.key.stream in view.topics]
         if not mine:
-            return session.createDataFrame([], RECORD_DDL)
-        records = read_ranges(session, kafka, mine, None)
+            return session.createDataFrame([], record_ddl(view.spec))
+        records = read_ranges(session, kafka, mine, view.spec)
         shards: dict[tuple[str, str], list[int]] = defaultdict(list)
         for each in self.left_out:
             shards[each.key.stream, each.key.shard].append(each.offset)
@@ -133,7 +141,7 @@ def create_view(
     stream = _stream(session, kafka, view, reading.firsts)
     if reading.offsets_max is not None:
         stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
-    make_view(view, stream.load().select(*RECORD), reading.mark)
+    make_view(view, stream.load().select(*record_columns(view.spec)), reading.mark)
 
 
 def make_part_view(
@@ -144,7 +152,7 @@ def make_part_view(
 
 
 def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None = None) -> None:
-    """Make a view of records, with the columns of RECORD, in their session.
+    """Make a view of records, with the columns that it asks for, in their session.
 
     `now`: the time of the batch, where it is not the one that Spark gives it.
 
@@ -163,6 +171,8 @@ def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None
     if view.spec.provenance:
         pairs = zip(RECORD, PROVENANCE_COLUMNS, strict=False)
         columns += [F.col(own).alias(shown) for own, shown in pairs]
+    if view.spec.headers:
+        columns.append(F.col(HEADERS).alias(HEADERS_COLUMN))
     time = F.col("timestamp").alias("_ashore_timestamp")
     rows, name = _with_event_time(rows.select(*columns, time), view)
     if view.has_watermark:
@@ -263,8 +273,8 @@ def _stream(
                 "kafka.bootstrap.servers": kafka.bootstrap_servers,
                 "kafka.isolation.level": "read_committed",
             },
+            **headers_option(view.spec),
             failOnDataLoss="true",
-            includeHeaders="false",
             # Where a topic has fewer partitions than there are cores, all cores read it.
             minPartitions=str(session.sparkContext.defaultParallelism),
             subscribe=",".join(view.topics),
