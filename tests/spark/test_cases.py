@@ -114,6 +114,39 @@ def test_rows_of_tables_and_newest_rows_of_topics_are_compared(
     assert ended[4].problems == ("counts: clicks-1/0/0 cannot be decoded",)
 
 
+def test_a_time_without_a_zone_is_utc_and_moves_the_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    clicks = {
+        "topic": "clicks",
+        "table": "ods.clicks",
+        "schema": "id BIGINT, at TIMESTAMP_NTZ",
+        "event_time": {"column": "at"},
+        "late": {"after": "10s"},
+        "land": False,
+        "on_invalid": "fail",
+    }
+    sql = (
+        "INSERT INTO ods.per_minute SELECT window.start AS minute, count(*) AS clicks FROM clicks "
+        "GROUP BY window(event_time, '1 minute')"
+    )
+    tables = [clicks, {"table": "ods.per_minute", "partition_by": []}]
+    job = {**JOB, "tables": tables, "sql": {"text": sql}}
+    times = [["08:00:10", "08:00:50"], ["08:01:30"], ["08:01:31"], ["08:00:20", "08:03:00"]]
+    given = [
+        {
+            "topic": "clicks",
+            "records": [{"at": f"2026-11-21T{at}Z", "value": {"id": 1}} for at in batch],
+        }
+        for batch in times
+    ]
+    minutes = [("08:00", 2), ("08:01", 2)]
+    rows = [{"minute": f"2026-11-21T{at}:00Z", "clicks": count} for at, count in minutes]
+    expect = [{"table": "ods.per_minute", "rows": rows}]
+    (ended,) = run(spark, tmp_path, {"name": "x", "given": given, "expect": expect}, job=job)
+    assert ended.problems == ()
+
+
 FIVE_LINES = """\
 job: declared
 lake: file:///lake

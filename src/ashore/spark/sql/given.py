@@ -116,7 +116,9 @@ def _time(spec: LandingSpec, event: EventColumn, path: Sequence[str], at_ms: int
     if pa.types.is_string(kind) and event.format != ISO:
         raise _cannot_write(spec, event, f"a string in the format {event.format}")
     if pa.types.is_string(kind) or pa.types.is_timestamp(kind):
-        return (_EPOCH + timedelta(milliseconds=at_ms)).isoformat()
+        time = _EPOCH + timedelta(milliseconds=at_ms)
+        has_zone = pa.types.is_string(kind) or kind.tz is not None
+        return (time if has_zone else time.replace(tzinfo=None)).isoformat()
     return at_ms * PER_SECOND[event.unit] // 1000
 
 

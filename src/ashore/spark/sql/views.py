@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamReader
-from pyspark.sql.types import StringType, TimestampType
+from pyspark.sql.types import StringType, TimestampNTZType, TimestampType
 
 from ashore.base.time_format import parse_time_format
 from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
@@ -243,6 +243,8 @@ def _event_time(rows: DataFrame, spec: LandingSpec) -> Column:
         return _within_calendar(read_times(column, parse_time_format(output.event_format)))
     if isinstance(kind, TimestampType):
         return column
+    if isinstance(kind, TimestampNTZType):
+        return column.cast(TimestampType())  # in the session's zone: UTC, as where it lands
     return _to_time(spec, column)
 
 
