@@ -12,6 +12,7 @@ caught up with the table, or refused.
 
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
@@ -94,14 +95,42 @@ class Attempts:
         self.release(epoch)
         return made
 
-    def _make(
-        self, epoch: int, newest: Checkpoint | None, upto: CheckpointPosition | None = None
+    def remake(
+        self, epoch: int, newest: Checkpoint, fill: Callable[[Checkpoint], None]
     ) -> Checkpoint:
-        """Make an attempt: empty, or a copy of the newest one."""
+        """Make an attempt that `fill` writes, in the place of the newest one. It is released.
+
+        Requires: the log was opened with that epoch, before. If interrupted, or where `fill`
+        raises: a part of an attempt may be there, which is never taken.
+        Raises StorageError, and what `fill` raises.
+        """
+        made = self._make(epoch, newest, fill=fill)
+        self.release(epoch)
+        return made
+
+    def before(self, attempt: Checkpoint) -> Checkpoint | None:
+        """Return the newest complete attempt that is older than another. Raises StorageError."""
+        older = [
+            each
+            for each in self._list()[AttemptFile.COMPLETE]
+            if names.checkpoint_attempt(self.path, each) != attempt.path
+        ]
+        return self.attempt(older[-1]) if older else None
+
+    def _make(
+        self,
+        epoch: int,
+        newest: Checkpoint | None,
+        upto: CheckpointPosition | None = None,
+        fill: Callable[[Checkpoint], None] | None = None,
+    ) -> Checkpoint:
+        """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead."""
         copied = newest.path if newest else None
         reported = json.dumps({"copy_of": copied, _FORMAT: STATE_FORMAT}).encode()
         self.storage.create(names.attempt_path(self.path, AttemptFile.STARTED, epoch), reported)
-        if newest is not None:
+        if fill is not None:
+            fill(self.attempt(epoch))
+        elif newest is not None:
             copy_checkpoint(newest, self.attempt(epoch), upto)
         self.storage.create(names.attempt_path(self.path, AttemptFile.COMPLETE, epoch), reported)
         return self.attempt(epoch)

@@ -73,8 +73,23 @@ def copy_checkpoint(
     else:
         wanted = plan_true_copy(found, lambda snapshot: _read_tables(source, snapshot))
         _for_each(wanted, lambda each: _write(storage, source, target, each))
-    directories = {names.parent(names.join(target.path, each.path)) for each in found}
-    storage.sync(sorted(each for each in directories if storage.stat(each) is not None))
+    _sync(target, found)
+
+
+def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[CheckpointFile]) -> None:
+    """Give some files of a checkpoint a second name in another, or copy them.
+
+    Requires: both are on one storage. If interrupted: some are there. Raises StorageError.
+    """
+    _for_each(files, lambda each: _require_link(source.storage, source, target, each))
+    _sync(target, files)
+
+
+def _sync(target: Checkpoint, files: Iterable[CheckpointFile]) -> None:
+    """Make the names of files that were written durable."""
+    directories = {names.parent(names.join(target.path, each.path)) for each in files}
+    there = [each for each in directories if target.storage.stat(each) is not None]
+    target.storage.sync(sorted(there))
 
 
 def plan_copy(

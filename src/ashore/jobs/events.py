@@ -238,6 +238,45 @@ class CaseEnded:
     problems: tuple[str, ...]
 
 
+class StateWork(StrEnum):
+    """What a state process does with stores."""
+
+    COUNT = "count"
+    WRITE = "write"
+    COMPARE = "compare"
+
+
+@dataclass(frozen=True, slots=True)
+class StateStep:
+    """A tool for checkpoints begins with the stores of an operator.
+
+    `work` is one of `count`, `write` and `compare`; `stores`, what Spark calls them.
+    """
+
+    kind: ClassVar[str] = "state_step"
+    work: StateWork
+    operator: int
+    stores: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRows:
+    """How many rows the stores of a name hold in all partitions, by column family."""
+
+    operator: int
+    stores: str
+    family: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """The state is written in other partitions, and compared: `stores` hold the same rows."""
+
+    kind: ClassVar[str] = "rescaled"
+    stores: tuple[StoreRows, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Relanded:
     """`recover --reland` is done: rows and lost files that were read again."""
@@ -282,7 +321,8 @@ class Talk:
 SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
     *MEASURES,
-    *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, Relanded, Failed, Ended),
+    *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, StateStep, Rescaled, Relanded),
+    *(Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

@@ -41,6 +41,7 @@ class LaunchOptions:
     """How a job process is started."""
 
     uses_spark: bool = True  # else processes of this machine do what its executors would
+    is_state: bool = False  # a verb of `ashore checkpoint` on Spark, without a job file
     available_now: bool = False  # it ends when everything that was there has landed
     accept_schema: bool = False  # what is risky about changed tables is accepted
     debug: bool = False  # what it says on stderr is shown, tracebacks too
@@ -87,7 +88,7 @@ class JobLaunch:
         environment = {**os.environ, **self._options.environment, "PYTHONUNBUFFERED": "1"}
         module, arguments = "ashore.local.main", self._arguments
         if self._options.uses_spark:
-            module = "ashore.spark.main"
+            module = "ashore.spark.state.main" if self._options.is_state else "ashore.spark.main"
             environment["JAVA_HOME"] = str(find_java().resolve().parent.parent)
             arguments = [*arguments, *(f"--jar={jar}" for jar in jar_paths("spark-kafka"))]
         self.log_path.parent.mkdir(parents=True, exist_ok=True)

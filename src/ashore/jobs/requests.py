@@ -51,6 +51,52 @@ class CasesRequest:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SparkRequest:
+    """The Spark that a verb of `ashore checkpoint` runs on: its master, and its settings."""
+
+    master: str
+    conf: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAddress:
+    """Where a checkpoint is.
+
+    Arguments:
+        uri: of the storage.
+        path: in the storage.
+        options: how it is reached; see `LakeAddress`.
+
+    """
+
+    uri: str
+    path: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleRequest:
+    """State that is to be rewritten into another number of partitions.
+
+    Arguments:
+        spark: that does it.
+        source: the checkpoint to read.
+        target: the one to write: all but its state is there.
+        batch: whose state it is, in both.
+        partitions: of the target.
+        state_format: of both: `checkpointFormatVersion`.
+
+    """
+
+    spark: SparkRequest
+    source: CheckpointAddress
+    target: CheckpointAddress
+    batch: int
+    partitions: int
+    state_format: int
+
+
 def write_request(request: object) -> str:
     """Return the JSON of a request, on one line."""
     return json.dumps(codec.encode(request))

@@ -214,7 +214,8 @@ def run_process(
     options = _parse(module, arguments, [*more])
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     writer = EventWriter(count_hanging_calls)
-    try:
+
+    def work() -> None:
         job = load_job_file(options.job_file)
         process = JobProcess(
             job,
@@ -230,8 +231,19 @@ def run_process(
                 process.reland()
             case command:
                 more[command](process, options.request)
+
+    return ended_in_words(writer, work, debug=options.debug)
+
+
+def ended_in_words(writer: EventWriter, work: Callable[[], None], *, debug: bool) -> int:
+    """Do what a process is for, send how it ended, and return the exit code.
+
+    `debug`: tracebacks of errors that were raised on purpose go to stderr, too.
+    """
+    try:
+        work()
     except AshoreError as error:
-        if options.debug:
+        if debug:
             traceback.print_exc()
         writer.send(Failed.of(error))
         return error.exit_code
@@ -267,14 +279,14 @@ def _listen(
     def on_gone() -> None:
         abandon()
         SystemClock().sleep(ORPHAN_S)
-        _end_at_once()
+        end_at_once()
 
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     watch_parent(on_gone, release)
 
 
-def _end_at_once() -> None:
+def end_at_once() -> None:
     """End this process and what it has started, as SIGKILL does: the log needs no farewell."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)

@@ -78,6 +78,12 @@ class OperatorFile:
             ),
         )
 
+    def cut(self, partitions: int) -> Self:
+        """Return the same for stores of so many partitions."""
+        return replace(
+            self, stores=tuple(replace(each, partitions=partitions) for each in self.stores)
+        )
+
     def write(self) -> bytes:
         """Return the file."""
         stores = [_write_store(each) for each in self.stores]
@@ -103,4 +109,5 @@ def _parse_store(value: object, place: str) -> StoreInfo:
 
 
 def _write_store(store: StoreInfo) -> dict[str, object]:
-    return {**store.other, **({_SCHEMAS: list(store.schemas)} if store.has_schemas else {})}
+    known = {**store.other, "numPartitions": store.partitions}
+    return {**known, **({_SCHEMAS: list(store.schemas)} if store.has_schemas else {})}

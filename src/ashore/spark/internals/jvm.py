@@ -263,6 +263,26 @@ TIMES_ADD = Method(TIMES_HELD, "add", "void", ("long",))
 TIMES_COUNT = Method(TIMES_SEEN, "count", "long")
 TIMES_MAX = Method(TIMES_SEEN, "max", "long")
 
+# ---- state
+
+STATE_REWRITER = f"{EXECUTION}.streaming.state.StateRewriter"
+REWRITER = Static(
+    STATE_REWRITER,
+    "<init>",
+    STATE_REWRITER,
+    (
+        f"{SQL}.SparkSession",
+        "long",  # the batch whose state is read
+        "long",  # the batch whose state is written
+        STRING,  # where it is written: operators, schemas and the batch's offsets lie there
+        "org.apache.hadoop.conf.Configuration",
+        OPTION,  # where it is read
+        OPTION,  # of a function from rows to rows
+        OPTION,  # of the texts of the checkpoint
+    ),
+)
+REWRITE = Method(STATE_REWRITER, "run", OPTION)
+
 # ---- sources
 
 V2_SOURCE = f"{CATALYST}.streaming.StreamingRelationV2"
@@ -294,6 +314,9 @@ HADOOP_SETTINGS = Method(
     f"{HADOOP}.conf.Configuration",
     (MAP,),
 )
+NEW_HADOOP_SETTINGS = Method(
+    f"{SQL}.internal.SessionState", "newHadoopConf", f"{HADOOP}.conf.Configuration"
+)
 PATH = f"{HADOOP}.fs.Path"
 FILE_SYSTEM = Method(
     PATH, "getFileSystem", f"{HADOOP}.fs.FileSystem", (f"{HADOOP}.conf.Configuration",)
@@ -309,6 +332,9 @@ SOME = Static("scala.Some", "<init>", "scala.Some", (OBJECT,))
 OPTION_GET = Method(OPTION, "get", OBJECT)
 TO_LIST = Method(OPTION, "toList", "scala.collection.immutable.List")
 MAP_GET = Method(MAP, "get", OPTION, (OBJECT,))
+MAP_TO_LIST = Method(MAP, "toList", "scala.collection.immutable.List")
+PAIR_FIRST = Method("scala.Tuple2", "_1", OBJECT)
+PAIR_SECOND = Method("scala.Tuple2", "_2", OBJECT)
 CLASS_OF = Method(OBJECT, "getClass", "java.lang.Class")
 CLASS_NAME = Method("java.lang.Class", "getName", STRING)
 TEXT = Method(OBJECT, "toString", STRING)

@@ -1,0 +1,53 @@
+"""Spark for one verb of `ashore checkpoint`.
+
+What it is: `run_state_process`, which starts it and passes on what it tells.
+What it promises: its error is raised here, as it was raised there. It ends when this one does.
+What it must not know: verbs.
+"""
+
+from collections.abc import Iterator
+
+from ashore.errors import AshoreError, JobProcessEnded, error_of
+from ashore.jobs.events import Event, Failed
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.requests import write_request
+
+
+def run_state_process(
+    command: str, where: str, request: object, *, debug: bool = False
+) -> Iterator[Event]:
+    """Start Spark for a verb, and yield what the process tells, until it has ended.
+
+    Arguments:
+        command: of `ashore.spark.state.main`.
+        where: the checkpoint, for people who list processes.
+        request: what the command is asked.
+        debug: what it says on stderr is shown.
+
+    Raises JavaMissing, JarMismatch, ServiceError; the error of the process.
+
+    """
+    options = LaunchOptions(
+        is_state=True, debug=debug, name=f"checkpoint-{command}", request=write_request(request)
+    )
+    launch, told = JobLaunch(command, where, options), None
+    with launch:
+        for event in launch.events():
+            if isinstance(event, Failed):
+                told = event
+            else:
+                yield event
+        code = launch.wait()
+    if told is not None or code:
+        raise _error(code, told, launch)
+
+
+def _error(code: int, told: Failed | None, launch: JobLaunch) -> AshoreError:
+    if told is not None:
+        return error_of(told.code, told.message, hint=told.hint or "", **told.more)
+    return JobProcessEnded(
+        f"the Spark process exited with {code if code >= 0 else 128 - code} without an error "
+        "message; nothing was switched",
+        hint="try again; its log says more",
+        log=str(launch.log_path),
+    )

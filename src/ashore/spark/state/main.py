@@ -1,0 +1,70 @@
+"""The state process: `python -m ashore.spark.state.main rescale WHERE --request JSON`.
+
+What it is: Spark for one verb of `ashore checkpoint`, without a job file.
+What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
+its parent, at once: what it writes counts only once the parent has said so.
+What it must not know: terminals.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.jobs.events import Event
+from ashore.jobs.requests import CheckpointAddress, RescaleRequest, read_request
+from ashore.jobs.writer import EventWriter, watch_parent
+from ashore.landing.process import end_at_once, ended_in_words
+from ashore.spark.session import start_session
+from ashore.spark.sql.settings import FORMAT
+from ashore.spark.state.rescaling import Cut, rescale
+from ashore.storage import count_hanging_calls
+from ashore.storage.open import LakeAddress
+
+
+def _rescale(request: str, send: Callable[[Event], None], jars: list[Path]) -> None:
+    asked = read_request(RescaleRequest, request)
+    reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
+    conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
+    spark = start_session("checkpoint rescale", asked.spark.master, conf, jars)
+    try:
+        cut = Cut(asked.batch, asked.partitions)
+        send(rescale(spark, _open(asked.source), _open(asked.target), cut, send))
+    finally:
+        spark.stop()
+
+
+def _open(address: CheckpointAddress) -> Checkpoint:
+    lake = LakeAddress(address.uri, options=address.options)
+    return Checkpoint(lake.open(), address.path, f"{address.uri.rstrip('/')}/{address.path}")
+
+
+_COMMANDS = {"rescale": _rescale}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the process and return its exit code."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    writer = EventWriter(count_hanging_calls)
+    watch_parent(end_at_once, lambda: None)
+    command = _COMMANDS[options.command]
+    return ended_in_words(
+        writer, lambda: command(options.request, writer.send, options.jar), debug=options.debug
+    )
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m ashore.spark.state.main")
+    parser.add_argument("command", choices=[*_COMMANDS])
+    parser.add_argument("where", help="the checkpoint, for people who list processes")
+    parser.add_argument("--jar", action="append", default=[], type=Path)
+    parser.add_argument("--debug", action="store_true")
+    parser.add_argument("--request", required=True, help="what the command is asked, as JSON")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
