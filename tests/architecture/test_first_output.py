@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.checkpoint_files import unpack
 
 from ashore.cli.app import load_all
 
@@ -52,7 +53,8 @@ class Run:
     """A command as it is typed, and what it may load.
 
     Arguments:
-        arguments: after its name; `{job}` and `{sql}` are job files, without and with SQL.
+        arguments: after its name; `{job}` and `{sql}` are job files, without and with SQL;
+            `{checkpoint}` is one of Spark.
         whole: what it may load of HEAVY to its end, for one that can run here; None: it is ended
             at its first word.
         first: what it may have loaded by then, beside `whole`.
@@ -81,6 +83,7 @@ RUNS = {
     "doctor": Run(),
     "recover": Run("{job} --explain", whole=NOTHING),
     "roll-back": Run("{sql} ods.copied --explain", whole=NOTHING),
+    "checkpoint inspect": Run("{checkpoint}", whole=NOTHING),
     "retire": Run("{job} ods.clicks date=2026-01-01 --explain", whole=ASKS_KAFKA),
     "rejoin": Run("{job} clicks", whole=ASKS_KAFKA),
     "skip": Run("{job} clicks/0 --to 1 --why none", whole=ASKS_KAFKA),
@@ -117,6 +120,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     files["job"].write_text(job)
     files["sql"].write_text(JOB.format(name="copied", lake=here / "lake") + SQL)
     files["cases"].write_text(CASES)
+    files["checkpoint"] = unpack("no-keys", here)
     asked = [
         {
             "arguments": [*name.split(), *shlex.split(run.arguments.format(**files))],

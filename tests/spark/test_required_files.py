@@ -10,7 +10,9 @@ from tests.checkpoint_files import opened, unpack
 from tests.marks import but
 from tests.plain_spark import CASES, COUNTRIES, Rows, feed_again, run
 
+from ashore.base.clock import SystemClock
 from ashore.checkpoints.survey import take_survey
+from ashore.control.checkpoints.inspect import inspect
 
 EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}
 # Batches in the middle: of snapshots alone, of changes alone, of both.
@@ -60,3 +62,21 @@ def test_spark_goes_on_from_what_a_batch_needs(
     # Time alone makes batches too, which emit nothing.
     assert sorted(emitted) == sorted(expected(case, read))
     assert take_survey(opened(copy)).done[-1] > batch
+
+
+@pytest.mark.parametrize(
+    "case", ["rocksdb-changelog", pytest.param("join-2", marks=pytest.mark.long)]
+)
+def test_inspect_counts_the_rows_that_spark_reads(
+    spark: SparkSession, case: str, tmp_path: Path
+) -> None:
+    root = unpack(case, tmp_path)
+    (operator,) = inspect(str(root), None, None, SystemClock()).operators
+    session = spark.newSession()
+    assert session.streams.active == []  # without this Spark has no coordinator of state stores
+    reader = session.read.format("statestore").option("path", root.as_uri())
+    known = [each for each in operator.parts if each.rows is not None]
+    for part in known:
+        rows = reader.option("storeName", part.store or "default").load()
+        assert part.rows == rows.where(f"partition_id = {part.partition}").count()
+    assert known

@@ -49,9 +49,9 @@ def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
     that the batch needs is missing or damaged; StorageError.
 
     """
-    files = list_files(checkpoint)
     place = describe_place(checkpoint)
-    require_checkpoint(files, place)
+    require_checkpoint(checkpoint, place)
+    files = list_files(checkpoint)
     done = list_done(files)
     if not done or (batch is not None and batch not in done):
         kept = f"batches {done[0]} to {done[-1]}" if done else "no finished batch"
@@ -72,11 +72,15 @@ def take_survey(checkpoint: Checkpoint, batch: int | None = None) -> Survey:
     return Survey(checkpoint, tuple(files), tuple(done), planned, required)
 
 
-def require_checkpoint(files: Sequence[CheckpointFile], place: str) -> None:
-    """Raise CheckpointUnfit where the files are not those of a checkpoint."""
-    if any(isinstance(each.of, QueryPath) for each in files):
+def require_checkpoint(checkpoint: Checkpoint, place: str) -> None:
+    """Raise CheckpointUnfit where there is none. Another directory may be large: it is not listed.
+
+    Raises StorageError.
+    """
+    if checkpoint.storage.stat(names.join(checkpoint.path, QueryPath().path)) is not None:
         return
-    what = "there is no file `metadata` in it" if files else "there are no files"
+    found = checkpoint.storage.stat(checkpoint.path)
+    what = "there is no file `metadata` in it" if found else "it does not exist"
     raise CheckpointUnfit(
         f"{place} is not a checkpoint of Spark: {what}",
         hint="name the directory that Spark's option checkpointLocation names",

@@ -68,6 +68,11 @@ COMMANDS = (
         "rollback_command",
         "Roll a query back to an earlier batch: its checkpoint and its table.",
     ),
+    Listed(
+        "checkpoint",
+        "checkpoint_commands",
+        "Checkpoints of queries: look into them, copy them, put them back.",
+    ),
     Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",

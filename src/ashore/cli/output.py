@@ -40,6 +40,11 @@ def print_answer(lines: Iterable[str], document: Mapping[str, object], *, as_jso
     if as_json:
         print_json(document)
         return
+    print_lines(lines)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout as they are."""
     for line in lines:
         out.print(escape(line))
 

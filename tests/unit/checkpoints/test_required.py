@@ -181,9 +181,8 @@ def test_a_log_of_seen_files_begins_with_what_was_compacted(tmp_path: Path) -> N
 
 
 def test_a_directory_without_a_query_is_no_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / "some").mkdir()
-    with pytest.raises(CheckpointUnfit, match="there are no files"):
+    with pytest.raises(CheckpointUnfit, match="it does not exist"):
         take_survey(opened(tmp_path / "some"))
-    (tmp_path / "some/part-0").touch()
+    (tmp_path / "some").mkdir()
     with pytest.raises(CheckpointUnfit, match="no file `metadata`"):
         take_survey(opened(tmp_path / "some"))

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.replay import REPLAY_BYTES_PER_S, REPLAY_FILE_S
 from ashore.spark.sql.measured import read_batches, read_partitions
 from ashore.spark.sql.tuning import (
     KEPT_BATCHES_MIN,
     KEPT_FILES_MAX,
     MAINTENANCE_S,
     PARTITIONS_MAX,
-    REPLAY_BYTES_PER_S,
-    REPLAY_FILE_S,
     REPLAY_S,
     SNAPSHOT_BATCHES_MAX,
     Batches,

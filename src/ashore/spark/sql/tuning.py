@@ -12,6 +12,8 @@ changelogs after it.
 import math
 from dataclasses import dataclass
 
+from ashore.checkpoints.replay import replay_s
+
 MAINTENANCE_S = 60  # how often Spark uploads snapshots and deletes what is too old
 UNMEASURED_BATCHES = 10  # between two snapshots of a store, before anything was measured
 # Where a snapshot is damaged Spark goes on from the one before, if it is 500 batches away at most.
@@ -19,8 +21,6 @@ SNAPSHOT_BATCHES_MAX = 250
 # What costs what was measured by `bench/checkpoints`, on two cores beside one DataNode, with 0.1 to
 # 5 million keys; the spread is wide, and a network is slower.
 REPLAY_S = 10  # what a restart may take longer because of changelogs
-REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core: each record is put, and looked up to be counted
-REPLAY_FILE_S = 0.02  # for each of them besides, on a core
 UPLOAD_S = 1.0  # of a snapshot to HDFS: 0.1, and ten times that for three replicas and a network
 INTERVAL_MIN_S = 0.5  # no batch with state is done sooner
 KEPT_BATCHES_MIN = 10
@@ -99,8 +99,7 @@ def plan_snapshots(interval_s: float, batches: Batches | None, cores: int) -> in
     least = max(2, math.ceil(MAINTENANCE_S / interval_s))
     wanted = UNMEASURED_BATCHES
     if batches is not None and batches.changelog_bytes > 0 and batches.snapshot_bytes > 0:
-        replay_s = batches.changelog_bytes / REPLAY_BYTES_PER_S + batches.stores * REPLAY_FILE_S
-        most = math.floor(REPLAY_S * cores / replay_s)
+        most = math.floor(REPLAY_S * cores / replay_s(batches.changelog_bytes, batches.stores))
         wanted = min(math.ceil(batches.snapshot_bytes / batches.changelog_bytes), most)
     return min(max(wanted, least), SNAPSHOT_BATCHES_MAX)
 

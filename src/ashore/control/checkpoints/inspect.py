@@ -1,0 +1,34 @@
+"""Looking into a checkpoint: the use case behind `ashore checkpoint inspect`.
+
+What it promises: reads only.
+What it must not know: terminals.
+"""
+
+from ashore.base.clock import Clock
+from ashore.checkpoints.inspection import Inspection, inspect_checkpoint, schema_paths
+from ashore.checkpoints.layout import parse_schemas
+from ashore.checkpoints.survey import describe_place, read_files, take_survey
+from ashore.control.checkpoints.where import find_checkpoint
+
+
+def inspect(where: str, query: str | None, batch: int | None, clock: Clock) -> Inspection:
+    """Return what a checkpoint holds.
+
+    Arguments:
+        where: see `find_checkpoint`.
+        query: as above.
+        batch: that is looked at; None: the newest that is done.
+        clock: of the storage.
+
+    Raises as `find_checkpoint` and `take_survey`.
+
+    """
+    checkpoint = find_checkpoint(where, query, clock)
+    survey = take_survey(checkpoint, batch)
+    paths = schema_paths(survey.required)
+    place = describe_place(checkpoint)
+    schemas = {
+        path: parse_schemas(data, f"{place}/{path.path}")
+        for path, data in zip(paths, read_files(checkpoint, paths), strict=True)
+    }
+    return inspect_checkpoint(survey, schemas)

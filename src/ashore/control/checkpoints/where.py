@@ -1,0 +1,103 @@
+"""Where a checkpoint is: the place that a person names, turned into a checkpoint.
+
+What it is: `find_checkpoint`.
+What it promises: a job file gives the newest attempt of its query; any other place is the directory
+of a checkpoint, on this machine or on HDFS, whoever wrote it. Job files are read only where one is
+named.
+What it must not know: what checkpoints hold.
+"""
+
+import posixpath
+from collections.abc import Mapping
+from pathlib import Path
+
+from ashore.base.clock import Clock
+from ashore.base.suggest import suggest
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.storage.open import lake_address
+
+_DEADLINE_S = 30.0  # of a call to the storage: a person waits
+_FILE, _HDFS = "file://", "hdfs://"
+
+
+def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
+    """Return the checkpoint that a person names.
+
+    Arguments:
+        where: a job file, or the directory of a checkpoint: a path, `file://...` or `hdfs://...`.
+        query: the table or topic that the query of the job file fills; None where it has only one.
+        clock: of the storage.
+
+    Raises JobFileInvalid, CheckpointUnfit, NotInstalled, StorageError.
+
+    """
+    if not where.startswith((_FILE, _HDFS)) and Path(where).is_file():
+        return _find_in_job(where, query, clock)
+    if query is not None:
+        raise JobFileInvalid(
+            f"{where} is not a job file, so it has no query {query}",
+            hint="leave --query away, or name the job file",
+        )
+    return open_directory(where, clock)
+
+
+def open_directory(
+    where: str, clock: Clock, options: Mapping[str, str] | None = None
+) -> Checkpoint:
+    """Return the checkpoint in a directory, which may not be there yet.
+
+    Arguments:
+        where: a path on this machine, `file://...` or `hdfs://...`.
+        clock: of the storage.
+        options: of HDFS; without: what HADOOP_CONF_DIR says.
+
+    Raises JobFileInvalid, NotInstalled.
+
+    """
+    uri = where if where.startswith((_FILE, _HDFS)) else f"{_FILE}{posixpath.abspath(where)}"
+    scheme, _, path = uri.partition("://")
+    parent, slash, name = path.rstrip("/").rpartition("/")
+    if not name or not slash or (scheme == "hdfs" and not parent):
+        raise JobFileInvalid(
+            f"{where} is not the directory of a checkpoint",
+            hint="name a directory below the root",
+        )
+    address = lake_address(f"{scheme}://{parent or '/'}", _DEADLINE_S, dict(options or {}))
+    return Checkpoint(address.open(clock), name, f"{scheme}://{parent}/{name}")
+
+
+def _find_in_job(where: str, query: str | None, clock: Clock) -> Checkpoint:
+    # What reads a job file takes longer to import than a checkpoint to be looked at.
+    from ashore.checkpoints.attempts import open_attempts  # noqa: PLC0415 - as said above
+    from ashore.landing.job import lake_of, load_job_file  # noqa: PLC0415 - as said above
+    from ashore.landing.sinks import sink_slice, sinks_of  # noqa: PLC0415 - as said above
+
+    job = load_job_file(where)
+    sinks = sinks_of(job)
+    if not sinks:
+        raise JobFileInvalid(
+            f"{where} has no query: only SQL keeps a checkpoint",
+            hint="name the job file of a query, or the directory of a checkpoint",
+        )
+    if query is None and len(sinks) > 1:
+        raise JobFileInvalid(
+            f"{where} has {len(sinks)} queries: {', '.join(sorted(sinks))}",
+            hint=f"choose one, as in --query {min(sinks)}",
+        )
+    chosen = query if query is not None else next(iter(sinks))
+    if chosen not in sinks:
+        raise JobFileInvalid(
+            f"no query of {where} fills {chosen}",
+            hint=suggest(chosen, sinks, "name a table or topic that an INSERT of the job fills"),
+        )
+    name = sink_slice(job.job, sinks[chosen])
+    lake = lake_of(job)
+    newest = open_attempts(job, name, lake, lake.open(clock), clock).newest()
+    if newest is None:
+        raise CheckpointUnfit(
+            f"the query that fills {chosen} has no checkpoint yet",
+            hint="run the job first",
+            why="empty_checkpoint",
+        )
+    return newest

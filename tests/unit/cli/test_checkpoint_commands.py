@@ -1,0 +1,144 @@
+"""`ashore checkpoint`, on checkpoints that plain Spark wrote and on those of a job."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.checkpoint_files import unpack
+from tests.unit.cli.test_commands import invoke
+
+from ashore.checkpoints.attempts import Attempts
+from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.storage import LocalStorage
+
+JOB = """\
+job: clicks
+lake: file://{lake}
+source: {{kafka: {{bootstrap_servers: "127.0.0.1:1"}}}}
+tables:
+  - {{topic: clicks, table: ods.clicks, schema: "id BIGINT", land: false, on_invalid: drop}}
+  - {{table: ods.big, format: jsonl}}
+  - {{table: ods.small, format: jsonl}}
+sql: |
+  INSERT INTO ods.big SELECT id FROM clicks WHERE id > 10;
+  INSERT INTO ods.small SELECT id FROM clicks WHERE id < 10;
+"""
+
+
+def inspect(*arguments: object) -> dict[str, Any]:
+    code, out, err = invoke("checkpoint", "inspect", *arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_inspect_tells_what_a_checkpoint_holds(tmp_path: Path) -> None:
+    found = inspect(unpack("rocksdb-changelog", tmp_path), "--batch", 10)
+    (operator,) = found.pop("operators")
+    files = found.pop("files")
+    assert found == {
+        "query_id": "8f28567c-6f23-4014-ad25-42a4336bdc5a",
+        "batch": 10,
+        "planned": 11,
+        "batches": [0, 11],
+        "watermark_ms": 1795244700000,
+        "partitions": 2,
+        "provider": "RocksDBStateStoreProvider",
+        "formats": {"offsets": 1, "commits": 1, "state": 1},
+        "sources": {"0": '{"logOffset":5}'},
+        "replay_rate": {"bytes_per_s": 2.5e6, "file_s": 0.02},
+    }
+    parts = operator.pop("by_partition")
+    assert operator["schemas"][0]["value"] == [{"name": "count", "type": "long", "nullable": False}]
+    assert {key: operator[key] for key in ("id", "name", "keys", "partitions", "rows")} == {
+        "id": 0,
+        "name": "stateStoreSave",
+        "keys": ["window", "country"],
+        "partitions": 2,
+        "rows": None,  # a change follows the snapshot
+    }
+    assert operator["bytes"] == sum(each["bytes"] for each in parts)
+    assert [(each["partition"], each["snapshot"], each["changes"]) for each in parts] == [
+        (0, 10, 1),
+        (1, 10, 1),
+    ]
+    part = parts[0]
+    assert part["replay_s"] == pytest.approx(part["change_bytes"] / 2.5e6 + 0.02)
+    counted = [each["files"] for kind, each in files.items() if not kind.endswith("required")]
+    assert sum(counted) == files["required"]["files"] + files["not_required"]["files"] == 162
+
+
+def test_inspect_counts_rows_where_a_snapshot_says_them(tmp_path: Path) -> None:
+    (operator,) = inspect(unpack("rocksdb-changelog", tmp_path))["operators"]
+    assert (operator["rows"], [each["rows"] for each in operator["by_partition"]]) == (3, [2, 1])
+
+
+def test_inspect_names_the_families_of_a_join(tmp_path: Path) -> None:
+    (operator,) = inspect(unpack("join-3", tmp_path))["operators"]
+    families = [each["family"] for each in operator["schemas"]]
+    assert families == [
+        *("left-keyToNumValues", "left-keyWithIndexToValue"),
+        *("right-keyToNumValues", "right-keyWithIndexToValue"),
+    ]
+    assert operator["keys"] == ["field0", "field1", "index"]
+
+
+@pytest.mark.parametrize("case", ["stateless", "named-sources", "hdfs-backed", "format-2"])
+def test_inspect_for_people(case: str, tmp_path: Path) -> None:
+    code, out, _ = invoke("checkpoint", "inspect", unpack(case, tmp_path))
+    assert code == 0
+    expected = {
+        "stateless": ["no state", "batch 5 (batches 0 to 5 are kept)"],
+        "named-sources": ["offsets v2", "clicks", "rows: not known without a restore"],
+        "hdfs-backed": ["HDFSBackedStateStoreProvider", "country string -> count long"],
+        "format-2": ["state v2", "rows: 3", "█"],
+    }
+    assert [each for each in expected[case] if each not in out] == []
+
+
+# ---- where
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.format(lake=tmp_path / "lake"))
+    return path
+
+
+def test_a_job_file_is_asked_for_the_newest_attempt_of_a_query(job_file: Path) -> None:
+    lake = job_file.parent / "lake"
+    path = checkpoint_directory(SliceName("clicks", "ods__small"))
+    attempts = Attempts(LocalStorage(str(lake)), path, f"file://{lake}/{path}")
+    attempts.take(1, is_mine=False)
+    (lake / attempts.attempt(1).path).parent.mkdir(parents=True, exist_ok=True)
+    unpack("stateless", lake / path)
+    (lake / path / "stateless").rename(lake / attempts.attempt(1).path)
+    found = inspect(job_file, "--query", "ods.small")
+    assert (found["batch"], found["operators"]) == (5, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["{job}"], "{job} has 2 queries: ods.big, ods.small"),
+        (["{job}", "--query", "ods.bigger"], "no query of {job} fills ods.bigger"),
+        (["{job}", "--query", "ods.big"], "the query that fills ods.big has no checkpoint yet"),
+        (["{here}", "--query", "ods.big"], "{here} is not a job file"),
+        (["/"], "/ is not the directory of a checkpoint"),
+        (["hdfs://nameservice"], "hdfs://nameservice is not the directory of a checkpoint"),
+        (["{here}/nothing"], "{here}/nothing is not a checkpoint of Spark: it does not exist"),
+        (["{here}"], "{here} is not a checkpoint of Spark: there is no file `metadata` in it"),
+    ],
+)
+def test_a_place_without_a_checkpoint_is_named(
+    job_file: Path, arguments: list[str], text: str
+) -> None:
+    names = {"job": job_file, "here": job_file.parent}
+    asked = [each.format(**names) for each in arguments]
+    code, out, _ = invoke("checkpoint", "inspect", *asked, "--json")
+    error = json.loads(out)["error"]
+    assert error["message"].startswith(text.format(**names))
+    assert error["hint"]
+    assert code in {2, 4}
