@@ -13,7 +13,7 @@ FROM (
 GROUP BY q.category;
 
 -- q5: Hot items: the auctions with most bids in the last ten seconds, every two seconds.
--- refused: rows of `aggregate by start of window 10 seconds every 2 seconds, end of window 10 seconds every 2 seconds` are appended once they are final, and none ever is: no watermark passes these keys
+-- refused: append mode writes a row of `aggregate by start of window 10 seconds every 2 seconds, end of window 10 seconds every 2 seconds` once it is final, and none ever is: no watermark applies to these keys
 SELECT auction_bids.auction, auction_bids.num
 FROM (
   SELECT auction, count(*) AS num, w.start AS window_start, w.end AS window_end

@@ -226,7 +226,7 @@ def test_a_change_that_readers_cannot_stand_is_refused(
     for options in ([], ["--accept-schema"]):
         answer = run_command(job_file, *options)
         assert answer.returncode == SchemaConflict.exit_code, answer.stderr
-        assert "not the table that is there: ods.events" in answer.stderr
+        assert "the table differs from the one in the log: ods.events" in answer.stderr
     assert entries(job_file) == before
 
 

@@ -222,7 +222,7 @@ class Site:
         return self.spark.read.parquet(str(self.path_of(table)))
 
     def landed_ids(self, table: str = "ods.events") -> dict[Place, int]:
-        """Return the id of every row. Fails where a record is there twice."""
+        """Return the id of every row. Fails where a record appears twice."""
         rows = self.read(table).select(*PROVENANCE, "id").collect()
         return distinct(rows)
 
@@ -271,7 +271,7 @@ class Site:
 
 
 def distinct(rows: Iterable[Row]) -> dict[Place, int]:
-    """Return rows (topic, partition, offset, id) by their place. Fails where one is there twice."""
+    """Return rows (topic, partition, offset, id) by their place. Fails where one appears twice."""
     found: dict[Place, int] = {}
     for topic, partition, offset, number in rows:
         assert (topic, partition, offset) not in found, f"{topic}/{partition} {offset} is twice"

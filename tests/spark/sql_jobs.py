@@ -79,11 +79,11 @@ def per_minute(records: Iterable[Click], *, watermark_ms: int) -> dict[tuple[int
 
 
 def read_per_minute(site: Site) -> dict[tuple[int, str], int]:
-    """What stands in the table. Fails where a minute is there twice."""
+    """What stands in the table. Fails where a minute appears twice."""
     columns = ("unix_millis(minute)", "country", "clicks")
     rows = site.read("ods.per_minute").selectExpr(*columns).collect()
     found = {(row[0] // MINUTE_MS, row[1]): row[2] for row in rows}
-    assert len(found) == len(rows), "a minute stands there twice"
+    assert len(found) == len(rows), "a minute appears twice"
     return found
 
 

@@ -334,7 +334,7 @@ def test_an_aggregate_that_is_never_final_is_refused(views: SparkSession) -> Non
 
 
 LIVES = "(SELECT id, ts, timestamp_millis(id) AS expires FROM clicks) a"
-EARLY, SILENT, FINE = "while they can still match", "never would", ""
+EARLY, SILENT, FINE = "while they can still match", "never does", ""
 
 
 @pytest.mark.parametrize(

@@ -195,5 +195,5 @@ def test_a_task_of_a_query_that_does_not_tell_is_missed(
     rows = spark.range(0, 30, 1, 3)
     assert [each.task for each in written.run_tasks(written.land_frame(rows, order))] == [0, 1, 2]
     monkeypatch.setattr(written, "land_rows", tasks.land_rows_but_one)
-    with pytest.raises(BatchFailed, match=r"tasks \[1\] have not told"):
+    with pytest.raises(BatchFailed, match=r"tasks \[1\] have not reported"):
         written.run_tasks(written.land_frame(rows, order))

@@ -56,7 +56,7 @@ class CatalogPartition:
     def check_columns(self, table: CatalogTable) -> None:
         """Raise InvariantBroken unless the partition can be one of `table`."""
         wanted = tuple(table.partition_columns.names)
-        check(self.columns == wanted, f"{self.path} is no partition of {table.full_name}")
+        check(self.columns == wanted, f"{self.path} is not a partition of {table.full_name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PartitionSeal:
     rows: int
 
     def __post_init__(self) -> None:
-        check(self.version >= 1 and self.rows >= 0, f"{self.partition.path}: no seal")
+        check(self.version >= 1 and self.rows >= 0, f"{self.partition.path}: it has no seal")
 
 
 @dataclass(frozen=True, slots=True)

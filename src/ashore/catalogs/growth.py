@@ -31,14 +31,17 @@ class Growth:
     @property
     def differences(self) -> tuple[str, ...]:
         """All that is not the same, also what is only added, in words."""
-        return (*self.conflicts, *(f"column {name.lower()} is here only" for name in self.added))
+        return (
+            *self.conflicts,
+            *(f"column {name.lower()} is missing in the catalog" for name in self.added),
+        )
 
 
 def find_repeated(table: CatalogTable) -> list[str]:
     """Return a conflict for each column that is there twice, partition columns included."""
     names = [name.lower() for name in (*table.columns.names, *table.partition_columns.names)]
     repeated = sorted({name for name in names if names.count(name) > 1})
-    return [f"column {name} is there twice" for name in repeated]
+    return [f"column {name} appears twice in the catalog" for name in repeated]
 
 
 def compare_columns(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn]) -> Growth:
@@ -46,9 +49,9 @@ def compare_columns(known: Sequence[GrownColumn], wanted: Sequence[GrownColumn])
     known_types = {column.name.lower(): column.type for column in known}
     wanted_types = {column.name.lower(): column.type for column in wanted}
     conflicts = [
-        f"column {name} is {type_} there and {wanted_types[name]} here"
+        f"column {name} is {type_} in the catalog, expected {wanted_types[name]}"
         if name in wanted_types
-        else f"column {name} is there and not here"
+        else f"column {name} is only in the catalog"
         for name, type_ in known_types.items()
         if wanted_types.get(name) != type_
     ]
@@ -63,7 +66,9 @@ def compare_partitioning(known: Sequence[GrownColumn], wanted: Sequence[GrownCol
     )
     if there == here:
         return []
-    return [f"it is partitioned by ({', '.join(there)}) there and ({', '.join(here)}) here"]
+    return [
+        f"it is partitioned by ({', '.join(there)}) in the catalog, expected ({', '.join(here)})"
+    ]
 
 
 def refuse(table: str, catalog: str, conflicts: Sequence[str]) -> SchemaConflict:

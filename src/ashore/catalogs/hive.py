@@ -83,7 +83,9 @@ class HiveCatalog:
                 return TableChange(is_created=True)
             known = self._load_table(table)  # somebody was faster
         if known is None:
-            raise CatalogError(f"{table.full_name} comes and goes in {self.describe()}")
+            raise CatalogError(
+                f"{table.full_name} was created and dropped repeatedly in {self.describe()}"
+            )
         growth = self._compare(known, table)
         if growth.added or known.parameters.get(JOB) != table.job:
             _grow(known, table, growth.added)
@@ -193,8 +195,8 @@ class HiveCatalog:
         if known is None:
             raise CatalogError(
                 f"there is no table {table.full_name} in {self.describe()}",
-                hint="start the job again, which creates it; older partitions come back by "
-                f"`MSCK REPAIR TABLE {table.full_name}`",
+                hint="start the job again, which creates it; `MSCK REPAIR TABLE "
+                f"{table.full_name}` registers older partitions again",
                 table=table.full_name,
             )
         return known
@@ -245,7 +247,7 @@ class HiveCatalog:
             if not _is_at_home(there, table, partition):
                 raise CatalogError(
                     f"partition {partition.path} of {table.full_name} is registered at "
-                    f"{there.sd.location}, its files are at {_location(table, partition)}",
+                    f"{there.sd.location}, but its files are at {_location(table, partition)}",
                     hint="drop the partition from the metastore; it is then registered again",
                     table=table.full_name,
                     partition=partition.path,
@@ -363,12 +365,14 @@ def _compare_rest(known: Any, table: CatalogTable) -> list[str]:
         _columns(known.partitionKeys), _comparable(table.partition_columns)
     )
     if known.tableType != "EXTERNAL_TABLE":  # dropping a managed table would delete the files
-        conflicts.append(f"it is a {known.tableType} there and an EXTERNAL_TABLE here")
+        conflicts.append(f"it is a {known.tableType} in the catalog, expected EXTERNAL_TABLE")
     serde, wanted = known.sd.serdeInfo.serializationLib, STORAGES[table.format].serde
     if serde != wanted:
-        conflicts.append(f"its SerDe is {serde} there, {table.format} files need {wanted}")
+        conflicts.append(
+            f"its SerDe is {serde} in the catalog, but {table.format} files need {wanted}"
+        )
     if same_location(known.sd.location or "") != same_location(table.location):
-        conflicts.append(f"it is at {known.sd.location} there and at {table.location} here")
+        conflicts.append(f"it is at {known.sd.location} in the catalog, expected {table.location}")
     return conflicts
 
 

@@ -123,7 +123,7 @@ def _refused(method: str, refusal: HiveRefusal) -> CatalogError:
     if refusal.kind == "TApplicationException":
         hint = "a Hive metastore of release 2.3 or newer is needed"
     else:
-        hint = "the metastore's log says more"
+        hint = "see the log of the metastore"
     return CatalogError(
         f"the metastore refused {method}: {refusal.kind}: {refusal.message}",
         hint=hint,

@@ -164,5 +164,5 @@ def _compare_rest(known: CatalogTable, wanted: CatalogTable) -> list[str]:
     for what in ("format", "location"):
         there, here = getattr(known, what), getattr(wanted, what)
         if there != here:
-            conflicts.append(f"its {what} is {there} there and {here} here")
+            conflicts.append(f"its {what} is {there} in the catalog, expected {here}")
     return conflicts

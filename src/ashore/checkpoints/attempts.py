@@ -56,7 +56,7 @@ class Attempts:
         if found != STATE_FORMAT:
             raise CheckpointUnfit(
                 f"{path}: the state is of format {found}, this release writes {STATE_FORMAT}",
-                hint="run the job with the release that began the checkpoint",
+                hint="run the job with the release that started the checkpoint",
                 why="other_format",
             )
         return self.attempt(epochs[-1])

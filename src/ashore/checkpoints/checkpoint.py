@@ -57,7 +57,7 @@ class Checkpoint:
         except PathMissing:
             return None
         except CheckpointUnfit:
-            raise CheckpointUnfit(f"{place} names no query", hint=HINT) from None
+            raise CheckpointUnfit(f"{place} has no query id", hint=HINT) from None
 
     def read_ends(self, batch_id: int) -> Ends:
         """Return where each source's offsets end in a batch; empty for the batch before the first.
@@ -116,7 +116,7 @@ class Checkpoint:
         try:
             return place, self.storage.read(place)
         except PathMissing:
-            raise CheckpointUnfit(f"{place} is not there", hint=HINT) from None
+            raise CheckpointUnfit(f"{place} does not exist", hint=HINT) from None
 
     def _place(self, path: str) -> str:
         return names.join(self.path, path)

@@ -92,18 +92,21 @@ def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch:
     if newest is None or query_id is None:
         raise _unfit(name, Refusal.EMPTY_CHECKPOINT, "there is no checkpoint")
     if fold.query is not None and fold.query.query_id != query_id:
-        text = f"the checkpoint is that of query {query_id}, the table {fold.query.query_id}'s"
+        text = (
+            f"the checkpoint belongs to query {query_id}, but the table to query "
+            f"{fold.query.query_id}"
+        )
         raise _unfit(name, Refusal.OTHER_QUERY, text)
     kept = newest.list_finished()
     if batch not in kept:
         held = f"batches {kept[0]} to {kept[-1]}" if kept else "no batch"
-        raise _unfit(name, Refusal.FORGOTTEN, f"the checkpoint keeps {held}, not batch {batch}")
+        raise _unfit(name, Refusal.FORGOTTEN, f"the checkpoint has {held}, not batch {batch}")
 
 
 def _unfit(name: SliceName, why: Refusal, text: str) -> CheckpointUnfit:
     hint = (
-        "bring a checkpoint back that keeps the batch: `sql.keep` says how long they are kept; "
-        "after a crash on HDFS the attempt before this one, beside it, has them"
+        "restore a checkpoint that has the batch: `sql.keep` sets how long they are kept; after a "
+        "crash on HDFS the attempt before this one, beside it, has them"
     )
     return CheckpointUnfit(f"{name}: {text}; nothing was changed", hint=hint, why=why.value)
 

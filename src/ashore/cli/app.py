@@ -41,7 +41,7 @@ COMMANDS = (
     Listed(
         "init",
         "init_command",
-        "Look at the newest records of topics and write a job file that lands them.",
+        "Read the newest records of topics and write a job file that lands them.",
     ),
     Listed("schema", "schema_command", "Print the JSON Schema of the job file, for editors."),
     Listed("status", "status_command", "Show state, lag, rates, last entries and warnings."),
@@ -96,7 +96,7 @@ COMMANDS = (
         "Land two topics, kill the job, restart it, prove that nothing is lost or duplicated.",
     ),
     Listed("services", "services_commands", "Development servers from jars."),
-    Listed("drill", "drill_commands", "Drills: what tries to break exactly-once."),
+    Listed("drill", "drill_commands", "Drills: fault injection that tries to break exactly-once."),
 )
 
 

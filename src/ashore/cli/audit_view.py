@@ -24,10 +24,10 @@ FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 LINE_EVERY_MS = 60_000  # at least, where there is no terminal
 # What is said when nothing is amiss any more.
 BACK = {
-    "Kafka": "Kafka answers",
-    "lake": "the lake answers",
-    "catalog": "the catalog answers",
-    "job": "a job is at work",
+    "Kafka": "Kafka answers again",
+    "lake": "the lake answers again",
+    "catalog": "the catalog answers again",
+    "job": "a job is running",
 }
 
 
@@ -109,7 +109,7 @@ def _states(report: AuditReport) -> Iterator[tuple[str, str]]:
         ("lake", "the lake", report.lake),
         ("catalog", "the catalog", report.catalog),
     ):
-        yield name, "" if away.since_ms is None else f"{subject} is away: {away.error}"
+        yield name, "" if away.since_ms is None else f"{subject} does not answer: {away.error}"
     if report.lake.since_ms is None:
         yield "job", _absence(report)
 
@@ -118,11 +118,11 @@ def _absence(report: AuditReport) -> str:
     """Return in words that there is no job, if the log tells so."""
     activity = report.activity
     if activity.last_entry_ms is None:
-        return "no job has run yet: its log is empty"
+        return "the job has never run: its log is empty"
     if activity.silent_since_ms is None:
         return ""
     since = _time(activity.silent_since_ms)
-    return f"no job seems to run: there is work, and its log has not grown since {since}"
+    return f"no job seems to be running: records wait, and its log has not grown since {since}"
 
 
 def _last_entry(report: AuditReport) -> str:
@@ -172,9 +172,9 @@ def _gauge(report: AuditReport) -> str:
     lag = "not known" if gauge.lag is None else f"{gauge.lag:,}"
     text = f"unaccounted {gauge.unaccounted:,}, not landed yet {lag}"
     if gauge.unprovable:
-        text += f", not provable any more {gauge.unprovable:,}"
+        text += f", no longer provable {gauge.unprovable:,}"
     if report.unproven:
-        text += f", entries not looked at yet {report.unproven:,}"
+        text += f", entries not checked yet {report.unproven:,}"
     return f"{text}, findings {len(report.findings):,}"
 
 
@@ -191,7 +191,7 @@ def _lines(report: AuditReport) -> Iterator[str]:
         ("the catalog", report.catalog),
     ):
         if away.since_ms is not None:
-            yield f"{name} is away for {_since(away, report.now_ms)}: {away.error}"
+            yield f"{name} has not answered for {_since(away, report.now_ms)}: {away.error}"
     yield f"names and sizes: {_round(report.listing, 'directories')}"
     yield f"checksums again: {_round(report.reading, 'files')}"
 

@@ -88,7 +88,7 @@ def _shown(demo: Demo, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
 def _say_next(result: DemoResult, seconds: float) -> None:
     """Say what there is to look at. Before the verdict, which has the last line."""
     lines = [
-        f"The demo took {seconds:.0f} s. Look at next:",
+        f"The demo took {seconds:.0f} s. Next:",
         f"  the tables       {result.directory / 'lake' / 'demo.db'}",
         f"  the landing log  {result.directory / 'lake' / '.ashore' / 'demo' / 'main' / 'log'}",
         f"  the job file     {result.job_file}",

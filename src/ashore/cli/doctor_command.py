@@ -14,21 +14,21 @@ from ashore.cli.output import escape, reported_errors, say
 from ashore.control.jobs import open_job
 
 _SPARK_HELP = (
-    "Go on where a query with Spark's file sink stopped: its checkpoint directory, a path or an "
+    "Continue where a query with Spark's file sink stopped: its checkpoint directory, a path or an "
     "address. Its output directory is the table of the job file."
 )
 _CONNECT_HELP = (
-    "Go on where a file sink of Kafka Connect stopped: the table (database.table of the job file) "
-    "that holds its files, topic+partition+first+last.extension."
+    "Continue where a file sink of Kafka Connect stopped: the table (database.table of the job "
+    "file) that holds its files, topic+partition+first+last.extension."
 )
 
 _FILES_HELP = (
-    "Go on where the job's own log was lost, or its end: files that are whole are listed in new "
-    "entries; those that would make records stand twice are moved aside."
+    "Continue where the job's own log, or its end, was lost: complete files are listed in new "
+    "entries; files that would duplicate records are moved aside."
 )
 
 _MISSING_HELP = (
-    "With --from-files: land again what no file holds, although partitions may have been retired."
+    "With --from-files: land again what is in no file, although partitions may have been retired."
 )
 
 
@@ -54,11 +54,13 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
 ) -> None:
     """Repair what can be repaired without guessing; report what cannot, and exit with 4."""
     if explain and apply:
-        raise typer.BadParameter("--explain and --apply exclude each other")
+        raise typer.BadParameter("--explain and --apply are mutually exclusive")
     if (from_spark is not None) + (from_connect is not None) + from_files > 1:
-        raise typer.BadParameter("--from-spark, --from-connect and --from-files exclude each other")
+        raise typer.BadParameter(
+            "--from-spark, --from-connect and --from-files are mutually exclusive"
+        )
     if land_missing and not from_files:
-        raise typer.BadParameter("--land-missing goes with --from-files")
+        raise typer.BadParameter("--land-missing requires --from-files")
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         if not as_json:
             say(f"looking at log, tables and topics of job {escape(opened.job.job)}")

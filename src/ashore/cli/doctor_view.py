@@ -12,8 +12,8 @@ from ashore.control.jobs import OpenJob
 from ashore.errors import AshoreError
 
 NOTHING = (
-    "nothing to repair by log, names and sizes; what files hold was not read: "
-    "ashore verify JOB.yaml reads it"
+    "nothing to repair, judged by log, names and sizes; the content of files was not read: ashore "
+    "verify JOB.yaml reads it"
 )
 REFUSED = 4  # as a job that stops for a decision
 

@@ -13,7 +13,7 @@ import typer
 from ashore.cli.options import AsJson, Debug, new_group
 from ashore.cli.output import escape, reported_errors, say
 
-drill = new_group("Drills: what tries to break exactly-once.")
+drill = new_group("Drills: fault injection that tries to break exactly-once.")
 
 
 @drill.command("list")

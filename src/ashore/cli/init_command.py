@@ -44,7 +44,7 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Look at the newest records of topics and write a job file that lands them."""
+    """Read the newest records of topics and write a job file that lands them."""
     with reported_errors(as_json=as_json, debug=debug):
         tables = table_names(topics, database)
         name = job or next(iter(tables.values())).partition(".")[2]

@@ -35,7 +35,7 @@ def recover(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comm
     """Finish the moves of a job that died, from its log alone."""
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_file) as opened:
         if reland and accept_loss:
-            raise typer.BadParameter("--reland and --accept-loss exclude each other")
+            raise typer.BadParameter("--reland and --accept-loss are mutually exclusive")
         steps = jobs.plan_recover(opened)
         if explain:
             seen = jobs.explain_recover(opened, steps)

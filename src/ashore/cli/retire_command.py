@@ -32,7 +32,7 @@ def retire(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     """Drop partitions from log, catalog and storage. The log keeps who did it and why."""
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         if not partitions and older_than is None:
-            raise typer.BadParameter("name partitions, or say --older-than 90d")
+            raise typer.BadParameter("name partitions, or use --older-than 90d")
         age_ms = None if older_than is None else parse_age(older_than)
         plan = plan_retire(opened, table, partitions or [], age_ms)
         lines = [each.explain() for each in plan]

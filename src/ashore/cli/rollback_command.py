@@ -59,5 +59,5 @@ def _sentence(table: str, went: RolledBack, *, is_done: bool) -> str:
     return (
         f"{table} {verb} rolled back from batch {went.from_batch} to batch {went.to_batch}: "
         f"{went.rows:,} rows in {went.files:,} files {verb.replace('was', 'were')} moved aside; "
-        "the offsets they came from are read again"
+        "their offsets are read again"
     )

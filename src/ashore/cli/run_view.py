@@ -273,10 +273,10 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
                 _show(event, state, style)
             code = run.wait()
     if asked.is_now and state.error is None:
-        say("stopped at once: the next start finishes what was begun")
+        say("stopped at once: the next start finishes what was started")
         return 130
     if asked.signals and not state.has_begun and state.error is None:
-        say("stopped before the job had begun")
+        say("stopped before the job had started")
         return 130 if asked.signals[0] == signal.SIGINT else 0
     failed = failure_of(code, state.error, launch)
     if failed is not None and as_json and state.error is None:

@@ -46,6 +46,6 @@ def skip(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 
 def _sentence(place: str, found: ShardRange | None, *, is_done: bool) -> str:
     if found is None:
-        return f"{place} goes on there already: nothing to skip"
+        return f"{place} continues there already: nothing to skip"
     verb = "skipped" if is_done else "would skip"
     return f"{verb} {found.offsets.size:,} offsets: {found}"

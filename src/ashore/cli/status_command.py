@@ -46,7 +46,7 @@ def status(
 ) -> None:
     """Show state, lag, rates, last entries and warnings. Several jobs: a table. Needs no Spark."""
     if not check and (max_lag is not None or max_age is not None):
-        raise typer.BadParameter("--max-lag and --max-age go with --check")
+        raise typer.BadParameter("--max-lag and --max-age require --check")
     age_ms = None if max_age is None else _duration_ms(max_age)
     allowed = Allowed(max_lag, age_ms) if check else None
     if len(job_files) > 1:

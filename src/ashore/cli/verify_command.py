@@ -39,7 +39,7 @@ def verify(
             chosen = int(unique()[:8], 16) if seed is None else seed
             sample = SampleRate(parse_rate(values), chosen)
         elif seed is not None:
-            raise typer.BadParameter("--seed is for --values")
+            raise typer.BadParameter("--seed requires --values")
         with shown_progress(quiet=as_json) as progress:
             progress("log", 0, 0)
             from ashore.control.verify.job import verify_job  # noqa: PLC0415 - loads Arrow

@@ -182,7 +182,7 @@ def explain_recover(opened: OpenJob, steps: Sequence[MoveStep]) -> Explained:
 def _explain_move(place: FilePlace, outcome: MoveOutcome) -> str:
     match outcome:
         case MoveOutcome.LOST:
-            return f"lost: neither {place.pending} nor {place.final} is there, or not whole"
+            return f"lost: neither {place.pending} nor {place.final} exists and is complete"
         case MoveOutcome.CONFLICT:
             return f"conflict: {place.final} has another size than the log says"
         case MoveOutcome.AGAIN:
@@ -235,11 +235,11 @@ def is_relandable(opened: OpenJob, *, takes_over: bool) -> bool:
             raise QueryRefused(
                 f"{gone} files of {name} are lost, and rows of a query cannot be read again: they "
                 "come from its state",
-                hint="restore them, give them up with --accept-loss, or fill another table",
+                hint="restore them, give them up with --accept-loss, or write to another table",
             )
     if not any(item.is_landed for item in opened.job.tables):
         raise QueryRefused(
-            f"{opened.job.path} lands no topic: there is nothing to read again",
+            f"{opened.job.path} lands no topic, so there is nothing to read again",
             hint="ashore recover without --reland finishes the moves of its queries",
         )
     return True
@@ -281,8 +281,8 @@ def rejoin_topic(opened: OpenJob, topic: str, *, takes_over: bool) -> int:
     require_landed_topic(
         opened.job,
         topic,
-        "the state of a query is that of the topic that was there before",
-        hint="fill another table from the new topic: another table, another state",
+        "the state of the query belongs to the deleted topic",
+        hint="write to another table from the new topic: a new table starts with new state",
     )
     require_whole_log(opened)
     if find_rejoin(opened.storage, opened.name, opened.source, topic) is None:
@@ -304,7 +304,7 @@ def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -
     found = [item for item in job.tables if item.matches(topic)]
     if not found:
         raise JobFileInvalid(
-            f"no table of {job.path} is fed from topic {topic}", hint="name a topic of the job file"
+            f"no table of {job.path} reads topic {topic}", hint="name a topic of the job file"
         )
     if not any(item.is_landed for item in found):
         raise QueryRefused(f"topic {topic} is read by SQL only, and {why_not_sql}", hint=hint)

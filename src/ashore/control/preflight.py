@@ -165,7 +165,7 @@ def check_lake(job: Job, storage: Storage) -> int | None:
     except StorageError as error:
         raise StorageError(
             f"{place}: {job.lake} cannot be written: {error.message}",
-            hint="create the directory, or correct `lake`, or give this user the right to write",
+            hint="create the directory, or correct `lake`, or give this user write permission",
             **key,
         ) from error
     with contextlib.suppress(PathMissing):

@@ -69,7 +69,10 @@ def propose_table(sample: TopicSample, table: str, now_ms: int) -> TableProposal
     inferred = infer_json(values)
     notes = list(inferred.notes)
     if not any(value is not None for value in values):
-        notes.append("the topic has no records to look at: they land as bytes until you say more")
+        notes.append(
+            "the topic has no records to sample: it lands as bytes until you set `decode` and "
+            "`schema`"
+        )
     schema = _without_provenance(inferred.schema, notes)
     if not schema.fields or inferred.objects * 2 < inferred.texts + inferred.others:
         is_text = inferred.objects + inferred.texts > 0 and not inferred.others
@@ -91,7 +94,7 @@ def _without_provenance(schema: Schema | None, notes: list[str]) -> Schema:
     """Return the schema without the columns that provenance adds; none where there is none."""
     fields = schema.fields if schema else ()
     taken = [each.name for each in fields if each.name.casefold() in PROVENANCE_COLUMNS]
-    notes += [f"{name} stays out: provenance adds a column of this name" for name in taken]
+    notes += [f"{name} is left out: provenance adds a column of this name" for name in taken]
     return Schema(tuple(each for each in fields if each.name not in taken))
 
 
@@ -105,7 +108,7 @@ def _finish(proposal: TableProposal, sample: TopicSample, notes: list[str]) -> T
         bad = f"{len(values) - decoded} of {len(values)} records"
         notes.append(f"{bad} of the sample cannot be decoded: they go to {proposal.table}__dead")
     if 0 < len(values) < SURE_RECORDS:
-        notes.append(f"only {len(values)} records were there to look at")
+        notes.append(f"only {len(values)} records were available to sample")
     partitions = ("date",) if proposal.decode != "json" else proposal.partition_by
     if partitions and _per_day(sample) >= HOURLY_RECORDS:
         partitions = ("date", "hour")

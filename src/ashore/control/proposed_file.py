@@ -187,5 +187,5 @@ def write_new(path: Path, text: str) -> None:
 def exists_already(path: Path) -> JobFileInvalid:
     """Return the error for a job file that is there: it is somebody's."""
     return JobFileInvalid(
-        f"{path} is there already, and is left as it is", hint="name another file with --out"
+        f"{path} already exists and was not changed", hint="name another file with --out"
     )

@@ -30,7 +30,7 @@ class SliceReset:
         """Return what is set back, and what stays, for people."""
         reset = self.reset
         from_to = f"from {show_time(reset.log_ms)} to {show_time(reset.body.now_ms)}"
-        lines = [f"{self.name}: the log goes back {from_to}"]
+        lines = [f"{self.name}: the log is set back {from_to}"]
         lines += [f"  watermark of {table}: {show_time(ms)}" for table, ms in reset.body.watermarks]
         lines.append(f"  {reset.batches:,} batches were landed ahead; their rows stay:")
         rows = sorted(reset.rows, reverse=True)
@@ -38,7 +38,9 @@ class SliceReset:
         if len(lines) > LINES_MAX:
             lines = [*lines[:LINES_MAX], f"    and {len(lines) - LINES_MAX:,} more (--json)"]
         for (table, where), version in reset.seals[:LINES_MAX]:
-            lines.append(f"  {table} {where} was sealed ahead, as version {version}: that stays")
+            lines.append(
+                f"  {table} {where} was sealed ahead, as version {version}: it stays sealed"
+            )
         return lines
 
     def to_dict(self) -> dict[str, object]:
@@ -75,7 +77,7 @@ def apply(opened: OpenJob, why: str, *, takes_over: bool) -> tuple[SliceReset, .
     If interrupted: some logs are set back; the same command goes on with the others.
     """
     if not why.strip():
-        raise JobFileInvalid("no reason is given", hint='write --why "what has happened"')
+        raise JobFileInvalid("the reason is missing", hint='write --why "what has happened"')
     planned = plan(opened)
     if planned:
         require_stopped(opened, takes_over=takes_over)

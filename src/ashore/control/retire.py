@@ -42,7 +42,7 @@ def parse_age(text: str) -> int:
     try:
         return parse_duration_ms(text)
     except ValueError:
-        raise JobFileInvalid(f"--older-than {text!r} is no duration", hint="write 90d") from None
+        raise JobFileInvalid(f"--older-than {text!r} is not a duration", hint="write 90d") from None
 
 
 def plan_retire(
@@ -63,12 +63,12 @@ def plan_retire(
     listed = _read_listed(opened, table)
     if not listed:
         raise JobFileInvalid(
-            f"no log of {opened.job.job} tells of a file of table {table}",
+            f"no log of {opened.job.job} has a file of table {table}",
             hint="name a table of the job as database.table",
         )
     for each in partitions:
         if each not in listed:
-            hint = suggest(each, listed, "name it as its directory below the table")
+            hint = suggest(each, listed, "write it as its directory below the table")
             raise JobFileInvalid(f"{table} has never had a partition {each!r}", hint=hint)
     wanted = set(partitions)
     if older_than_ms is not None:

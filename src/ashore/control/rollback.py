@@ -36,8 +36,8 @@ def find_query(opened: OpenJob, table: str) -> StoppedQuery:
     sinks = sinks_of(job)
     if table not in sinks:
         raise JobFileInvalid(
-            f"no table {table} of {job.path} is sinks by SQL",
-            hint=suggest(table, sinks, "name a table that an INSERT of the job fills"),
+            f"{table} is not a sink table of {job.path}",
+            hint=suggest(table, sinks, "name a table that an INSERT of the job writes"),
         )
     name = sink_slice(job.job, sinks[table])
     is_table = isinstance(sinks[table], Table)

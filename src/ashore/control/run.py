@@ -51,7 +51,7 @@ def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | No
         return told
     code = code if code >= 0 else 128 - code
     message = f"the job process exited with {code} without an error message"
-    hint = "start it again: it goes on from its landing log"
+    hint = "start it again: it resumes from its landing log"
     error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
     return replace(Failed.of(error), exit_code=code)
 

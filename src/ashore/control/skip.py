@@ -39,11 +39,11 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
     topic, _, shard = place.rpartition("/")
     if not topic or not shard.isdecimal():
         raise JobFileInvalid(
-            f"{place!r} is no topic partition",
+            f"{place!r} is not a topic partition",
             hint="write topic and partition, such as clicks/3",
         )
     if not why.strip():
-        raise JobFileInvalid("no reason is given", hint='write --why "what has happened"')
+        raise JobFileInvalid("the reason is missing", hint='write --why "what has happened"')
     wish = SkipWish(StreamShard(topic, str(int(shard))), to, operator(), why)
     if table is not None:
         return Asked(find_query(opened, table).name, wish)
@@ -51,8 +51,8 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
         opened.job,
         topic,
         "its offsets are in the checkpoint of a query",
-        hint="fill another table from what the topic still has; where the topic was cut, name the "
-        "query's table with --table",
+        hint="write to another table from what the topic still has; if the topic was truncated, "
+        "name the query's table with --table",
     )
     return Asked(opened.name, wish)
 

@@ -77,7 +77,7 @@ def judge_state(
     if log.is_of_command and log.gone is None:
         if beat is not None:
             return _judge_process(beat, now_ms)
-        why = "a command was the last to write to its log: the job was not started since"
+        why = "the last entry was written by a command: the job was not started since"
         return Judged(JobState.STOPPED, log.last_ms, why)
     return _judge_log(log, now_ms, interval_ms)
 
@@ -86,18 +86,22 @@ def _judge_process(beat: Heartbeat, now_ms: int) -> Judged:
     if beat.ended is not None:
         is_stopped = beat.ended == "stopped"
         state = JobState.STOPPED if is_stopped else JobState.FAILED
-        return Judged(state, beat.beat_ms, beat.why or "its process ended in order")
+        return Judged(state, beat.beat_ms, beat.why or "its process exited normally")
     process = f"process {beat.pid}"
     if beat.is_alive is False:
-        return Judged(JobState.FAILED, beat.beat_ms, f"{process} is gone and did not say why")
+        return Judged(
+            JobState.FAILED, beat.beat_ms, f"{process} no longer runs, and reported no error"
+        )
     if now_ms - beat.beat_ms > SILENT_MS:
-        return Judged(JobState.STUCK, beat.beat_ms, f"{process} is there and does not answer")
+        return Judged(JobState.STUCK, beat.beat_ms, f"{process} runs but does not respond")
     step_max_ms = WRITE_MAX_MS if beat.step == "write" else STEP_MAX_MS
     if beat.step == "idle":
         return Judged(JobState.IDLE, beat.step_since_ms, f"{process} waits for records")
     if now_ms - beat.step_since_ms > step_max_ms:
-        return Judged(JobState.STUCK, beat.step_since_ms, f"{process} does not end the step")
-    return Judged(JobState.RUNNING, beat.started_ms, f"{process}, at the step {beat.step}")
+        return Judged(
+            JobState.STUCK, beat.step_since_ms, f"{process} has not finished step {beat.step}"
+        )
+    return Judged(JobState.RUNNING, beat.started_ms, f"{process}, in step {beat.step}")
 
 
 def _judge_log(log: JobLogSeen, now_ms: int, interval_ms: int) -> Judged:

@@ -482,10 +482,11 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
             yield Warned(
                 "held_back",
                 each.slice,
-                f"{query.held_by} has brought no record for {format_duration(silent_ms)}: it holds "
-                "the watermark back, and rows that wait for that",
+                f"{query.held_by} has had no record for {format_duration(silent_ms)}: it holds "
+                "back the watermark, and rows that wait for it",
                 "a job that keeps running goes on without it with the next batch; one that runs "
-                "with --available-now does not: send it a record with an event time of now",
+                "with --available-now does not: send it a record with the current time as event "
+                "time",
             )
 
 
@@ -507,7 +508,7 @@ def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
     if not is_ahead(fold.latest_ms, now_ms):
         return []
     text = f"the log has the time {show_time(fold.latest_ms)}: a clock was ahead, or this one is "
-    text += "behind; nothing is planned"
+    text += "behind; no batch is planned"
     hint = "if a clock was ahead: ashore reset-clock JOB.yaml --explain"
     return [Warned("log_ahead", name.slice, text, hint)]
 
@@ -515,7 +516,7 @@ def _warn_ahead(name: SliceName, fold: Fold, now_ms: int) -> list[Warned]:
 def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
     """Return what is wrong between the log and the source."""
     if there.error is not None:
-        hint = "look at `bootstrap_servers`, the network and the brokers"
+        hint = "check `bootstrap_servers`, the network and the brokers"
         return [Warned("kafka", source, f"lag is not known: {there.error}", hint)]
     warnings = [
         Warned("truncated", str(key), error.message, error.hint)
@@ -536,7 +537,7 @@ def warn_source(source: str, fold: Fold, there: SourceState) -> list[Warned]:
                 warnings.append(warned)
     for held in there.held_up:
         place = f"{held.shard.stream}/{held.shard.shard}"
-        text = f"an open transaction ({held.transaction}) holds {place} up at {held.stable_end}, "
+        text = f"an open transaction ({held.transaction}) blocks {place} at {held.stable_end}: "
         text += f"{held.newest - held.stable_end} offsets wait"
         hint = "it ends when its producer commits, aborts or times out: kafka-transactions.sh"
         warnings.append(Warned("held_up", place, text, hint))
@@ -552,14 +553,14 @@ def _warn_absent(key: ShardKey, state: ShardState, info: StreamInfo | None) -> W
         text += f"{state.stream_id}, Kafka has {info.stream_id}"
         hint = f"to continue with the new topic: ashore rejoin JOB.yaml {key.stream}"
         return Warned("replaced", key.stream, text, hint)
-    text = f"topic {key.stream} has no partition {key.shard} any more"
+    text = f"topic {key.stream} no longer has partition {key.shard}"
     return Warned("missing", str(key), text, "was the topic restored from a backup?")
 
 
 def _warn_offsets(key: ShardKey, state: ShardState, offsets: ShardOffsets) -> list[Warned]:
     if offsets.end < state.next:
-        text = f"{key} ends at {offsets.end}, landed is up to {state.next}"
-        hint = "was the topic restored, or were records lost in a failover? nothing is read"
+        text = f"{key} ends at {offsets.end}, but records are landed up to {state.next}"
+        hint = "nothing is read; was the topic restored, or were records lost in a failover?"
         return [Warned("went_back", str(key), text, hint)]
     if offsets.earliest > state.next:
         gone = OffsetRange(state.next, offsets.earliest)

@@ -223,7 +223,7 @@ class _Parser:
             position = self._token.position
             field = self._read_field()
             if field.name.lower() in seen:
-                raise DdlError(f"column {field.name!r} is there twice", position)
+                raise DdlError(f"column {field.name!r} appears twice", position)
             seen.add(field.name.lower())
             fields.append(field)
             if not self._take_if(","):

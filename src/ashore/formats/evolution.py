@@ -55,7 +55,7 @@ def _compare_fields(
     before, after = ({field.name: field for field in side} for side in (known, wanted))
     for name, field in before.items():
         if name not in after:
-            text = f"{place}{name} is dropped: new rows lack it"
+            text = f"{place}{name} is dropped: new rows do not have it"
             yield Change(Compatibility.RISKY, text)
         else:
             yield from _compare_field(field, after[name], file_format, place)
@@ -76,7 +76,7 @@ def _compare_field(known: Field, wanted: Field, file_format: str, place: str) ->
             Compatibility.RISKY, f"{place}{known.name} is NOT NULL: older rows may have null"
         )
     if wanted.nullable and not known.nullable:
-        yield Change(Compatibility.ALLOWED, f"{place}{known.name} is NOT NULL no more")
+        yield Change(Compatibility.ALLOWED, f"{place}{known.name} is no longer NOT NULL")
 
 
 def _compare_types(
@@ -93,8 +93,8 @@ def _compare_types(
             verdict = _judge(known, wanted, file_format)
             how = {
                 Compatibility.ALLOWED: "widened",
-                Compatibility.RISKY: "widened, which readers that look at one file get wrong",
-                Compatibility.REFUSED: "which cannot be read as one column",
+                Compatibility.RISKY: "widened, which readers that infer it from one file get wrong",
+                Compatibility.REFUSED: "which cannot be read as a single column",
             }[verdict]
             text = f"{place} changes from {type_ddl(known)} to {type_ddl(wanted)}: {how}"
             yield Change(verdict, text)

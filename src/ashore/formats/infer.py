@@ -146,7 +146,7 @@ def _fields(kinds: _Kinds, above: str, notes: list[str]) -> Iterator[Field]:
         path = above + name
         first = folded.setdefault(name.lower(), name)
         if not name.strip() or not name.isprintable():
-            notes.append(f"a field is left out whose name is {name!r}")
+            notes.append(f"a field is left out, named {name!r}")
         elif first != name:
             notes.append(f"{path} is left out: it differs from {above}{first} in case only")
         else:
@@ -163,7 +163,7 @@ def _type_of(kinds: _Kinds, path: str, notes: list[str]) -> DataType:
     (kind, count), *others = values.most_common()
     if others:
         rest = values.total() - count
-        notes.append(f"{path} is of several kinds: {rest} of {values.total()} values do not fit")
+        notes.append(f"{path} has several types: {rest} of {values.total()} values do not match")
     match kind:
         case "boolean":
             return Atom.BOOLEAN

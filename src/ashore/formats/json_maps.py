@@ -68,7 +68,7 @@ def _write(value: object, data_type: DataType | None) -> Iterator[str]:
         case tuple(), Map(_, inner):
             yield from _entries(value, inner)
         case _, Map():
-            raise ValueError("a MAP column holds something else than an object")
+            raise ValueError("the value of a MAP column is not an object")
         case tuple(), _:
             fields = data_type.fields if isinstance(data_type, Struct) else ()
             yield from _object(iter(value), {field.name: field.type for field in fields})
@@ -97,7 +97,7 @@ def _object(pairs: Iterator[tuple[str, object]], types: dict[str, DataType]) -> 
 
 def _entries(pairs: tuple[tuple[str, object], ...], inner: DataType) -> Iterator[str]:
     if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a key is twice in a MAP")
+        raise ValueError("a key appears twice in a MAP")
     yield "["
     for i, (name, value) in enumerate(pairs):
         yield f'{"," if i else ""}{{"key":{encode_basestring_ascii(name)},"value":'

@@ -76,7 +76,7 @@ def _plain(value: object) -> str:
         case bytes():
             return base64.b64encode(value).decode()
         case _:
-            raise TypeError(f"{type(value).__name__} has no form in JSON")
+            raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=False)

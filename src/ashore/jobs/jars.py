@@ -106,7 +106,9 @@ def jar_paths(
     """
     lock = load_lock()
     if set_name not in lock:
-        raise ServiceError(f"no jar set {set_name!r}", hint=f"known: {', '.join(sorted(lock))}")
+        raise ServiceError(
+            f"unknown jar set {set_name!r}", hint=f"known: {', '.join(sorted(lock))}"
+        )
     say = progress or (lambda _: None)
     return ensure_jars(
         lock[set_name], directory or cache_directory(), lambda text: say(f"{set_name}: {text}")
@@ -193,7 +195,9 @@ def _install(jar: Jar, source: Path, target: Path) -> None:
         )
     found = sha256_of(source)
     if found != jar.sha256:
-        raise _mismatch(jar, source.name, found, "what was fetched was thrown away; see who serves")
+        raise _mismatch(
+            jar, source.name, found, "the download was discarded; check which server answers at"
+        )
     target.parent.mkdir(exist_ok=True)
     source.replace(target)
 
@@ -222,7 +226,7 @@ def _check_all(jars: Sequence[Jar], cache: Path) -> None:
         before = path.stat()
         found = sha256_of(path)
         if found != jar.sha256:
-            raise _mismatch(jar, str(path), found, f"remove {path}, it will be fetched again")
+            raise _mismatch(jar, str(path), found, f"remove {path}: it is downloaded again")
         checked[jar.path] = Checked(before.st_size, before.st_mtime_ns, found)
     _save_checked(cache, checked)
 

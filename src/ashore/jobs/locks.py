@@ -19,7 +19,7 @@ def locked(directory: Path, progress: Callable[[str], None]) -> Iterator[None]:
     try:
         lock.acquire(blocking=False)
     except Timeout:
-        progress(f"waiting for another process that works in {directory}")
+        progress(f"waiting for another process that uses {directory}")
         lock.acquire()
     try:
         yield

@@ -57,7 +57,7 @@ class Watch:
             now = self._process.lines_read
             if now != seen:
                 if is_reported:
-                    self._report("the job process answers again")
+                    self._report("the job process responds again")
                 seen, silent_s, is_reported = now, 0.0, False
                 continue
             silent_s += LOOK_S
@@ -71,4 +71,4 @@ class Watch:
                 return
 
     def _end(self) -> str:
-        return f"frozen, or it hangs; it is killed after {self._patience_s:.0f} s"
+        return f"frozen, or it hangs; it will be killed after {self._patience_s:.0f} s"

@@ -71,7 +71,7 @@ def _pack(storage: Storage, name: SliceName, index: int) -> None:
             except (PathMissing, EntryInvalid) as error:
                 return _require_archive(storage, name, index, f"{path}: {error}")
             if number > first and entry.previous != previous:
-                reason = f"{path}: it names another predecessor"
+                reason = f"{path}: it has another predecessor"
                 return _require_archive(storage, name, index, reason)
             previous = entry.checksum
             lines.write(data)

@@ -165,7 +165,9 @@ def merge_results(order: BatchOrder, results: Sequence[TaskResult]) -> Written:
     for result in results:
         for read in result.reads:
             if read.key not in index_of:
-                raise CountsDisagree(f"task {result.task} read {read.key}, which was not asked for")
+                raise CountsDisagree(
+                    f"task {result.task} read {read.key}, which it was not assigned"
+                )
             position = index_of[read.key]
             reads[position] = _add(reads[position], read)
     files = merge_files([_renumber(result, index_of) for result in results])
@@ -203,7 +205,7 @@ def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
     for result in results:
         for each in result.ranges:
             if each.key not in read:
-                raise CountsDisagree(f"task {result.task} read {each}, which was not asked for")
+                raise CountsDisagree(f"task {result.task} read {each}, which it was not assigned")
             read[each.key].append(each.offsets)
     for each in order.ranges:
         ranges = sorted(read[each.key])
@@ -217,7 +219,7 @@ def _check_tiles(order: BatchOrder, results: Sequence[TaskResult]) -> None:
         if seams:
             raise BatchFailed(
                 f"no task has read {each} to its end: {seams[0]}",
-                hint="nothing was prepared; it is planned again",
+                hint="nothing was prepared; the batch is retried",
             )
 
 
@@ -230,14 +232,14 @@ def check_tasks(results: Sequence[TaskResult], tasks: int) -> None:
     twice = [task for task, count in reported.items() if count > 1 or task >= tasks]
     if twice:
         raise CountsDisagree(
-            f"results of tasks {sorted(twice)} came twice, or were not asked for",
+            f"results of tasks {sorted(twice)} came twice, or were not requested",
             hint="nothing was prepared; please report this",
         )
     missing = sorted(set(range(tasks)) - reported.keys())
     if missing:
         raise BatchFailed(
-            f"tasks {missing} have not told what they wrote",
-            hint="nothing was prepared; it is planned again",
+            f"tasks {missing} have not reported what they wrote",
+            hint="nothing was prepared; the batch is retried",
         )
 
 

@@ -83,7 +83,7 @@ class ClockGuard:
             f"this machine's clock shows {show_time(now_ms)}, "
             f"{format_duration(now_ms - storage_ms)} ahead: {said}; nothing was planned",
             hint="correct the clock; the job continues on its own. If it is right, start the job "
-            "again; a storage with a clock of its own has to be set right",
+            "again; if the storage's clock is wrong, correct that one",
             clock_ms=now_ms,
             storage_ms=storage_ms,
         )
@@ -106,7 +106,7 @@ def log_ahead(log_ms: int, clock_ms: int, storage_ms: int) -> LogAhead:
         f"{show_time(clock_ms)}, and the lake's storage says {show_time(storage_ms)}; nothing was "
         "planned",
         hint="if a clock was ahead: ashore reset-clock JOB.yaml --explain; if this one is behind: "
-        "set it right and start the job again",
+        "correct it and start the job again",
         log_ms=log_ms,
         clock_ms=clock_ms,
         storage_ms=storage_ms,

@@ -27,8 +27,8 @@ Definitions = Callable[[Mapping[str, TableDefinition]], Iterable[TableDefinition
 
 ACCEPT = "--accept-schema"
 _READERS = (
-    "readers that take the columns of one file for those of all of them must be given the new "
-    "ones: a schema in Spark and Arrow, union_by_name in DuckDB"
+    "readers that infer the schema from one file need the new schema: a schema in Spark and Arrow, "
+    "union_by_name in DuckDB"
 )
 
 
@@ -131,7 +131,7 @@ def require_readable(plan: DefinePlan, accepted_by: str = "") -> None:
     if refused or (risky and not accepted_by):
         also = f", or run it once with {ACCEPT}: readers may then see wrong values"
         raise SchemaConflict(
-            f"not the table that is there: {'; '.join((*refused, *risky))}",
+            f"the table differs from the one in the log: {'; '.join((*refused, *risky))}",
             hint=f"revert the change, or write to another table{'' if refused else also}",
             tables=sorted({table for table, _ in plan.changes}),
             conflicts=[*refused, *risky],
@@ -142,7 +142,7 @@ def _compare(before: TableDefinition, after: TableDefinition) -> Iterator[Change
     if before.format != after.format:
         yield Change(
             Compatibility.REFUSED,
-            f"its files are {before.format}, new ones would be {after.format}",
+            f"its files are {before.format}, new files would be {after.format}",
         )
     if before.partition_by != after.partition_by:
         there, here = (f"({', '.join(each.partition_by)})" for each in (before, after))
@@ -175,10 +175,12 @@ def _compare_topics(before: TableDefinition, after: TableDefinition) -> Iterator
     gone = sorted(set(before.topics) - set(after.topics))
     come = sorted(set(after.topics) - set(before.topics))
     if gone:
-        text = f"it holds rows of topic {', '.join(gone)}, which feeds it no more"
-        yield Change(Compatibility.RISKY, f"{text}; {', '.join(come)} would" if come else text)
+        text = f"it has rows of topic {', '.join(gone)}, which no longer lands in it"
+        yield Change(
+            Compatibility.RISKY, f"{text}; {', '.join(come)} would land in it" if come else text
+        )
     elif come:
-        yield Change(Compatibility.ALLOWED, f"topic {', '.join(come)} feeds it too")
+        yield Change(Compatibility.ALLOWED, f"topic {', '.join(come)} lands in it too")
 
 
 def schema_of(definition: TableDefinition) -> Schema:

@@ -85,7 +85,7 @@ class Effects:
                 self._paused_until_s[action] = self._parts.clock.monotonic_s() + PAUSE_S
                 now_ms, said = self._parts.clock.now_ms(), str(error)[:ERROR_LENGTH_MAX]
                 failed.append(FailedTries(action, 1, now_ms, said))
-                what = f"{len(effects)} x {action} put off: {said}"
+                what = f"{len(effects)} x {action} deferred: {said}"
                 self._parts.progress.warn(self._slice, what)
         return Tried(frozenset(done), tuple(failed))
 
@@ -127,7 +127,7 @@ class Effects:
                 self._parts.storage.create(path, content)
             except PathExists:
                 if self._parts.storage.read(path) != content:
-                    warning = f"{path} is not ours; it was left as it is"
+                    warning = f"{path} was not written by Ashore; it was not changed"
                     self._parts.progress.warn(self._slice, warning)
             directories.add(directory)
         self._parts.storage.sync(sorted(directories))

@@ -76,8 +76,9 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
         return planned if find_truncated(source, [state]) else None
     if wish.to < state.next:
         raise Stopped(
-            f"{state.key} is landed or given up below {state.next}: nothing before it can be",
-            hint="look at the next offset with ashore status",
+            f"{state.key} is landed or skipped below {state.next}: no earlier offset can be "
+            "skipped",
+            hint="ashore status shows the next offset",
         )
     if there.end < state.next:
         raise OffsetsWentBack(
@@ -87,7 +88,7 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
     if wish.to > there.earliest:
         is_gap, first = there.earliest > state.next, max(there.earliest, state.next)
         raise Stopped(
-            f"Kafka has {state.key} from {first} on: what can be read is never skipped",
+            f"Kafka has {state.key} from {first} on: offsets that can be read are never skipped",
             hint=f"write --to {first}" if is_gap else "there is no gap: start the job",
             earliest=there.earliest,
         )
@@ -106,16 +107,16 @@ def _plan_of_query(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
     there = _describe(source, wish.shard.stream)
     if any(state.stream_id != there.stream_id for state in readings):
         raise StreamReplaced(
-            f"topic {wish.shard.stream} is not the one that the query has read",
-            hint="fill another table from the new topic: another table, another state",
+            f"topic {wish.shard.stream} is not the topic that the query has read",
+            hint="write to another table from the new topic: a new table starts with new state",
         )
     meant = [state for state in readings if state.next == wish.to]
     if not meant:
         at = " and ".join(sorted({str(state.next) for state in readings}))
         raise Stopped(
-            f"the query goes on at offset {at} of {readings[0].key.stream}/{wish.shard.shard}: "
-            "where that is stands in its checkpoint, and no offset of it can be skipped",
-            hint=f"write --to {readings[0].next}, if its topic was cut below that",
+            f"the query continues at offset {at} of {readings[0].key.stream}/{wish.shard.shard}: "
+            "its checkpoint has that position, and no offset of it can be skipped",
+            hint=f"write --to {readings[0].next}, if its topic was truncated below that",
         )
     found = source.read_offsets([wish.shard])[wish.shard]
     cut = sorted(each.key for each in find_truncated(source, meant))
@@ -139,8 +140,8 @@ def _find_shard(fold: Fold, source: Source, shard: StreamShard) -> ShardState:
             continue
         if current is not None and current[1] != found.stream_id:
             raise StreamReplaced(
-                f"topic {shard.stream} is not the one that the log knows",
-                hint=f"ashore rejoin JOB.yaml {shard.stream}, which begins at its beginning",
+                f"topic {shard.stream} is not the topic of the log",
+                hint=f"ashore rejoin JOB.yaml {shard.stream}, which starts at its beginning",
             )
         return state
     raise _unknown(shard)
@@ -155,6 +156,6 @@ def _describe(source: Source, stream: str) -> StreamInfo:
 
 def _unknown(shard: StreamShard) -> StreamMissing:
     return StreamMissing(
-        f"the log knows no {shard.stream}/{shard.shard}",
+        f"the log has no {shard.stream}/{shard.shard}",
         hint="a partition that the job has not joined yet has no gap",
     )

@@ -81,10 +81,11 @@ def history_truncated(
     of_query = parse_query_source(key.source)
     table = f" --table {_filled_by(of_query.slice)}" if of_query else ""
     return HistoryTruncated(
-        f"{key} was cut below offset {next_offset}, which comes next, and holds other records up "
-        f"to there than were landed{more}: {reason}",
-        hint="did a leader take over that lacked records? Nothing was read. To keep what was "
-        f"landed and go on at {next_offset}: ashore skip JOB.yaml {key.stream}/{key.shard} "
+        f"{key} was truncated below offset {next_offset}, the next to read, and has other records "
+        f"below it than those that were landed{more}: {reason}",
+        hint="nothing was read; did an unclean leader election lose records? To keep what was "
+        f"landed and continue at {next_offset}: ashore skip JOB.yaml "
+        f"{key.stream}/{key.shard} "
         f'--to {next_offset}{table} --why "..."',
         shard=str(key),
         next=next_offset,

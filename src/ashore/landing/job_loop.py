@@ -216,7 +216,7 @@ class JobLoop:
             self._tick_houses([Housekeeping(self._house(each), rule) for each in self._slices])
         except Exception as error:  # noqa: BLE001 - a thread's last line: it is raised by `run`
             self._failures.append(error)
-            self._parts.progress.warn("", f"housekeeping broke: {error!r}")
+            self._parts.progress.warn("", f"housekeeping failed: {error!r}")
             self.stop()
 
     def _tick_houses(self, houses: Sequence[Housekeeping]) -> None:
@@ -237,7 +237,7 @@ def stopped_queries(stopped: Mapping[str, AshoreError], count: int) -> QueryStop
     reported = "; ".join(f"{name}: {error.message}" for name, error in sorted(stopped.items()))
     first = stopped[min(stopped)]
     return QueryStopped(
-        f"{len(stopped)} of {count} parts of the job stopped, the others ended in order: "
+        f"{len(stopped)} of {count} parts of the job stopped, the others exited normally: "
         f"{reported}",
         hint=first.hint,
         stopped=[{"slice": name, **error.to_dict()} for name, error in sorted(stopped.items())],

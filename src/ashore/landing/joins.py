@@ -45,7 +45,7 @@ def look_again(clock: Clock, look: Callable[[], T], report: Callable[[str], None
             if clock.monotonic_s() >= until_s:
                 raise
             if not reported:
-                report(f"{error.message}; looking again for {LAG_S:.0f} s")
+                report(f"{error.message}; retrying for {LAG_S:.0f} s")
                 reported = True
         clock.sleep(LOOK_AGAIN_S)
 
@@ -66,7 +66,7 @@ def check_streams(source: str, fold: Fold, streams: Mapping[str, StreamInfo]) ->
             continue
         if info.stream_id in _former_ids(source, fold, name):
             raise OffsetsWentBack(
-                f"topic {name} is again the one that was there before it was created again",
+                f"topic {name} has the id that it had before it was created again",
                 hint="nothing was read; was the cluster restored from a backup?",
                 stream=name,
             )
@@ -89,7 +89,7 @@ def _check_shards(source: str, fold: Fold, info: StreamInfo) -> None:
     ]
     if gone:
         raise OffsetsWentBack(
-            f"topic {info.stream} has no partition {', '.join(gone)} any more",
+            f"topic {info.stream} no longer has partition {', '.join(gone)}",
             hint="nothing was read; was the topic restored from a backup?",
             stream=info.stream,
         )
@@ -124,8 +124,8 @@ def find_replaced(
         there = now.get(stream)
         if there is None or there.stream_id in _former_ids(source, fold, stream):
             raise StreamMissing(
-                f"topic {stream} is not there any more; nothing was prepared",
-                hint="it is looked at again: a broker may not know it yet",
+                f"topic {stream} no longer exists; nothing was prepared",
+                hint="it is checked again: a broker may not know it yet",
                 streams=[stream],
             )
         if there.stream_id != stream_id:

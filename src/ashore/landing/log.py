@@ -71,7 +71,7 @@ class LandingLog:
     @property
     def fold(self) -> Fold:
         """The log as this writer knows it. Requires: `open` was called."""
-        check(self._fold is not None, "a log is opened before it is used")
+        check(self._fold is not None, "a log must be opened before it is used")
         return self._fold or Fold()
 
     def open(self, require: Callable[[Fold], None] = lambda _fold: None) -> Fold:
@@ -116,7 +116,7 @@ class LandingLog:
         long that the writer gives up: the entry may still appear).
         """
         fold = self.fold
-        check(self._is_settled, "after an error a log is appended to only through a new open")
+        check(self._is_settled, "after an error a log must be opened again before an append")
         self._is_settled = False
         extended = self._try_append(fold, fold.epoch, closing, body)
         if extended is None:
@@ -161,7 +161,7 @@ class LandingLog:
         require_whole(self.name, LogEnd.of(fold), traces)
         if known is not None and fold.end < known.end:
             raise LogLost(
-                f"{self.name}: the log ends at entry {fold.end}, and it had entry {known.end}",
+                f"{self.name}: the log ends at entry {fold.end}, but it had entry {known.end}",
                 hint=f"restore {names.log_directory(self.name)}; nothing was appended",
             )
         return fold
@@ -222,7 +222,8 @@ class LandingLog:
         if fold.epoch > known.epoch:
             self._is_settled = False
             raise Fenced(
-                f"slice {self.name} was taken over by epoch {fold.epoch}; this is {known.epoch}",
+                f"slice {self.name} was taken over by epoch {fold.epoch}; this process has epoch "
+                f"{known.epoch}",
                 hint="do not restart this process: the job runs elsewhere",
                 epoch=known.epoch,
                 owner_epoch=fold.epoch,
@@ -245,4 +246,4 @@ def _extended(fold: Fold, entry: Entry) -> Fold:
     try:
         return extend(fold, entry)
     except LogDamaged as error:
-        fail(f"about to append what would not fold: {error.message}")
+        fail(f"an entry was about to be appended that cannot be folded: {error.message}")

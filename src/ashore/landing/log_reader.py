@@ -64,7 +64,7 @@ def list_log(storage: Storage, name: SliceName) -> LogListing:
         elif (number := names.parse_archive(file_name)) is not None:
             archives.append(number)
         else:
-            _damaged(found.path, "no writer of the log makes such a name", "move it elsewhere")
+            _damaged(found.path, "no writer of the log creates such a name", "move it elsewhere")
     return LogListing(tuple(sorted(entries)), tuple(sorted(snapshots)), tuple(sorted(archives)))
 
 
@@ -89,7 +89,7 @@ def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[
         for entry in _read_undisturbed(storage, name, partial(_next_from, storage, name, number)):
             if entry.previous != previous and (entry.number != start or start == 0):
                 path = names.entry_path(name, entry.number)
-                _damaged(path, "it names another predecessor", "restore the log from a backup")
+                _damaged(path, "it has another predecessor", "restore the log from a backup")
             number, previous = entry.number + 1, entry.checksum
             is_end = False
             yield entry
@@ -144,7 +144,7 @@ def _read_undisturbed(
             continue  # appended while this was reading
         if not must_begin_again(began, list_log(storage, name)):
             path = names.entry_path(name, found.missing)
-            _damaged(path, "the entry is missing, later ones are there", "restore it")
+            _damaged(path, "the entry is missing, but later entries exist", "restore it")
 
 
 def _try(

@@ -138,7 +138,7 @@ def _raise_wrong(
         look()
     if conflicts:
         raise FileConflict(
-            f"{len(conflicts)} targets hold something else than the log says: {conflicts[0]}",
+            f"{len(conflicts)} targets differ from the log: {conflicts[0]}",
             hint="nothing was overwritten; find out who writes there, then start again",
             paths=conflicts[:20],
         )

@@ -52,7 +52,7 @@ def claim_tables(storage: Storage, tables: Iterable[str], job: str, now_ms: int)
             _claim(storage, table, job, now_ms)
             owner = read_owner(storage, table)
         if owner is None:
-            raise StorageError(f"the owner file of {table} was written and cannot be found")
+            raise StorageError(f"the owner file of {table} was written but cannot be found")
         _require_own(table, owner, job)
 
 

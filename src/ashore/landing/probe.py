@@ -39,7 +39,7 @@ def _probe(storage: Storage, runner: BatchRunner, source: str, target: str) -> N
         found = storage.read(target)
     except PathMissing:
         raise StorageError(
-            f"an executor wrote {source} and the driver cannot see it",
+            f"an executor wrote {source}, but the driver cannot see it",
             hint=f"is {storage.describe()} the same directory on every node?",
         ) from None
     except StorageError as error:

@@ -38,8 +38,8 @@ from ashore.landing.slice_loop import SliceLoop
 from ashore.storage import count_calls, count_hanging_calls
 
 ORPHAN_S = 1.0
-ORPHAN = "`ashore run`, which had started it, is gone"
-AGAIN = "start it again: it goes on from its log; if it ends so again, please report it"
+ORPHAN = "`ashore run`, its parent process, no longer exists"
+AGAIN = "start it again: it resumes from its log; if this happens again, please report it"
 
 
 class RunnableJob(Protocol):
@@ -250,7 +250,7 @@ def ended_in_words(writer: EventWriter, work: Callable[[], None], *, debug: bool
     except Exception as error:  # noqa: BLE001 - the process's last line: it is told, not only logged
         traceback.print_exc()
         words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        unknown = AshoreError(f"the job failed, and Ashore does not know why: {words}", hint=AGAIN)
+        unknown = AshoreError(f"the job failed with an unexpected error: {words}", hint=AGAIN)
         writer.send(Failed.of(unknown))
         return unknown.exit_code
     writer.send(Ended())
@@ -266,7 +266,7 @@ def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argpars
     parser.add_argument("--hold", action="store_true", help="get ready; wait for a line on stdin")
     parser.add_argument("--jar", action="append", default=[], type=Path)
     parser.add_argument("--debug", action="store_true")
-    parser.add_argument("--request", default="", help="what the command is asked, as JSON")
+    parser.add_argument("--request", default="", help="the arguments of the command, as JSON")
     return parser.parse_args(arguments)
 
 

@@ -77,6 +77,6 @@ class QueryLeaders:
             before = self._at_begin.setdefault(shard, leader)
             if before != leader:
                 raise BatchFailed(
-                    f"{key.stream}/{key.shard} has got another leader: the query is started again, "
-                    "so that it uses nothing that it has read ahead from the one before",
+                    f"{key.stream}/{key.shard} has a new leader: the query is restarted, to "
+                    "discard what it has prefetched from the old one",
                 )

@@ -60,14 +60,14 @@ from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
 _HINTS = {
-    Refusal.EMPTY_CHECKPOINT: "bring the checkpoint back, or fill another table or topic: this one "
-    "would get its rows a second time",
-    Refusal.OTHER_QUERY: "bring the checkpoint of that query back, or fill another table or topic",
-    Refusal.OTHER_LINEAGE: "finish the batch with the SQL it was begun with, then change it; was "
-    "another checkpoint restored?",
+    Refusal.EMPTY_CHECKPOINT: "restore the checkpoint, or write to another table or topic: this "
+    "one would get its rows twice",
+    Refusal.OTHER_QUERY: "restore the checkpoint of that query, or write to another table or topic",
+    Refusal.OTHER_LINEAGE: "finish the batch with the SQL that it was started with, then change "
+    "the SQL; was another checkpoint restored?",
     Refusal.GAP: "was another checkpoint restored, or the table's log?",
     Refusal.RANGES: "was another checkpoint restored, or the table's log?",
-    Refusal.FORGOTTEN: "bring a newer checkpoint back",
+    Refusal.FORGOTTEN: "restore a newer checkpoint",
 }
 
 
@@ -267,8 +267,8 @@ class QuerySink:
         if files > FILES_MAX:  # the batch stands in Spark's checkpoint: it cannot become smaller
             self.parts.progress.note(
                 self.plan.name.slice,
-                f"batch {begun.order.batch} has {files:,} files, and more than {FILES_MAX:,} make "
-                "a large entry; end the SELECT with DISTRIBUTE BY and the columns that the table "
+                f"batch {begun.order.batch} has {files:,} files, but an entry lists at most "
+                f"{FILES_MAX:,}; end the SELECT with DISTRIBUTE BY and the columns that the table "
                 "is partitioned by, partition it by less, or lower batch.max_records",
             )
         landed = BatchLanded(begun.order.batch, entry, rows, files, 0, (self.plan.filled,))
@@ -293,7 +293,7 @@ class QuerySink:
         """Return what tasks need to write the rows of a batch. Requires: they go into a table."""
         order, output = begun.order, self.plan.output
         if output is None:
-            fail(f"the rows of {self.plan.name} go into no table")
+            fail(f"the rows of {self.plan.name} are not written to a table")
         return RowsOrder(
             order.lake, order.name, order.epoch, order.batch, order.time, output=output
         )
@@ -302,7 +302,7 @@ class QuerySink:
         """Return what a task needs to write records that the query leaves aside."""
         order, output = begun.order, self.plan.output
         if output is None:
-            fail(f"the rows of {self.plan.name} go into no table")
+            fail(f"the rows of {self.plan.name} are not written to a table")
         return LettersOrder(
             order.lake,
             order.name,

@@ -69,7 +69,10 @@ def help_dead(storage: Storage, name: SliceName, clock: Clock, steps: Sequence[M
 
     def look() -> None:
         if read_log(storage, name).end != end:
-            raise LogGrows(f"the job of {name} lives: its log has grown", hint="leave it as it is")
+            raise LogGrows(
+                f"the job of {name} is running: its log has grown",
+                hint="the job finishes the moves itself",
+            )
 
     moved = Moved(0, 0)
     for step in steps:
@@ -99,7 +102,7 @@ def require_quiet(
     for name, end in before.items():
         if read_log(storage, name).end != end:
             raise LogGrows(
-                f"the log of {name} is growing: its job is running",
+                f"the log of {name} is growing: its job is still running",
                 hint="stop the job first, or repeat the command with --take-over",
             )
 
@@ -201,7 +204,7 @@ def reland(plan: SlicePlan, parts: SliceParts, lost: LostFiles) -> int:
     expected, found = sum(lost.rows().values()), sum(file.rows for file in written.files)
     if expected != found:
         raise Stopped(
-            f"{found} rows were read again where {expected} are lost; nothing was appended",
+            f"{found} rows were read again, but {expected} are lost; nothing was appended",
             hint="to give the lost files up: ashore recover JOB.yaml --accept-loss",
         )
     parts.log.append(_reland_body(lost, written), lost.moved)
@@ -306,7 +309,7 @@ def _require_same(source: Source, fold: Fold, keys: Sequence[ShardKey]) -> None:
     for key in keys:
         info = streams.get(key.stream)
         if info is None:
-            raise StreamMissing(f"topic {key.stream} is not there", hint=f"try again; {_GIVE_UP}")
+            raise StreamMissing(f"topic {key.stream} does not exist", hint=f"try again; {_GIVE_UP}")
         if info.stream_id != fold.shards[key].stream_id:
             raise StreamReplaced(
                 f"topic {key.stream} is not the one that was landed", hint=_GIVE_UP

@@ -53,7 +53,7 @@ class Registrar:
                 self._catalog.check_table(table)
         except CatalogError as error:
             self._is_away = True
-            self._on_warning(f"{spec.table} is not checked against the catalog: {error.message}")
+            self._on_warning(f"{spec.table} was not compared with the catalog: {error.message}")
 
     def ensure(self, specs: Iterable[Spec]) -> None:
         """Make the tables known, main, late and dead. Raises SchemaConflict.

@@ -131,7 +131,7 @@ class Retirer:
             raise
         except AshoreError as error:
             self._begin_again(self._parts.clock.monotonic_s() + PAUSE_S)
-            self._parts.progress.warn(self._name.slice, f"retention put off: {error.message}")
+            self._parts.progress.warn(self._name.slice, f"retention deferred: {error.message}")
             return False
         return True
 
@@ -220,5 +220,5 @@ class Retirer:
             key = (each.table, each.partition)
             if each.orphans and key not in self._reported:
                 self._reported.add(key)
-                what = f"retention: {each.table} {each.partition} stays: {each.why}"
+                what = f"retention: {each.table} {each.partition} is kept: {each.why}"
                 self._parts.progress.warn(self._name.slice, what)

@@ -55,7 +55,7 @@ class RetirePartition:
         """Return what is done, for people."""
         text = f"retire {self.table} {self.partition}: {self.rows:,} rows"
         text += f", {len(self.files):,} files are deleted"
-        return text + (f"; {self.kept:,} files that no log lists stay" if self.kept else "")
+        return text + (f"; {self.kept:,} files that no log lists are kept" if self.kept else "")
 
 
 def retire_entry(plan: Collection[RetirePartition], by: str, why: str) -> Retire:

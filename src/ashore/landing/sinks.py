@@ -48,7 +48,7 @@ def require_log_of(fold: Fold, name: SliceName, table: str) -> None:
         others.append("a topic")
     if others:
         raise CheckpointUnfit(
-            f"the log of {name} is that of {' and '.join(others)}",
-            hint="give the table or topic of this INSERT another name, in `sql` too",
+            f"the log of {name} belongs to {' and '.join(others)}",
+            hint="rename the table or topic of this INSERT, in `sql` too",
             table=table,
         )

@@ -280,8 +280,8 @@ class SliceLoop:
         records = max(1, plan.size * FILES_MAX // (2 * files))
         self.plan = replace(self.plan, limits=replace(self.plan.limits, records=records))
         raise BatchFailed(
-            f"batch {plan.batch} would be of {files:,} files, and an entry lists {FILES_MAX:,} at "
-            f"most: from here on a batch has {records:,} records",
+            f"batch {plan.batch} would have {files:,} files, but an entry lists at most "
+            f"{FILES_MAX:,}: from now on a batch has at most {records:,} records",
             hint="partition the table by less, or lower batch.max_records",
         )
 

@@ -45,10 +45,9 @@ def require_whole(name: SliceName, end: LogEnd, traces: Iterable[Trace]) -> None
     later = find_later(end, traces)
     if later:
         raise LogLost(
-            f"{name}: {describe_loss(end, later)}; nothing was appended: what was landed there "
-            "would be landed again",
-            hint=f"restore {names.log_directory(name)} from a backup that is as new as the tables; "
-            "without one: ashore doctor JOB.yaml --from-files",
+            f"{name}: {describe_loss(end, later)}; nothing was appended: it would be landed again",
+            hint=f"restore {names.log_directory(name)} from a backup that is not older than the "
+            "tables; without one: ashore doctor JOB.yaml --from-files",
             paths=[each.path for each in later[:20]],
         )
 

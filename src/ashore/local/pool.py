@@ -42,8 +42,8 @@ class WorkerDied(Exception):
     def __str__(self) -> str:
         """Return how it ended, in words."""
         if self.exit_code is not None and self.exit_code < 0:
-            return f"a worker process was ended by {signal.Signals(-self.exit_code).name}"
-        return f"a worker process ended with exit code {self.exit_code}"
+            return f"a worker process was killed by {signal.Signals(-self.exit_code).name}"
+        return f"a worker process exited with code {self.exit_code}"
 
 
 class WorkerPool(Generic[A, R]):

@@ -28,7 +28,7 @@ from ashore.protocol.plan_batch import BatchPlan
 from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
 
-_HINT = "nothing was prepared; it is planned again"
+_HINT = "nothing was prepared; the batch is retried"
 
 
 class ProcessRunner:
@@ -74,7 +74,7 @@ class ProcessRunner:
         except StorageError as error:
             raise StorageError(
                 f"a task cannot write to the lake: {error.message}",
-                hint="check the lake's address and the rights of this user",
+                hint="check the address of the lake and the permissions of this user",
             ) from error
         except WorkerDied as error:
             raise BatchFailed(f"the probe failed: {error}") from error

@@ -72,7 +72,7 @@ class _File:
         except OSError as error:
             raise MetricsNotExported(
                 f"metrics cannot be written to {self._path}: {error.strerror or error}",
-                hint="create the directory, or let the job's user write there",
+                hint="create the directory, or give the job's user write permission there",
             ) from error
         thread = threading.Thread(target=self._write_often, name="metrics", daemon=True)
         thread.start()

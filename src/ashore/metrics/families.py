@@ -45,7 +45,7 @@ def _gauge(name: str, labels: tuple[str, ...], meaning: str) -> Family:
 # ---- the process
 
 INFO = _gauge("ashore_info", ("version",), "1; the release that `ashore run` is of")
-UP = _gauge("ashore_up", (), "1 while the job process is there, 0 before it is and after its end")
+UP = _gauge("ashore_up", (), "1 while the job process runs, otherwise 0")
 STARTED = _gauge(
     "ashore_start_time_seconds",
     (),
@@ -54,13 +54,16 @@ STARTED = _gauge(
 SILENT = _gauge(
     "ashore_silent_seconds",
     (),
-    "since the job process was heard of last, which is each second; it is killed after `patience`",
+    "since the last heartbeat of the job process, which sends one each second; it is killed after "
+    "`patience`",
 )
 EXIT_CODE = _gauge(
-    "ashore_exit_code", (), "how the job process ended; none before. Last seen in the text file"
+    "ashore_exit_code",
+    (),
+    "exit code of the job process, once it has ended; the text file keeps it",
 )
 WARNINGS = _counter(
-    "ashore_warnings", ("slice",), "failures that the job goes on after; they are in its output"
+    "ashore_warnings", ("slice",), "failures after which the job continues; they are in its output"
 )
 CALLS = _counter(
     "ashore_storage_calls",
@@ -70,7 +73,7 @@ CALLS = _counter(
     "server took it), `failed`",
 )
 HANGING = _gauge(
-    "ashore_hanging_calls", (), "calls to the lake that were given up and have not come back"
+    "ashore_hanging_calls", (), "calls to the lake that timed out and have not returned"
 )
 
 # ---- a slice
@@ -102,13 +105,14 @@ STEP_AGE = _gauge(
 LAG = _gauge(
     "ashore_lag_records",
     ("slice",),
-    "offsets that wait, as of the last look at Kafka; of a query, as of its last batch",
+    "offsets that wait to be landed, as of the last request to Kafka; for a query, as of its last "
+    "batch",
 )
 LAG_SECONDS = _gauge(
     "ashore_lag_seconds",
     ("slice",),
-    "since the last time of which is known that all that Kafka had then is readable. Of a query 0 "
-    "while nothing waits. Until that is known once, it counts from the start of `ashore run`",
+    "since the last time at which everything in Kafka was known to be readable. For a query, 0 "
+    "while nothing waits. Until first known, it counts from the start of `ashore run`",
 )
 NEWEST_AGE = _gauge(
     "ashore_newest_record_age_seconds",
@@ -118,7 +122,7 @@ NEWEST_AGE = _gauge(
 DEFERRED = _gauge(
     "ashore_deferred_actions",
     ("slice", "action"),
-    "deferred actions that are still to be done: `register`, `success_file`, `catalog`, `http`",
+    "deferred actions that are not complete: `register`, `success_file`, `catalog`, `http`",
 )
 
 # ---- records and files
@@ -150,15 +154,19 @@ MOVES = _counter(
 # ---- queries
 
 STATE_ROWS = _gauge("ashore_state_rows", ("slice",), "rows of the state of a query")
-STATE_BYTES = _gauge("ashore_state_bytes", ("slice",), "bytes of it, in memory and in whole files")
+STATE_BYTES = _gauge(
+    "ashore_state_bytes",
+    ("slice",),
+    "bytes of the state of a query, in memory and in complete files",
+)
 WATERMARK = _gauge(
     "ashore_watermark_timestamp_seconds", ("slice",), "watermark of a query, as Unix time"
 )
 DROPPED = _counter(
     "ashore_query_dropped_rows",
     ("slice",),
-    "rows that operators with state left out as too late; an aggregate counts one for each group "
-    "of a task",
+    "rows that stateful operators dropped as too late; an aggregate counts one for each group of a "
+    "task",
 )
 
 FAMILIES: tuple[Family, ...] = (

@@ -37,7 +37,7 @@ def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
         return streams
     before, after = find_regions(old.graph), find_regions(new.graph)
     if before.keys() != after.keys():
-        return (f"what keeps state was {_list(old.graph)}, is {_list(new.graph)}",)
+        return (f"the stateful operators were {_list(old.graph)}, and are {_list(new.graph)}",)
     if not before:
         return ()
     return (*_changed_views(old.views, new.views), *_changed_regions(old, new, before, after))
@@ -95,10 +95,14 @@ def _changed_regions(
     if unseen and not differing:
         name = _names(new.graph)[unseen[0].operator_id]
         is_same_text = old.texts == new.texts and old.functions != new.functions
-        other = "the Python functions are others" if is_same_text else "the SQL is another text"
+        other = (
+            "the Python functions have changed"
+            if is_same_text
+            else "the text of the SQL has changed"
+        )
         yield (
-            f"`{name}`: Spark does not show all that is computed below it (a subquery, a function "
-            f"of one's own, a condition that a database is handed), and {other}"
+            f"`{name}`: Spark does not show everything that is computed below it (a subquery, a "
+            f"user-defined function, a filter that is pushed down to a database), and {other}"
         )
 
 

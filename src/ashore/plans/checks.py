@@ -56,7 +56,7 @@ def check_leaving_aside(graph: PlanGraph) -> None:
         raise QueryRefused(
             f"`on_error: dead_letter` is for a query that reads each topic once, and this reads "
             f"{twice[0]} twice",
-            hint="make one SELECT of it, or an INSERT into another table of each part",
+            hint="write one SELECT, or write each part to a table of its own",
         )
 
 
@@ -64,8 +64,8 @@ def _refuse_limit(graph: PlanGraph) -> None:
     """Spark takes the first rows of all; after them the query runs on and writes nothing."""
     if any(operator.kind is OperatorKind.LIMIT for operator in describe_operators(graph)):
         raise QueryRefused(
-            "`LIMIT` takes the first rows of the whole stream, and none after them",
-            hint="leave it to those who read the table; for the best n of a window: "
+            "`LIMIT` takes the first rows of the whole stream, and no later row",
+            hint="remove `LIMIT`, and limit when you query the table; for the best n of a window: "
             "`max_by(struct(...), price, n)` with `GROUP BY window(ts, '1 minute')`",
         )
 
@@ -78,7 +78,7 @@ def _refuse_random_keys(graph: PlanGraph) -> None:
     if found is not None:
         key = Words(graph.terms, graph.sources).of(found)
         raise QueryRefused(
-            f"state is kept by `{key}`, which is another one whenever a batch is run again",
+            f"state is keyed by `{key}`, which has another value when a batch is run again",
             hint="use columns of the record; to spread a key: `pmod(xxhash64(id), 16)`",
         )
 
@@ -93,8 +93,8 @@ def _refuse_endless(graph: PlanGraph) -> None:
     for operator in describe_operators(graph):
         if operator.kind in GROUPED and not operator.is_bounded:
             raise QueryRefused(
-                f"rows of `{operator.name}` are appended once they are final, and none ever is: "
-                "no watermark passes these keys",
+                f"append mode writes a row of `{operator.name}` once it is final, and none ever "
+                "is: no watermark applies to these keys",
                 hint="group by the window itself, not by its start or end: a column that is "
                 f"computed from event time has no watermark; or {UPSERT}",
             )
@@ -112,15 +112,15 @@ def _is_silent(join: PlanNode) -> bool:
 def _refuse_silent(how: str) -> None:
     """Spark's check is content with a bound by any column; what forgets is not."""
     raise QueryRefused(
-        f"a {how} join tells rows without a match once it forgets them, and it never would: it is "
-        "bounded by a column without a watermark",
+        f"a {how} join emits rows without a match when their state expires, and it never does: the "
+        "join is bounded by a column without a watermark",
         hint=f"bound it by the columns that have one: {BOUND}",
     )
 
 
 def _refuse_early(column: str) -> None:
     raise QueryRefused(
-        f"Spark would forget rows of a join while they can still match: the join is bounded by "
-        f"another column than {column}, and rows are forgotten by {column}",
+        "Spark would expire rows of a join while they can still match: their state expires by "
+        f"{column}, but the join is bounded by another column",
         hint=f"bound it by {column} as well, by the longest time that a match can take: {BOUND}",
     )

@@ -69,7 +69,7 @@ def write_queries(queries: Iterable[DescribedQuery]) -> list[Json]:
 def read_queries(value: object) -> tuple[DescribedQuery, ...]:
     """Return the queries that were written. Raises Malformed."""
     if not isinstance(value, list):
-        raise Malformed("queries", "they are no array")
+        raise Malformed("queries", "they are not an array")
     return tuple(_read(each, f"queries[{index}]") for index, each in enumerate(value))
 
 

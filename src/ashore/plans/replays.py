@@ -43,7 +43,7 @@ def _random(graph: PlanGraph) -> Iterator[str]:
     for place in sorted(find_random(graph)):
         if graph.terms[place].name in RANDOM:
             name = words.of(place).partition("(")[0]  # Spark has put a seed where none was written
-            yield f"`{name}()` is another value whenever a batch is run again"
+            yield f"`{name}()` has another value when a batch is run again"
 
 
 def _clock(texts: Iterable[str]) -> Iterator[str]:
@@ -51,6 +51,6 @@ def _clock(texts: Iterable[str]) -> Iterator[str]:
         found = find_outside_literals(_CLOCK, text)
         if found is not None:
             yield (
-                f"`{found[1]}` is the time of a batch: it stays where the batch is run again, and "
-                "is another one where the table is made again from its topics"
+                f"`{found[1]}` is the time of a batch: it is the same when the batch is run again, "
+                "but not when the table is built again from its topics"
             )

@@ -55,7 +55,7 @@ def _build(flat: Sequence[Mapping[str, object]]) -> Node:
     """Return the tree of nodes written one after the other, parents first."""
     rest = iter(flat)
     node = _take(rest)
-    check(next(rest, None) is None, "a tree of Spark's has nodes that hang nowhere")
+    check(next(rest, None) is None, "a tree of Spark's has unconnected nodes")
     return node
 
 

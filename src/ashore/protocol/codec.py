@@ -226,7 +226,7 @@ def _dataclass_reader(wanted: type) -> Reader:
         read = {name: readers[name](value[name], f"{place}.{name}") for name in value}
         for name in defaults.keys() - left_out:
             if read[name] == defaults[name]:
-                raise Malformed(f"{place}.{name}", "it says nothing, so it is left out")
+                raise Malformed(f"{place}.{name}", "a default is not written")
         return build([read[name] if name in read else defaults[name] for name in readers], place)
 
     return read_array if wanted in _POSITIONAL else read_object

@@ -64,7 +64,7 @@ def _check_chain(fold: Fold, entry: Entry) -> None:
     if entry.number != fold.end + 1:
         raise Refused(f"number {entry.number} after {fold.end}")
     if entry.previous != fold.last:
-        raise Refused("it names another predecessor")
+        raise Refused("it has another predecessor")
     if not isinstance(entry.body, Open) and entry.epoch != fold.epoch:
         raise Refused(f"epoch {entry.epoch} wrote while epoch {fold.epoch} owned the slice")
 
@@ -130,7 +130,9 @@ def _close(fold: Fold, closing: Closing | None) -> Fold:
     if closing is None:
         return fold
     tells = closing.deferred or closing.moved or closing.already_moved
-    require(closing.entry is not None or not tells, "it tells effects of no entry")
+    require(
+        closing.entry is not None or not tells, "it reports effects of an entry that is not there"
+    )
     for done in closing.done:
         require(done in fold.deferred, f"{done} is done but was never deferred")
     kept = {key: value for key, value in fold.deferred.items() if key not in closing.done}

@@ -109,7 +109,7 @@ def plan_leftovers(found: Iterable[Leftover], now_ms: int, ttl_ms: int) -> tuple
     To delete one of a process that lives is harmless: its call fails, and is made again.
     """
     return tuple(
-        DeleteFile(each, "a process died while it made it")
+        DeleteFile(each, "a process died while it wrote it")
         for each in found
         if now_ms - each.modified_ms >= ttl_ms
     )

@@ -147,4 +147,4 @@ def explain(step: CommitStep) -> list[str]:
 def _explain_publish(step: Publish) -> str:
     counts = Counter(str(each.action) for each in step.effects)
     effects = ", ".join(f"{count} x {action}" for action, count in sorted(counts.items()))
-    return f"publish {effects or 'nothing: the catalog knows every partition'}"
+    return f"publish {effects or 'nothing: the catalog has every partition'}"

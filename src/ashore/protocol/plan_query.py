@@ -94,29 +94,32 @@ def plan_start(
     """Decide whether a checkpoint and the log of its slice belong together."""
     if known is None:
         if checkpoint.committed > NO_BATCH:
-            text = f"the checkpoint has finished batch {checkpoint.committed}, the log holds none"
+            text = (
+                f"the checkpoint has finished batch {checkpoint.committed}, but the log has no "
+                "batch"
+            )
             return Refuse(Refusal.GAP, text)
         return Start()
     if checkpoint.query_id is None:
-        text = f"there is no checkpoint, and the log holds batch {known.batch_id}"
+        text = f"there is no checkpoint, but the log has batch {known.batch_id}"
         return Refuse(Refusal.EMPTY_CHECKPOINT, text)
     if checkpoint.query_id != known.query_id:
         return _other_query(known, checkpoint.query_id)
     newest = max(checkpoint.committed, checkpoint.planned - 1)
     if newest > known.batch_id:
-        text = f"the checkpoint is at batch {newest}, the log ends with batch {known.batch_id}"
+        text = f"the checkpoint is at batch {newest}, but the log ends with batch {known.batch_id}"
         return Refuse(Refusal.GAP, text)
     # Spark goes on from the last batch whose offsets it has; those before it must be finished.
     if checkpoint.planned > checkpoint.committed + 1:
         text = (
             f"the checkpoint has planned batch {checkpoint.planned} and finished "
-            f"{checkpoint.committed}: the batches between would be left out"
+            f"{checkpoint.committed}: the batches between them would be skipped"
         )
         return Refuse(Refusal.GAP, text)
     if checkpoint.planned >= known.batch_id:
         return Start()
     if checkpoint.committed == NO_BATCH:
-        text = f"the checkpoint has finished no batch, the log holds batch {known.batch_id}"
+        text = f"the checkpoint has finished no batch, but the log has batch {known.batch_id}"
         return Refuse(Refusal.FORGOTTEN, text)
     return CutAlike(checkpoint.committed + 1, known.batch_id)
 
@@ -135,7 +138,7 @@ def plan_query_batch(
     known = fold.query
     if known is None:
         if batch.batch_id != 0:
-            text = f"batch {batch.batch_id} is the first that the log sees of the query"
+            text = f"batch {batch.batch_id} is the first of the query in the log"
             return Refuse(Refusal.GAP, text)
         return _write(fold, batch, "")
     if batch.query_id != known.query_id:
@@ -160,7 +163,7 @@ def _write(fold: Fold, batch: QueryBatch, before: str) -> WriteRows | Refuse:
         if state is None:
             unknown.append(each.key)
         elif each.offsets.start != state.next:
-            text = f"{each} is to be read, {state.next} is the next offset by the log"
+            text = f"{each} is to be read, but the next offset in the log is {state.next}"
             return Refuse(Refusal.RANGES, text)
     return WriteRows(link(before, batch.plan, batch.ranges), tuple(unknown))
 
@@ -171,10 +174,10 @@ def _replay(
     number = batch.batch_id
     lineages = {-1: "", **past, known.batch_id - 1: known.before, known.batch_id: known.lineage}
     if number not in lineages or number - 1 not in lineages:
-        text = f"batch {number} is older than what is known of batch {known.batch_id}"
+        text = f"batch {number} is older than the last batch in the log, {known.batch_id}"
         return Refuse(Refusal.FORGOTTEN, text)
     lineage = link(lineages[number - 1], batch.plan, batch.ranges)
     if lineage != lineages[number]:
-        text = f"batch {number} would read other offsets, or compute something else, than it did"
+        text = f"batch {number} would read other offsets or give another result than before"
         return Refuse(Refusal.OTHER_LINEAGE, text)
     return ThrowRowsAway(lineage)

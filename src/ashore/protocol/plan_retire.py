@@ -78,7 +78,7 @@ def plan_retire(
             if why:
                 kept.append(Kept(*key, why))
             elif orphans:
-                why = f"it holds {orphans:,} files that this job has not put there"
+                why = f"it has {orphans:,} files that this job did not write"
                 kept.append(Kept(*key, why, orphans))
             else:
                 due.append((end_ms, key))
@@ -107,11 +107,11 @@ def _find_obstacle(fold: Fold, rule: RetireRule, key: PartitionKey, end_ms: int)
     if cutoff_ms is None:
         return "no record with an event time has landed"
     if end_ms > cutoff_ms:
-        return "it is not old yet, counted from the newest record that has landed"
+        return "it is not old enough, counted from the newest record that has landed"
     watermark_ms = fold.watermarks.get(rule.main)
     if not rule.is_side and (watermark_ms is None or watermark_ms < end_ms + rule.late_ms):
-        return "records may still come to it: the watermark is not far enough past its end"
+        return "records may still arrive in it: the watermark is not far enough past its end"
     state = fold.partitions.get(key)
     if rule.is_sealed and state is not None and state.rows != state.sealed_rows:
-        return "it is not sealed, or rows have come since then"
+        return "it is not sealed, or rows have arrived since"
     return ""

@@ -62,17 +62,18 @@ def plan_rollback(
     undone = [batches[each] for each in range(number + 1, known.batch_id + 1)]
     if any(not read.table for each in undone for read in each.body.shards):
         return NoRollback(
-            "its rows are in a topic, and cannot be removed from there",
+            "its rows are in a topic and cannot be removed from it",
             "run the job: the query catches up, and sends no row twice",
         )
     withdrawn = [file for each in undone for file in each.files]
     if len(withdrawn) > WITHDRAWN_MAX:
         return NoRollback(
-            f"{len(withdrawn)} files would go aside, {WITHDRAWN_MAX} can at once",
+            f"{len(withdrawn)} files would be moved aside, but at most {WITHDRAWN_MAX} can be at "
+            "once",
             "roll back in steps: name a later batch first",
         )
     if sealed := _find_sealed(fold, undone):
-        text = f"{sealed[0]} {sealed[1]} is sealed: others have read it"
+        text = f"{sealed[0]} {sealed[1]} is sealed: it may have been read as complete"
         return NoRollback(text, "fill another table")
     kept = batches[number]
     return _rollback(fold, kept, undone, wish, batches[number - 1].query.lineage if number else "")

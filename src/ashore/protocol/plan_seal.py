@@ -124,7 +124,9 @@ def _obstacle(
 ) -> str:
     """Return what keeps a partition from being sealed; empty: nothing."""
     if watermark_ms is None:
-        return "the table has no watermark yet: some topic partition has brought no event time"
+        return (
+            "the table has no watermark yet: a topic partition has had no record with an event time"
+        )
     if watermark_ms < due_ms:
         return f"the watermark is {(due_ms - watermark_ms) / 1000:.0f} s short"
     for name, fold in others.items():

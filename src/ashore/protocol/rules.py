@@ -47,7 +47,7 @@ def check_files(
         has_spans: whether every row came from a known offset; those of a query did not.
 
     """
-    require(len({file.unique for file in files}) == len(files), "a file stands in it twice")
+    require(len({file.unique for file in files}) == len(files), "a file is in it twice")
     for file in files:
         if not 0 <= file.target < len(targets):
             raise Refused(f"file {file.unique} has no target")

@@ -65,4 +65,4 @@ def describe_loss(end: LogEnd, later: list[Trace]) -> str:
         log = f"the log ends at entry {end.entry}, epoch {end.epoch}, before batch {end.next_batch}"
     shown = "; ".join(str(each) for each in later[:3])
     more = f"; and {len(later) - 3} more" if len(later) > 3 else ""
-    return f"{log}, but tables of this job hold what was written after that: {shown}{more}"
+    return f"{log}, but tables of this job have files that were written later: {shown}{more}"

@@ -65,7 +65,7 @@ class Bucketer:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError(f"timezone {timezone!r} is not known") from None
         if len({name.lower() for name in self.partition_by}) != len(self.partition_by):
-            raise ValueError("partition_by names a column twice")
+            raise ValueError("partition_by has a column twice")
         for name in self.partition_by:
             _check_column(name, schema)
         self._plain = tuple(name for name in self.partition_by if name in schema.names)
@@ -74,7 +74,7 @@ class Bucketer:
         self._order = [order.index(name) for name in self.partition_by]
         self.file_schema = pa.schema([field for field in schema if field.name not in self._plain])
         if not len(self.file_schema):
-            raise ValueError("partition_by takes every column: the files would hold none")
+            raise ValueError("partition_by has every column: the files would have none")
 
     def assign(self, table: pa.Table, bucket_ms: pa.Int64Array) -> Buckets:
         """Return the buckets of the rows. `bucket_ms` has a time for every row."""

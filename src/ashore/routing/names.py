@@ -49,7 +49,7 @@ def parse_partition_path(path: str) -> list[tuple[str, str]]:
     for part in path.split("/") if path else ():
         name, equals, value = part.partition("=")
         if not (name and equals and value):
-            raise ValueError(f"{path!r} is no partition: {part!r} is not column=value")
+            raise ValueError(f"{path!r} is not a partition: {part!r} is not column=value")
         pairs.append((unescape(name), unescape(value)))
     return pairs
 

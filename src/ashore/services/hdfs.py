@@ -193,7 +193,9 @@ class Hdfs:
             states = {index: self.state(index) for index in range(len(self._namenodes))}
             others = [index for index, state in states.items() if state and index != was]
             if not others:
-                raise ServiceError("no other NameNode answers", hint="start or thaw it first")
+                raise ServiceError(
+                    "no other NameNode answers", hint="start it or let it continue first"
+                )
             to = others[0]
         self._namenode(to)
         for index in range(len(self._namenodes)):
@@ -388,7 +390,7 @@ class Hdfs:
     def _check_ports(self, process: ServerProcess, ports: Sequence[int]) -> None:
         taken = [port for port in ports if not is_free(port)]
         if taken and not process.is_alive():
-            raise ServiceError(f"port {taken[0]} of {self.directory} is taken by somebody else")
+            raise ServiceError(f"port {taken[0]} of {self.directory} is used by another process")
 
     def _start_proxy(self) -> None:
         if self._proxy.is_alive():
@@ -440,7 +442,7 @@ class Hdfs:
             transition(rpc, NameNodeRole.STANDBY, deadline_s=STANDBY_DEADLINE_S)
         except ServiceError as error:
             if self.progress:
-                self.progress(f"hdfs: NameNode {index} does not step down: {error.message}")
+                self.progress(f"hdfs: NameNode {index} does not become standby: {error.message}")
 
     def _wait_until_serving(self) -> None:
         """Wait until a NameNode is active, and each that answers is ready to serve.
@@ -455,7 +457,7 @@ class Hdfs:
             if is_active and all(self._is_ready(state) for state in answering):
                 return
             if CLOCK.monotonic_s() > deadline:
-                raise ServiceError(f"hdfs does not serve: {states}", hint=f"see {self.directory}")
+                raise ServiceError(f"hdfs is not ready: {states}", hint=f"see {self.directory}")
             CLOCK.sleep(POLL_S)
 
     def _is_ready(self, state: NameNodeState) -> bool:
@@ -478,7 +480,9 @@ def _run(
     def run(directory: Path, arguments: Sequence[str]) -> dict[str, str]:
         cluster = Hdfs(directory)
         if len(arguments) != 1 or not arguments[0].isdecimal():
-            raise ServiceError(f"a node's number is needed, not {' '.join(arguments) or 'nothing'}")
+            raise ServiceError(
+                f"expected the number of a node, got {' '.join(arguments) or 'nothing'}"
+            )
         action(cluster, int(arguments[0]))
         return cluster.describe()
 

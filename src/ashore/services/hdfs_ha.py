@@ -92,5 +92,5 @@ def _load_bean(http_port: int, name: str, deadline_s: float) -> dict[str, object
     except (OSError, ValueError, urllib.error.URLError) as error:
         raise ServiceError(f"NameNode at port {http_port} does not answer: {error}") from error
     if not beans:
-        raise ServiceError(f"NameNode at port {http_port} does not know itself yet")
+        raise ServiceError(f"NameNode at port {http_port} is not ready yet")
     return beans[0]

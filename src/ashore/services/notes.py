@@ -55,7 +55,7 @@ def read_note(path: Path, keys: tuple[str, ...]) -> dict[str, Value] | None:
     if not isinstance(note, dict) or not all(isinstance(note.get(k), str | int) for k in keys):
         raise ServiceError(
             f"{path} is damaged",
-            hint="see whether processes of this service still run, then remove its directory",
+            hint="check whether processes of this service still run, then remove its directory",
             path=str(path),
         )
     return note

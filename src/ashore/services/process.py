@@ -91,7 +91,9 @@ class ServerProcess:
         If interrupted: the process is killed, unless we are: then the note names it.
         """
         if self.is_alive():
-            raise ServiceError(f"{self.name} runs already, pid {self.id()}", hint="stop it first")
+            raise ServiceError(
+                f"{self.name} is already running, pid {self.id()}", hint="stop it first"
+            )
         log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
         self._spawn(command)
         try:
@@ -116,7 +118,7 @@ class ServerProcess:
         if known is not None:
             _signal_session(known, signal.SIGKILL)
             if not _wait_until_gone(known, KILL_DEADLINE_S):
-                raise ServiceError(f"{self.name}, pid {known.pid}, does not end after SIGKILL")
+                raise ServiceError(f"{self.name}, pid {known.pid}, is still running after SIGKILL")
         self._note.unlink(missing_ok=True)
 
     def freeze(self) -> None:
@@ -137,14 +139,14 @@ class ServerProcess:
     def _signal(self, number: signal.Signals) -> None:
         known = self.id()
         if known is None or not known.is_alive():
-            raise ServiceError(f"{self.name} does not run", hint="start it first")
+            raise ServiceError(f"{self.name} is not running", hint="start it first")
         _signal_session(known, number)
 
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         deadline = CLOCK.monotonic_s() + SIGNAL_DEADLINE_S
         while not is_so():
             if CLOCK.monotonic_s() > deadline:
-                raise ServiceError(f"{self.name} does not heed a signal")
+                raise ServiceError(f"{self.name} does not react to a signal")
             CLOCK.sleep(POLL_S / 10)
 
     def _spawn(self, command: Command) -> None:

@@ -209,12 +209,12 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if name in PLANNED:
             raise ServiceError(
-                f"service {name!r} is planned, this version does not have it",
-                hint=f"known now: {', '.join(KNOWN)}",
+                f"service {name!r} is not in this release",
+                hint=f"known: {', '.join(KNOWN)}",
             )
         if name not in KNOWN:
             known = f"the services are {', '.join(KNOWN)}"
-            raise ServiceError(f"no service {name!r}", hint=suggest(name, KNOWN, known))
+            raise ServiceError(f"unknown service {name!r}", hint=suggest(name, KNOWN, known))
 
 
 def _say_nothing(_: str) -> None:

@@ -62,4 +62,4 @@ class SingleServer(ABC):
 
     def _check_port(self, port: int) -> None:
         if not self.process.is_alive() and not is_free(port):
-            raise ServiceError(f"port {port} of {self.directory} is taken by somebody else")
+            raise ServiceError(f"port {port} of {self.directory} is used by another process")

@@ -90,7 +90,7 @@ class Cluster:
         try:
             yield
         except KafkaException as error:
-            problem = OptionProblem("", error.args[0].str(), "correct the option that is meant")
+            problem = OptionProblem("", error.args[0].str(), "correct this option")
             raise options_invalid([problem]) from None
 
 

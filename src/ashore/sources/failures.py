@@ -115,17 +115,18 @@ def explain(
     if complaints.login or code in LOGIN_REFUSED:
         return SourceError(
             f"Kafka at {servers} refuses the login: {_short(complaints.login, error.str())}",
-            hint="look at sasl.mechanism and sasl.jaas.config in source.kafka.options",
+            hint="check sasl.mechanism and sasl.jaas.config in source.kafka.options",
         )
     if complaints.tls or code == KafkaError._SSL:
         return SourceError(
             f"no TLS connection to Kafka at {servers}: {_short(complaints.tls, error.str())}",
-            hint="look at the ssl options and security.protocol in source.kafka.options",
+            hint="check the ssl options and security.protocol in source.kafka.options",
         )
     if code in NOT_ALLOWED:
         return SourceError(
-            f"Kafka at {servers} does not allow it: {error.str()}",
-            hint="let the job's user Describe and Read its topics, and Read its commit_group",
+            f"Kafka at {servers} denies access: {error.str()}",
+            hint="grant the job's user Describe and Read on its topics, and Read on its "
+            "commit_group",
         )
     if code in UNREACHABLE:
         return SourceUnreachable(

@@ -160,7 +160,7 @@ class KafkaSource:
             raise OffsetsGone(
                 f"Kafka no longer has {shard.stream}/{shard.shard} {gone}:"
                 f" it begins at {there.earliest}",
-                hint="retention has removed these records, they cannot be read again",
+                hint="Kafka has deleted these records by retention: they cannot be read again",
                 stream=shard.stream,
                 shard=shard.shard,
                 start=gone.start,
@@ -168,9 +168,9 @@ class KafkaSource:
             )
         if there.end < offsets.end:
             raise OffsetsWentBack(
-                f"{shard.stream}/{shard.shard} is stable up to {there.end} only,"
-                f" {offsets} was asked for",
-                hint="check whether the topic was created again or lost records in a failover",
+                f"{shard.stream}/{shard.shard} is stable only up to {there.end}, {offsets} were "
+                "requested",
+                hint="check whether the topic was created again, or lost records in a failover",
                 stream=shard.stream,
                 shard=shard.shard,
             )
@@ -199,9 +199,9 @@ class KafkaSource:
                 if each.error.code() != KafkaError.UNKNOWN_MEMBER_ID:
                     raise KafkaException(each.error)
                 raise SourceError(
-                    f"offsets of {each.topic}/{each.partition} cannot be shown in the group"
-                    f" {group}: it has members",
-                    hint="name a group in commit_group that no consumer is a member of",
+                    f"offsets of {each.topic}/{each.partition} cannot be committed to the group "
+                    f"{group}: it has members",
+                    hint="set `commit_group` to a group without consumers",
                 )
 
         self._ask(attempt)
@@ -213,7 +213,7 @@ class KafkaSource:
 
     def _ask(self, call: Callable[[AdminClient, float], T]) -> T:
         if self._admin is None:
-            fail("a closed source was asked")
+            fail("the source is closed")
         return self._admin.ask(call)
 
     def _list_offsets(
@@ -282,8 +282,9 @@ def stream_missing(stream: str, existing: Sequence[str]) -> StreamMissing:
     near = suggest(stream, [each for each in existing if not each.startswith("__")])
     there = f"{near} Or " if near else ""
     return StreamMissing(
-        f"there is no topic {stream}",
-        hint=f"{there}create {stream}; a topic that the job's user may not Describe looks the same",
+        f"topic {stream} does not exist",
+        hint=f"{there}create {stream}; a topic on which the job's user has no Describe permission "
+        "looks the same",
         stream=stream,
     )
 
@@ -292,7 +293,7 @@ def stream_id_of(stream: str, topic_id: Uuid) -> str:
     """Return the topic id as Kafka's tools show it. Raises SourceError if the brokers have none."""
     if str(topic_id) == NO_ID:  # two Uuid of the library are never equal
         raise SourceError(
-            f"Kafka tells no topic id of {stream}",
+            f"Kafka returns no topic id for {stream}",
             hint="topic ids came with Kafka 2.8; without them a topic that was created again"
             " cannot be told from the one that was landed",
         )

@@ -164,9 +164,9 @@ def _translate_plain(done: _Translation) -> None:
     for name, value in done.options.items():
         owned = _OWNED.get(name.casefold())
         if owned is not None:
-            done.refuse(name, f"it is not yours to set: {owned}", "remove it")
+            done.refuse(name, f"it cannot be set: {owned}", "remove it")
         elif name == "security.protocol" and value.upper() not in PROTOCOLS:
-            done.refuse(name, "there is no such protocol", f"write one of {', '.join(PROTOCOLS)}")
+            done.refuse(name, "unknown protocol", f"write one of {', '.join(PROTOCOLS)}")
         elif name in SAME:
             done.settings[name] = value
         elif name in RENAMED:
@@ -176,7 +176,7 @@ def _translate_plain(done: _Translation) -> None:
         elif name not in JAVA_ONLY | SASL | TLS:
             known = sorted({*SAME, *RENAMED, *JAVA_ONLY, *SASL, *TLS})
             instead = suggest(name, known, "remove it")
-            done.refuse(name, "the driver's Kafka client has no counterpart for it", instead)
+            done.refuse(name, "the Kafka client of the driver does not support it", instead)
 
 
 def _translate_sasl(done: _Translation) -> None:
@@ -189,7 +189,7 @@ def _translate_sasl(done: _Translation) -> None:
         known = ", ".join(LOGIN_MODULES)
         done.refuse(
             "sasl.mechanism",
-            f"the driver's Kafka client cannot do {mechanism}",
+            f"the Kafka client of the driver does not support {mechanism}",
             f"write one of {known}, or use TLS client certificates",
         )
         return
@@ -197,15 +197,15 @@ def _translate_sasl(done: _Translation) -> None:
     if login is None or login.module != module or not {"username", "password"} <= set(login.values):
         done.refuse(
             "sasl.jaas.config",
-            f"it does not say user and password for {mechanism}",
+            f"it has no user and password for {mechanism}",
             f'write {module} required username="..." password="...";',
         )
         return
     if login.values.get("tokenauth", "false") != "false":
         done.refuse(
             "sasl.jaas.config",
-            "the driver's Kafka client cannot use delegation tokens",
-            "remove tokenauth and name a user",
+            "the Kafka client of the driver does not support delegation tokens",
+            "remove tokenauth and set a user",
         )
     done.settings["sasl.mechanism"] = mechanism
     done.settings["sasl.username"] = login.values["username"]

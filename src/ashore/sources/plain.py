@@ -69,7 +69,7 @@ class PlainReader:
             return message
         if error.code() == OFFSET_OUT_OF_RANGE:
             text = f"Kafka no longer has {shard.stream}/{shard.shard} {offsets}: {error.str()}"
-            raise OffsetsGone(text, hint="retention has removed these records")
+            raise OffsetsGone(text, hint="Kafka has deleted these records by retention")
         return None
 
 

@@ -159,7 +159,7 @@ class _Reading:
         elif code == OFFSET_OUT_OF_RANGE and partition in self._positions:
             raise self._gone(partition, event.text)
         elif code in HARMLESS:
-            _log.debug("reading %s goes on after %s", partition, event.text)
+            _log.debug("reading %s continues after %s", partition, event.text)
         else:
             cluster, error = self._cluster, KafkaError(code, event.text)
             raise explain(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
@@ -168,7 +168,7 @@ class _Reading:
         shard, rest = self._shards[partition], self._rest(partition)
         return OffsetsGone(
             f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {reason}",
-            hint="retention has removed records while they were read",
+            hint="Kafka has deleted records by retention while they were read",
             stream=shard.stream,
             shard=shard.shard,
             start=rest.start,
@@ -183,9 +183,9 @@ class _Reading:
         partition = min(wave)
         cause = f": {complaints.last}" if complaints.last else ""
         return SourceError(
-            f"Kafka sends nothing of {partition[0]}/{partition[1]} {self._rest(partition)} for"
-            f" {cluster.timeout_s:g} s, neither a record nor an end{cause}",
-            hint="look at the broker's log, then try again",
+            f"Kafka sent nothing of {partition[0]}/{partition[1]} {self._rest(partition)} for "
+            f"{cluster.timeout_s:g} s, neither a record nor an end{cause}",
+            hint="check the broker's log, then try again",
         )
 
     def _rest(self, partition: TopicPartition) -> OffsetRange:

@@ -118,7 +118,7 @@ class DeadlineStorage:
         """
         if _hanging.count >= self._hanging_max:
             raise CallsHang(
-                f"{_hanging.count} storage calls of this process hang: {what} is not tried",
+                f"{_hanging.count} storage calls of this process hang: {what} is not attempted",
                 hint="start the job again; Spark replaces a Python worker whose task fails",
                 hanging=_hanging.count,
             )
@@ -134,8 +134,10 @@ class DeadlineStorage:
             worker.run(lambda: self._settle(answers, late))
             worker.stop()
             message = f"no answer within {self._deadline_s:g} s: {what}"
-            _log.warning("%s; its thread is left behind", message)
-            unknown = AnswerUnknown(message, hint="it may still be applied; check before retrying")
+            _log.warning("%s; its thread is abandoned", message)
+            unknown = AnswerUnknown(
+                message, hint="the call may still be applied; check before retrying"
+            )
             count_call(_kind_of(what), unknown)
             raise unknown  # noqa: B904  # the queue being empty is no cause
         _idle.append(worker)

@@ -148,7 +148,7 @@ class FailoverStorage:
                 if reported is not None:
                     raise reported
                 return answer
-        raise NotApplied(f"the servers of {self.describe()} change all the time: look at {path}")
+        raise NotApplied(f"the servers of {self.describe()} keep changing: look at {path}")
 
     def _is_confirmed(self, path: str, index: int, doubt: int) -> bool:
         """Tell whether the server that has just answered still serves. May ask others instead.
@@ -163,7 +163,7 @@ class FailoverStorage:
         try:
             _, confirmed = self._ask_where(confirm)
         except AnswerUnknown as error:
-            _log.warning("what server %d told does not count: %s", index, error)
+            _log.warning("the answer of server %d is ignored: %s", index, error)
             return False
         except NotApplied:
             raise
@@ -206,7 +206,7 @@ class FailoverStorage:
                 return answer, index
         messages = "; ".join(failure.message for failure in failures)
         raise (AnswerUnknown if _is_unclear(failures) else NotApplied)(
-            f"no server of {self.describe()} serves: {messages}",
+            f"no server of {self.describe()} is active: {messages}",
             hint="check that one of them is active",
         )
 
@@ -218,7 +218,7 @@ class FailoverStorage:
 
     def _pass_on(self, index: int, storage: Storage, error: AnswerUnknown | NotApplied) -> None:
         """Ask the next server first from now on, unless another thread has found one meanwhile."""
-        _log.warning("server %d of %s does not serve: %s", index, storage.describe(), error)
+        _log.warning("server %d of %s is not active: %s", index, storage.describe(), error)
         self._active.set((index + 1) % len(self._servers), instead_of=index)
         self._active.fail()
         with self._lock:
@@ -236,5 +236,5 @@ def _is_unclear(failures: Sequence[StorageError]) -> bool:
 
 
 def _made_unanswered(error: PathExists, unanswered: StorageError) -> AnswerUnknown:
-    message = f"{error.message}; perhaps by the call that was not answered: {unanswered.message}"
-    return AnswerUnknown(message, hint="take another name")
+    message = f"{error.message}; perhaps by the call that timed out: {unanswered.message}"
+    return AnswerUnknown(message, hint="use another name")

@@ -169,7 +169,7 @@ class HdfsStorage:
         target = self._resolve(path)
         with storage_errors("delete", path):
             if self._look(target) is None or not self._call_client().delete(target):
-                raise FileNotFoundError("it is not there")
+                raise FileNotFoundError("it does not exist")
 
     def sync(self, directories: Sequence[str]) -> None:
         """See Storage. Names are durable on HDFS; looks only for directories not seen before."""
@@ -177,7 +177,7 @@ class HdfsStorage:
             with storage_errors("sync", directory):
                 found = self._look(directory)
                 if found is None or not found.isdir:
-                    raise FileNotFoundError("there is no such directory")
+                    raise FileNotFoundError("the directory does not exist")
                 self._remember(directory)
 
     def confirm(self, path: str) -> None:
@@ -222,7 +222,7 @@ class HdfsStorage:
             with storage_errors("delete", temporary):
                 self._call_client().delete(self._resolve(temporary))
         except StorageError as error:
-            _log.warning("a temporary file stays, a janitor may delete it: %s", error)
+            _log.warning("a temporary file is left behind, a janitor may delete it: %s", error)
 
     def _make_directory(self, directory: str, *, is_new: bool = False) -> None:
         """Make a directory and what is above it, unless it is known to be there."""

@@ -81,7 +81,7 @@ def load_conf(authority: str, options: Mapping[str, str] | None = None) -> HdfsC
     unknown = sorted(key for key in options if "." not in key and key not in (CONF_DIR, DURABILITY))
     if unknown:
         raise JobFileInvalid(
-            f"{unknown[0]!r} is no option of HDFS",
+            f"{unknown[0]!r} is not an option of HDFS",
             hint=f"write {CONF_DIR}, {DURABILITY}, or a key of Hadoop such as dfs.replication",
         )
     directory = _directory_of(options)
@@ -113,7 +113,7 @@ def _find_namenodes(authority: str, hadoop: Mapping[str, str], directory: str) -
     if not ids:
         known = ", ".join(_split(hadoop.get("dfs.nameservices", ""))) or "none"
         raise JobFileInvalid(
-            f"{authority!r} is no nameservice of {directory or 'the options'}; known: {known}",
+            f"{authority!r} is not a nameservice of {directory or 'the options'}; known: {known}",
             hint=f"{_WHERE}, or write hdfs://{authority}:8020/ if it is a host",
             authority=authority,
         )
@@ -181,5 +181,5 @@ def _parse_umask(text: str) -> int:
 
 def _parse_durability(text: str) -> bool:
     if text not in ("close", "disk"):
-        raise JobFileInvalid(f"durability {text!r} is not known", hint="write close or disk")
+        raise JobFileInvalid(f"unknown durability {text!r}", hint="write close or disk")
     return text == "disk"

@@ -23,10 +23,10 @@ _UNREACHABLE = (
     "failed to lookup address",
 )
 _HINTS = {
-    "AccessControlException": "give the user of the job the right to write there",
-    "NSQuotaExceededException": "raise the quota of names of the directory",
-    "DSQuotaExceededException": "raise the quota of space of the directory",
-    "InvalidPathException": "HDFS takes no name with a colon",
+    "AccessControlException": "give the job's user write permission there",
+    "NSQuotaExceededException": "raise the name quota of the directory",
+    "DSQuotaExceededException": "raise the space quota of the directory",
+    "InvalidPathException": "HDFS does not allow a colon in a name",
 }
 _BELOW_A_FILE = "(is not a directory)"
 _NOT_A_FILE = "Path is not a file"

@@ -42,7 +42,7 @@ _HINTS = {
     errno.EROFS: "the volume is mounted read-only; mount it writable, then start again",
     errno.EOPNOTSUPP: _NO_SAFE_MOVE,
     errno.EPERM: _NO_SAFE_MOVE,  # what a file system without hard links answers
-    errno.EACCES: "give the user of the job the right to write there",
+    errno.EACCES: "give the job's user write permission there",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 
@@ -86,7 +86,9 @@ class LocalStorage:
                 self._name_in(self._rename, source_path, target_path)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if self._look(source_path) is None:
-                    raise PathMissing(f"{source} is not there to be moved", path=source) from error
+                    raise PathMissing(
+                        f"{source} does not exist, so it cannot be moved", path=source
+                    ) from error
                 raise
 
     def link(self, source: str, target: str) -> bool:
@@ -188,7 +190,7 @@ class LocalStorage:
         except FileNotFoundError:
             return
         except OSError as error:
-            _log.warning("a temporary file stays, a janitor may delete it: %s", error)
+            _log.warning("a temporary file is left behind, a janitor may delete it: %s", error)
 
     def _name_in(self, name: Callable[[str, str], None], source: str, target: str) -> None:
         """Rename or link, and make the directories of `target` where they are what was missing."""
@@ -289,7 +291,7 @@ class LocalStorage:
         try:
             self._system.sync_directory(path)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise missing(f"cannot sync {path}: there is no such directory", path=path) from error
+            raise missing(f"cannot sync {path}: the directory does not exist", path=path) from error
         except OSError as error:
             raise _sync_failed(path, error) from error
 

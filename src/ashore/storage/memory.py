@@ -96,7 +96,7 @@ class MemoryStorage:
         with self._lock:
             for directory in directories:
                 if not isinstance(self._find(directory), _Directory):
-                    raise PathMissing(f"there is no directory {directory}", path=directory)
+                    raise PathMissing(f"directory {directory} does not exist", path=directory)
 
     def describe(self) -> str:
         """See Storage."""
@@ -114,14 +114,14 @@ class MemoryStorage:
     def _find_file(self, path: str, action: str) -> _MemoryFile:
         found = self._find(path)
         if found is None:
-            raise PathMissing(f"cannot {action} {path}: it is not there", path=path)
+            raise PathMissing(f"cannot {action} {path}: it does not exist", path=path)
         if isinstance(found, _Directory):
             raise StorageError(f"cannot {action} {path}: it is a directory", path=path)
         return found
 
     def _add(self, path: str, file: _MemoryFile) -> None:
         if self._find(path) is not None:
-            raise PathExists(f"{path} is there already", path=path)
+            raise PathExists(f"{path} already exists", path=path)
         self._parent_of(path).names[posixpath.basename(path)] = file
 
     def _parent_of(self, path: str) -> _Directory:

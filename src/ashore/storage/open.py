@@ -168,9 +168,9 @@ def _parse_hdfs_root(uri: str, rest: str) -> tuple[str, str]:
     """Return nameservice or host:port, and the path without a slash at its end."""
     authority, _, path = rest.partition("/")
     if not authority:
-        raise _invalid(uri, "names no HDFS", f"write {_HDFS}NAMESERVICE/{path}")
+        raise _invalid(uri, "has no nameservice", f"write {_HDFS}NAMESERVICE/{path}")
     if ":" in path:
-        raise _invalid(uri, "has a colon in its path", "HDFS takes no name with a colon")
+        raise _invalid(uri, "has a colon in its path", "HDFS does not allow a colon in a name")
     _refuse_going_up(uri, f"{_HDFS}{authority}", f"/{path}")
     plain = posixpath.normpath(path.strip("/"))
     return authority, "" if plain == "." else f"/{plain}"
@@ -178,7 +178,7 @@ def _parse_hdfs_root(uri: str, rest: str) -> tuple[str, str]:
 
 def _refuse_going_up(uri: str, before: str, path: str) -> None:
     if ".." in path.split("/"):
-        raise _invalid(uri, "goes up by ..", f"write {before}{posixpath.normpath(path)}")
+        raise _invalid(uri, "has '..' in its path", f"write {before}{posixpath.normpath(path)}")
 
 
 def _invalid(uri: str, what: str, hint: str) -> JobFileInvalid:

@@ -20,7 +20,7 @@ def find_unreachable(addresses: Sequence[str], within_s: float, clock: Clock) ->
     """Return why none of `host:port` can be reached, one reason each; empty: one of them listens.
 
     All are tried side by side, again and again for `within_s`. Looking up a name may hang: its
-    thread is left behind then.
+    thread is abandoned then.
     """
     reached: SimpleQueue[bool] = SimpleQueue()
     reasons = dict.fromkeys(addresses, f"no answer within {within_s:g} s")

@@ -68,7 +68,7 @@ class RetryingStorage:
         backoff: Backoff | None = None,
         jitter: Jitter = any_between,
     ) -> None:
-        check(attempts >= 1, "a call is tried at least once")
+        check(attempts >= 1, "a call needs at least one attempt")
         self._inner = inner
         self._clock = clock
         self._attempts = attempts

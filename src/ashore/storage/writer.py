@@ -15,7 +15,7 @@ class _State(Enum):
     OPEN = "open"
     FAILED = "a write failed"
     FINISHED = "it was closed"
-    ABANDONED = "it was given up"
+    ABANDONED = "it was abandoned"
 
 
 class GuardedWriter(ABC):

@@ -177,32 +177,37 @@ def test_lines_end_as_they_do_for_spark() -> None:
 
 
 WRONG = [
-    (OffsetsFile, b"", Wrong.OTHER_VERSION, "begins with 'nothing', v1, v2 is known"),
-    (OffsetsFile, b"v3\n{}", Wrong.OTHER_VERSION, "begins with 'v3'"),
-    (OffsetsFile, b"v01\n{}", Wrong.OTHER_VERSION, "begins with 'v01'"),
+    (OffsetsFile, b"", Wrong.OTHER_VERSION, "starts with 'nothing', only v1, v2 is supported"),
+    (OffsetsFile, b"v3\n{}", Wrong.OTHER_VERSION, "starts with 'v3'"),
+    (OffsetsFile, b"v01\n{}", Wrong.OTHER_VERSION, "starts with 'v01'"),
     (OffsetsFile, b"v1\n\xff", Wrong.NOT_TEXT, "is not text"),
     (OffsetsFile, b"v1\n", Wrong.OTHER_CONTENT, "ends before its settings"),
     (OffsetsFile, b"v1\n{", Wrong.NOT_JSON, "not JSON"),
     (OffsetsFile, b"v1\n" + b"[" * 100_000, Wrong.NOT_JSON, "not JSON"),
     (OffsetsFile, b'v1\n{"a":1e999}', Wrong.NOT_JSON, "not JSON"),
     (OffsetsFile, b'v1\n{"a":"\\ud800"}', Wrong.NOT_JSON, "not JSON"),
-    (OffsetsFile, b"v1\n[]", Wrong.OTHER_CONTENT, "no object"),
-    (OffsetsFile, b'v1\n{"batchWatermarkMs":"1"}', Wrong.OTHER_CONTENT, "says '1'"),
-    (OffsetsFile, b'v1\n{"batchTimestampMs":true}', Wrong.OTHER_CONTENT, "says True"),
-    (OffsetsFile, b'v1\n{"conf":{"a":1}}', Wrong.OTHER_CONTENT, "no texts"),
-    (OffsetsFile, b'v1\n{"conf":[]}', Wrong.OTHER_CONTENT, "no texts"),
+    (OffsetsFile, b"v1\n[]", Wrong.OTHER_CONTENT, "not an object"),
+    (
+        OffsetsFile,
+        b'v1\n{"batchWatermarkMs":"1"}',
+        Wrong.OTHER_CONTENT,
+        "has '1', which is not an integer",
+    ),
+    (OffsetsFile, b'v1\n{"batchTimestampMs":true}', Wrong.OTHER_CONTENT, "has True, which"),
+    (OffsetsFile, b'v1\n{"conf":{"a":1}}', Wrong.OTHER_CONTENT, "not strings"),
+    (OffsetsFile, b'v1\n{"conf":[]}', Wrong.OTHER_CONTENT, "not strings"),
     (OffsetsFile, b"v1\n{}\n\n-", Wrong.NOT_JSON, "not JSON"),
-    (OffsetsFile, b"v2\n{}\n-", Wrong.OTHER_CONTENT, "names no source"),
-    (CommitFile, b"v4\n{}", Wrong.OTHER_VERSION, "begins with 'v4', v1, v2, v3 is known"),
-    (CommitFile, b"v1\n{}\n{}", Wrong.OTHER_CONTENT, "goes on after its end"),
-    (CommitFile, b'v1\n{"nextBatchWatermarkMs":null}', Wrong.OTHER_CONTENT, "says None"),
+    (OffsetsFile, b"v2\n{}\n-", Wrong.OTHER_CONTENT, "without a source"),
+    (CommitFile, b"v4\n{}", Wrong.OTHER_VERSION, "starts with 'v4', only v1, v2, v3 is supported"),
+    (CommitFile, b"v1\n{}\n{}", Wrong.OTHER_CONTENT, "continues after its end"),
+    (CommitFile, b'v1\n{"nextBatchWatermarkMs":null}', Wrong.OTHER_CONTENT, "has None, which"),
     (CommitFile, b'v2\n{"stateUniqueIds":[]}', Wrong.OTHER_CONTENT, "ids of stores"),
     (CommitFile, b'v2\n{"stateUniqueIds":{"a":[]}}', Wrong.OTHER_CONTENT, "ids of stores"),
     (CommitFile, b'v2\n{"stateUniqueIds":{"0":[1]}}', Wrong.OTHER_CONTENT, "ids of stores"),
     (CommitFile, b'v2\n{"stateUniqueIds":{"0":[[1]]}}', Wrong.OTHER_CONTENT, "ids of stores"),
-    (QueryFile, b"{}", Wrong.OTHER_CONTENT, "names no query"),
-    (QueryFile, b'{"id":3}', Wrong.OTHER_CONTENT, "names no query"),
-    (QueryFile, b"3", Wrong.OTHER_CONTENT, "no object"),
+    (QueryFile, b"{}", Wrong.OTHER_CONTENT, "has no query id"),
+    (QueryFile, b'{"id":3}', Wrong.OTHER_CONTENT, "has no query id"),
+    (QueryFile, b"3", Wrong.OTHER_CONTENT, "not an object"),
 ]
 
 
@@ -219,7 +224,7 @@ def test_what_spark_did_not_write_is_named(
 
 
 def test_a_version_that_is_not_welcome() -> None:
-    with pytest.raises(CheckpointUnfit, match="begins with 'v2', v1 is known"):
+    with pytest.raises(CheckpointUnfit, match="starts with 'v2', only v1 is supported"):
         OffsetsFile.parse(b"v2\n{}\n{}", "p", versions=(1,))
 
 
@@ -246,12 +251,12 @@ def test_an_end_of_kafka() -> None:
     ("text", "why", "message"),
     [
         ("", Wrong.NOT_JSON, "not JSON"),
-        ("12", Wrong.OTHER_SOURCE, "no offsets of Kafka"),
-        ('{"logOffset":0}', Wrong.OTHER_SOURCE, "no offsets of Kafka"),
-        ('{"c":{"0":-1}}', Wrong.OTHER_CONTENT, "says -1 of c/0"),
-        ('{"c":{"0":true}}', Wrong.OTHER_CONTENT, "says True of c/0"),
-        ('{"c":{"0":"5"}}', Wrong.OTHER_CONTENT, "says '5' of c/0"),
-        ('{"c":{"x":5}}', Wrong.OTHER_CONTENT, "says 5 of c/x"),
+        ("12", Wrong.OTHER_SOURCE, "no Kafka offsets"),
+        ('{"logOffset":0}', Wrong.OTHER_SOURCE, "no Kafka offsets"),
+        ('{"c":{"0":-1}}', Wrong.OTHER_CONTENT, "has -1 for c/0"),
+        ('{"c":{"0":true}}', Wrong.OTHER_CONTENT, "has True for c/0"),
+        ('{"c":{"0":"5"}}', Wrong.OTHER_CONTENT, "has '5' for c/0"),
+        ('{"c":{"x":5}}', Wrong.OTHER_CONTENT, "has 5 for c/x"),
     ],
 )
 def test_ends_that_are_not_of_kafka(text: str, why: Wrong, message: str) -> None:
@@ -279,15 +284,15 @@ def test_a_snapshot_names_its_tables() -> None:
 
 
 BROKEN = [
-    (b"", "no archive"),
-    (b"no zip", "no archive"),
-    (archive(b"v1\n{}", "other"), "no archive with a file metadata"),
-    (archive(b"v1\n{}")[:-30], "no archive"),
-    (archive(b"v1"), "names no tables"),
-    (archive(b"v1\n{}"), "names no tables"),
+    (b"", "not an archive"),
+    (b"no zip", "not an archive"),
+    (archive(b"v1\n{}", "other"), "not an archive with a file metadata"),
+    (archive(b"v1\n{}")[:-30], "not an archive"),
+    (archive(b"v1"), "has no tables"),
+    (archive(b"v1\n{}"), "has no tables"),
     (archive(b'v1\n{"sstFiles":[3]}'), "without a name"),
     (archive(b'v1\n{"sstFiles":[{"localFileName":"a"}]}'), "without a name"),
-    (archive(b"v2\n{}"), "begins with 'v2'"),
+    (archive(b"v2\n{}"), "starts with 'v2'"),
 ]
 
 

@@ -12,7 +12,7 @@ from ashore.control.verify import Problem, ProblemKind
 
 NO_ROUND = Round(0, 0, 0, None, None)
 HERE = Away(0, None, None)
-WORK = "there is work, and its log has not grown"
+WORK = "records wait, and its log has not grown"
 LOST = AuditFinding(Problem(ProblemKind.LOST, "ods.clicks", "clicks/0", "2 are in no file"), 1_000)
 
 
@@ -51,7 +51,7 @@ def test_one_report_says_what_is_open_and_the_gauge(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "lost clicks/0: 2 are in no file (since 1970-01-01T00:00:01+00:00)" in shown
     assert "unaccounted 2, not landed yet 3, findings 1" in shown
-    assert "Kafka is away for 2.0 s: no broker answers" in shown
+    assert "Kafka has not answered for 2.0 s: no broker answers" in shown
     assert "1 of 4 files, 2.0 MB, the last round took 1.5 min" in shown
 
 
@@ -91,14 +91,14 @@ def test_what_is_away_and_that_no_job_runs_is_reported_when_it_begins_and_ends(
     audit_view.show_all(reported, as_json=False)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("+00:00 ", 1)[1] for line in lines if "unaccounted" not in line] == [
-        "no job has run yet: its log is empty",
-        "a job is at work",
-        "Kafka is away: no broker answers",
-        "Kafka answers",
-        f"no job seems to run: {WORK} since 1970-01-01T00:00:04+00:00",
-        "a job is at work",
-        "the lake is away: nobody is there",
-        "the lake answers",
+        "the job has never run: its log is empty",
+        "a job is running",
+        "Kafka does not answer: no broker answers",
+        "Kafka answers again",
+        f"no job seems to be running: {WORK} since 1970-01-01T00:00:04+00:00",
+        "a job is running",
+        "the lake does not answer: nobody is there",
+        "the lake answers again",
     ]
 
 

@@ -47,7 +47,7 @@ def test_a_nameservice_that_nobody_knows_has_its_line(
     path = job_on(tmp_path, "hdfs://nn1/x")
     code, _, err = invoke("run", path)
     assert code == 2
-    assert f"{path}:2: lake: 'nn1' is no nameservice" in err
+    assert f"{path}:2: lake: 'nn1' is not a nameservice" in err
     assert "hdfs://nn1:8020/" in err
 
 

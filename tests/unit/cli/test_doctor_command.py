@@ -39,8 +39,8 @@ def test_a_diagnosis_changes_nothing(job_file: Path, foreign: Path, options: tup
 
 
 NOTHING = (
-    "nothing to repair by log, names and sizes; what files hold was not read: "
-    "ashore verify JOB.yaml reads it"
+    "nothing to repair, judged by log, names and sizes; the content of files was not read: ashore "
+    "verify JOB.yaml reads it"
 )
 
 
@@ -60,7 +60,7 @@ def test_what_is_done_is_reported_with_how_to_undo_it(job_file: Path, foreign: P
 def test_what_is_refused_ends_with_4(job_file: Path, tmp_path: Path):
     code, out, _ = invoke("doctor", job_file, "--from-spark", tmp_path / "nothing")
     assert code == 4
-    assert "holds no offsets" in out
+    assert "has no offsets" in out
     assert "next: " in out
 
 

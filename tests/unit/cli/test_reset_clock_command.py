@@ -53,7 +53,7 @@ def test_it_shows_what_goes_back_and_then_it_does(job_file: Path, storage: Local
     end = read_log(storage, NAME).end
     code, shown, _ = invoke("reset-clock", job_file, "--explain")
     assert code == 0
-    assert "clicks/main: the log goes back from 20" in shown
+    assert "clicks/main: the log is set back from 20" in shown
     assert "watermark of ods.clicks: 20" in shown
     assert "1 batches were landed ahead" in shown
     assert read_log(storage, NAME).end == end

@@ -41,7 +41,7 @@ def test_explain_shows_what_is_done_then() -> None:
         0,
         {"place": "clicks/0", "skipped": [100, 130], "done": True},
     )
-    assert invoke(*skip)[:2] == (0, "clicks/0 goes on there already: nothing to skip\n")
+    assert invoke(*skip)[:2] == (0, "clicks/0 continues there already: nothing to skip\n")
 
 
 @pytest.mark.usefixtures("lake")

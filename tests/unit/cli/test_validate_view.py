@@ -39,7 +39,7 @@ TOPIC = {
     "slice": "topic__counts",
     **COMMON,
     "operators": [OPERATOR],
-    "warnings": ["`uuid()` is another value"],
+    "warnings": ["`uuid()` has another value"],
 }
 
 
@@ -74,7 +74,7 @@ def test_tables_and_topics_are_reported_apart_with_what_is_promised(
     assert "mode upsert, key minute, country" in lines
     assert "guarantee at least once" in lines
     assert lines.count("clicks clicks yes") == 2
-    assert lines.count("warning `uuid()` is another value") == 1
+    assert lines.count("warning `uuid()` has another value") == 1
     assert "no state" in lines
     assert "0 aggregate by country country count(*) bigint 32 ?" in lines
 

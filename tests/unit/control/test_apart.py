@@ -52,7 +52,7 @@ def test_a_parser_that_crashes_leaves_the_others_alone(
     try:
         for name in ("fine", "die", "other", "fine"):
             if name == "die":
-                with pytest.raises(Unreadable, match="ended a process: SIGSEGV"):
+                with pytest.raises(Unreadable, match="crashed a process: SIGSEGV"):
                     reader.read(storage, name, sizes[name], KIND)
                 continue
             found = reader.read(storage, name, sizes[name], KIND)
@@ -76,5 +76,5 @@ def test_lines_that_are_no_objects_reach_no_parser(content: bytes) -> None:
     file = storage.open_write("file")
     file.write(content)
     file.close()
-    with pytest.raises(Unreadable, match="a line is no JSON object"):
+    with pytest.raises(Unreadable, match="a line is not a JSON object"):
         read_file(storage, "file", len(content), ("jsonl", Role.MAIN))

@@ -234,8 +234,8 @@ def test_partitions_have_their_turn_to_be_located(shown: Shown):
     ("change", "named"),
     [
         ({"columns": parse_ddl("id INT, ts BIGINT")}, "column id is"),
-        ({"columns": parse_ddl("id BIGINT")}, "column ts is here only"),
-        ({"location": "file:///data/old"}, "its location is file:///data/old there"),
+        ({"columns": parse_ddl("id BIGINT")}, "column ts is missing in the catalog"),
+        ({"location": "file:///data/old"}, "its location is file:///data/old in the catalog"),
     ],
 )
 def test_another_table(shown: Shown, change: dict, named: str):

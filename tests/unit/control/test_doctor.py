@@ -106,7 +106,7 @@ def test_a_file_that_was_there_before_the_job_may_be_data():
 def test_a_file_with_a_name_of_ashore_is_left():
     lake = make_closed()
     lake.storage.create("ods.db/clicks/a-main-1-7-0001-00000000c0ffee00.parquet", b"x")
-    assert "bear names of Ashore, and no entry lists them" in refusal(lake)
+    assert "have names of Ashore, but no entry lists them" in refusal(lake)
 
 
 def test_files_of_connect_are_not_foreign():

@@ -200,8 +200,8 @@ def _state(key: ShardKey, first: int, stream_id: str = "id-1") -> ShardState:
     ("changes", "why"),
     [
         ({"table": None}, "topics fill has a _spark_metadata"),
-        ({"offsets": {}}, "holds no offsets"),
-        ({"has_state": True}, "keeps state"),
+        ({"offsets": {}}, "has no offsets"),
+        ({"has_state": True}, "is stateful"),
         ({"sources": 2}, "reads 2 sources"),
         ({"sink": {}, "commits": frozenset()}, "never finished a batch"),
         ({"sink": {"0": sink(0)}}, "batch 1 is committed in the checkpoint, _spark_metadata ends"),
@@ -210,16 +210,16 @@ def _state(key: ShardKey, first: int, stream_id: str = "id-1") -> ShardState:
         ({"commits": frozenset()}, "ends at batch 1; the checkpoint has commits up to -1"),
         ({"offsets": {0: offsets(BEFORE)}}, "ends at batch 1; the checkpoint has commits up to 1"),
         ({"offsets": SPARK.offsets | {3: offsets(CHECKPOINT)}}, "offsets up to 3"),
-        ({"offsets": SPARK.offsets | {1: b"v2\n{}\n{}"}}, "begins with 'v2'"),
-        ({"offsets": SPARK.offsets | {1: b""}}, "begins with 'nothing'"),
+        ({"offsets": SPARK.offsets | {1: b"v2\n{}\n{}"}}, "starts with 'v2'"),
+        ({"offsets": SPARK.offsets | {1: b""}}, "starts with 'nothing'"),
         ({"offsets": SPARK.offsets | {1: b"v1\n\xff\n"}}, "is not text"),
         ({"offsets": SPARK.offsets | {1: b"v1\n{}\n-"}}, "not JSON"),
-        ({"offsets": SPARK.offsets | {1: b"v1\n{}\n12"}}, "no offsets of Kafka"),
+        ({"offsets": SPARK.offsets | {1: b"v1\n{}\n12"}}, "no Kafka offsets"),
         ({"offsets": SPARK.offsets | {1: b"v1\n{}\n{}\n{}"}}, "names 2 sources"),
-        ({"offsets": SPARK.offsets | {1: offsets({"clicks": {"0": -1}})}}, "says -1"),
-        ({"offsets": SPARK.offsets | {1: offsets({"clicks": 1})}}, "no offsets of Kafka"),
+        ({"offsets": SPARK.offsets | {1: offsets({"clicks": {"0": -1}})}}, "has -1 for clicks/0"),
+        ({"offsets": SPARK.offsets | {1: offsets({"clicks": 1})}}, "no Kafka offsets"),
         ({"sink": {"0": sink(0), "1": b"v1\nx"}}, "not JSON"),
-        ({"sink": {"0": sink(0), "1": b"v1\n1"}}, "names no file"),
+        ({"sink": {"0": sink(0), "1": b"v1\n1"}}, "without a file name"),
         ({"sink": {"0": sink(0, root="file:///old"), "1": sink(1)}}, "which is not in /data/lake"),
         ({"offsets": SPARK.offsets | {1: offsets({"views": {"0": 1}})}}, "does not land it"),
     ],
@@ -247,7 +247,7 @@ def test_older_files_may_have_been_dropped_on_purpose():
     ],
 )
 def test_files_that_nothing_shows_to_be_of_a_failed_attempt(files: tuple[FileStat, ...]):
-    assert "nothing shows that an attempt left it" in refused(with_files(files))
+    assert "nothing shows that a failed attempt left it" in refused(with_files(files))
 
 
 def test_files_that_ashore_landed_since_are_no_failed_attempts():
@@ -277,8 +277,11 @@ def joined(first: int, generation: int = 1, stream_id: str = "id-1") -> SliceLog
     [
         ({"source": SourceSeen("kafka", error="no broker")}, "no broker"),
         ({"source": SourceSeen("kafka")}, "topic clicks does not exist"),
-        ({"source": shard_offsets("0", 0, 99)}, "came to 100 in clicks/0, which ends at 99"),
-        ({"source": shard_offsets("0", 101, 150)}, "came to 100 in clicks/0, Kafka begins at 101"),
+        ({"source": shard_offsets("0", 0, 99)}, "reached offset 100 in clicks/0, which ends at 99"),
+        (
+            {"source": shard_offsets("0", 101, 150)},
+            "reached offset 100 in clicks/0, but Kafka starts at 101",
+        ),
         (
             {
                 "source": replace(
@@ -289,7 +292,7 @@ def joined(first: int, generation: int = 1, stream_id: str = "id-1") -> SliceLog
         ),
         ({"topics": {}}, "does not land it"),
         ({"topics": {"clicks": TopicSeen("ods.x", (), "parquet", ())}}, "lands it in ods.x"),
-        ({"topics": {"clicks": TopicSeen(TABLE, (), "orc", ())}}, "is no orc file"),
+        ({"topics": {"clicks": TopicSeen(TABLE, (), "orc", ())}}, "is not in orc"),
         ({"topics": {"clicks": TopicSeen(TABLE, (), "parquet", ("date",))}}, "partitions of []"),
         ({"log": joined(99)}, "begins clicks/0 at 99 already"),
         ({"log": joined(100, stream_id="id-0")}, "already"),
@@ -362,7 +365,7 @@ def test_a_partition_that_waits_for_its_seal_is_not_registered():
 def test_a_table_whose_columns_only_spark_knows_is_not_registered():
     found = plan_doctor(in_catalog(is_made_by_spark=True))
     assert registered(found) == ()
-    assert any("its columns come of `select`" in note for note in found.notes)
+    assert any("its columns are computed by `select`" in note for note in found.notes)
 
 
 def test_partitions_of_the_former_writer_are_registered():
@@ -404,10 +407,10 @@ def test_files_that_overlap_are_followed_if_their_rows_add_up():
         ({"clicks__0__0__9": 9}, "hold 9 rows, their names 10 offsets"),  # another was not renamed
         ({"clicks__0__0__9": 10, "clicks__0__5__14": 10}, "hold 20 rows"),
         ({"clicks__0__0__9": None, "clicks__0__5__14": None}, "begins before the file before it"),
-        ({"clicks__0__0": 10}, "names no last offset"),
-        ({"clicks__0__9__0": 10}, "is no file of a sink of Connect"),
-        ({"mine": 10}, "is no file of a sink of Connect"),
-        ({}, "holds no file of a sink"),
+        ({"clicks__0__0": 10}, "has no last offset in its name"),
+        ({"clicks__0__9__0": 10}, "is not a file of a Kafka Connect sink"),
+        ({"mine": 10}, "is not a file of a Kafka Connect sink"),
+        ({}, "has no file of a Kafka Connect sink"),
     ],
 )
 def test_a_sink_that_cannot_be_followed(files: dict[str, int | None], why: str):

@@ -125,7 +125,7 @@ def test_values_that_are_no_json_are_text_or_bytes() -> None:
     assert proposed(b"\xff\x00", b"two").decode == "bytes"
     empty = proposed()
     assert (empty.decode, empty.partition_by) == ("bytes", ("date",))
-    assert "no records to look at" in empty.notes[0]
+    assert "no records to sample" in empty.notes[0]
     for found in (proposed(b"one"), proposed(b"\xff"), empty, proposed(None)):
         assert loaded(found).tables[0].decode == found.decode
 
@@ -134,7 +134,7 @@ def test_what_does_not_decode_is_told() -> None:
     found = proposed(*jsons({"a": 1}), b"not JSON", *jsons({"a": "x"}, times=2))
     assert (found.sampled, found.decoded) == (33, 30)
     assert any("3 of 33 records" in note and "ods.clicks__dead" in note for note in found.notes)
-    assert any("a is of several kinds" in note for note in found.notes)
+    assert any("a has several types" in note for note in found.notes)
 
 
 def test_columns_that_no_table_can_have_beside_others_stay_out() -> None:
@@ -206,7 +206,7 @@ def test_the_newest_records_of_each_partition_are_looked_at() -> None:
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     write_new(path, "first")
-    with pytest.raises(JobFileInvalid, match="is there already"):
+    with pytest.raises(JobFileInvalid, match="already exists and was not changed"):
         write_new(path, "second")
     assert path.read_text() == "first"
     with pytest.raises(JobFileInvalid, match="cannot be written"):

@@ -83,7 +83,7 @@ def test_success_files_go_and_files_that_no_log_lists_stay(lake: Lake):
         lake.storage.create(names.join(DIRECTORY, name), b"x")
     (planned,) = plan_retire(lake.opened(), TABLE, [EVEN])
     assert (len(planned.files), planned.kept) == (4, 1)
-    assert "1 files that no log lists stay" in planned.explain()
+    assert "1 files that no log lists are kept" in planned.explain()
     assert run(lake, EVEN) == 4
     assert [found.path for found in lake.storage.list(DIRECTORY)] == [f"{DIRECTORY}/notes.txt"]
 
@@ -124,7 +124,7 @@ def test_by_age_only_partitions_of_time_that_have_ended(lake: Lake):
     ("table", "partition", "reported"),
     [
         (TABLE, f"{DATE}/hour=0", "has never had a partition"),
-        ("ods.klicks", EVEN, "tells of a file of table ods.klicks"),
+        ("ods.klicks", EVEN, "has a file of table ods.klicks"),
     ],
 )
 def test_what_no_log_knows_is_refused(lake: Lake, table: str, partition: str, reported: str):
@@ -134,7 +134,7 @@ def test_what_no_log_knows_is_refused(lake: Lake, table: str, partition: str, re
 
 def test_an_age_that_is_none_is_refused():
     assert parse_age("90d") == 90 * 86_400_000
-    with pytest.raises(JobFileInvalid, match="is no duration"):
+    with pytest.raises(JobFileInvalid, match="is not a duration"):
         parse_age("old")
 
 

@@ -60,9 +60,9 @@ REFUSED = [
     ("clicks/0", 131, Stopped, "from 130 on", "--to 130"),
     ("clicks/0", 99, Stopped, "below 100", "ashore status"),
     ("clicks/1", 41, Stopped, "from 40 on", "no gap"),
-    ("clicks/7", 1, StreamMissing, "knows no clicks/7", "not joined"),
-    ("clicks", 130, JobFileInvalid, "no topic partition", "clicks/3"),
-    ("orders/0", 130, JobFileInvalid, "fed from topic orders", "name a topic"),
+    ("clicks/7", 1, StreamMissing, "the log has no clicks/7", "not joined"),
+    ("clicks", 130, JobFileInvalid, "not a topic partition", "clicks/3"),
+    ("orders/0", 130, JobFileInvalid, "reads topic orders", "name a topic"),
 ]
 
 
@@ -78,13 +78,13 @@ def test_nothing_else_is(
 
 
 def test_without_a_reason_nothing_is_given_up(lake: Lake) -> None:
-    with pytest.raises(JobFileInvalid, match="no reason"):
+    with pytest.raises(JobFileInvalid, match="the reason is missing"):
         wish_of(lake.opened(), "clicks/0", 130, " ")
 
 
 def test_a_topic_that_was_created_again_has_no_gap(lake: Lake) -> None:
     lake.source.delete_and_recreate("clicks", 2)
-    with pytest.raises(StreamReplaced, match="not the one") as refused:
+    with pytest.raises(StreamReplaced, match="is not the topic of the log") as refused:
         go(lake, 130)
     assert "rejoin" in refused.value.hint
 

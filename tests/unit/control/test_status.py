@@ -173,7 +173,7 @@ def test_a_history_that_was_cut_and_has_grown_on(cut_at: int | None):
         return
     warned = only_warning(lake)
     assert (warned.kind, warned.subject) == ("truncated", "clicks/0")
-    assert "was cut below offset 50" in warned.text
+    assert "was truncated below offset 50" in warned.text
     assert "ashore skip JOB.yaml clicks/0 --to 50" in warned.hint
     found = check_health(lake.opened(), status_of(lake), Allowed())
     assert worst(found) == DECIDE
@@ -186,7 +186,7 @@ def test_offsets_that_went_back():
     )
     warned = only_warning(lake)
     assert warned.kind == "went_back"
-    assert "ends at 40, landed is up to 50" in warned.text
+    assert "ends at 40, but records are landed up to 50" in warned.text
 
 
 def test_a_transaction_that_holds_a_partition_up():
@@ -207,7 +207,7 @@ def test_what_keeps_partitions_from_being_sealed_is_named():
     blocked = status_of(lake).blocked_seals
     assert {each.table for each in blocked} == {TABLE}  # not that of dead letters
     assert len(blocked) == 2
-    assert all("brought no event time" in each.why for each in blocked)
+    assert all("had no record with an event time" in each.why for each in blocked)
 
 
 def test_what_is_owed_is_shown():

@@ -56,7 +56,7 @@ def test_the_lock_list_has_all_sets_and_whole_checksums():
 
 
 def test_an_unknown_set_names_the_known_ones():
-    with pytest.raises(ServiceError, match="no jar set 'flink'") as caught:
+    with pytest.raises(ServiceError, match="unknown jar set 'flink'") as caught:
         jar_paths("flink")
     assert "kafka, spark-kafka" in caught.value.hint
 

@@ -296,7 +296,7 @@ def test_a_snapshot_forgets_them(lake: Lake, monkeypatch):
 def test_a_batch_of_too_many_files_is_planned_again_with_fewer_records(monkeypatch):
     monkeypatch.setattr(slice_loop, "FILES_MAX", 0)
     job = Job("clicks", records=10)
-    with pytest.raises(slice_loop.BatchFailed, match="of 1 files, and an entry lists 0 at most"):
+    with pytest.raises(slice_loop.BatchFailed, match="have 1 files, but an entry lists at most 0"):
         job.loop.run()
     assert job.slices[0].plan.limits.records == 1
     assert job.fold("clicks").next_batch == 0, "nothing was prepared"

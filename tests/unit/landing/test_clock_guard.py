@@ -288,7 +288,7 @@ def test_a_log_that_is_ahead_is_refused_until_it_is_set_back(poisoned: Lake):
     shown = "\n".join(planned.explain())
     assert "2 batches were landed ahead" in shown
     assert "    ods.clicks date=2036-11-15/hour=11: 2 rows" in shown
-    assert f"ods.clicks {TODAY} was sealed ahead, as version 1: that stays" in shown
+    assert f"ods.clicks {TODAY} was sealed ahead, as version 1: it stays sealed" in shown
     (done,) = reset_clock.apply(lake.opened(), "NTP was wrong", takes_over=True)
     *_, before, last = read_history(lake.storage, NAME)
     assert isinstance(before.body, Open)
@@ -331,7 +331,7 @@ def test_a_log_is_ahead_by_a_seal_alone(servers: Lake):
 
 
 def test_a_reset_needs_a_reason(poisoned: Lake):
-    with pytest.raises(JobFileInvalid, match="no reason"):
+    with pytest.raises(JobFileInvalid, match="the reason is missing"):
         reset_clock.apply(poisoned.opened(), " ", takes_over=True)
 
 

@@ -130,4 +130,4 @@ def test_what_is_looked_at_again_is_reported_once() -> None:
 
     with pytest.raises(OffsetsWentBack):
         look_again(FakeClock(), look, reported.append)
-    assert reported == ["ends at 1; looking again for 10 s"]
+    assert reported == ["ends at 1; retrying for 10 s"]

@@ -211,7 +211,7 @@ def test_an_entry_that_names_another_predecessor_is_damage(lake: Lake):
         lambda: read_log(lake.storage, NAME),
         lambda: list(read_history(lake.storage, NAME)),
     ):
-        assert "names another predecessor" in damage_of(read).message
+        assert "has another predecessor" in damage_of(read).message
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_another_leader_ends_the_run_and_is_recorded_by_the_next_one() -> None:
     world, query = landed_query()
     world.source.elect(CLICKS_0)
     grow(world)
-    with pytest.raises(BatchFailed, match=f"{CLICKS}/0 has got another leader"):
+    with pytest.raises(BatchFailed, match=f"{CLICKS}/0 has a new leader"):
         query.tick()
     assert query.tick() is Tick.LANDED
     assert state_of(query).leader_epoch == 1
@@ -144,7 +144,7 @@ def test_somebody_may_go_on_all_the_same() -> None:
     wish = SkipWish(CLICKS_0, state_of(query).next, "ana", "what was cut is in the table")
     assert find_skip(world.machine, NAME, world.source, wish) is None
     regrow(world, cut_at=wish.to - 2)
-    with pytest.raises(Stopped, match=f"goes on at offset {wish.to}"):
+    with pytest.raises(Stopped, match=f"continues at offset {wish.to}"):
         find_skip(world.machine, NAME, world.source, replace(wish, to=wish.to - 1))
     found = skip(world.start().loop.sink._entries._committer, world.source, wish)
     assert found is not None

@@ -66,7 +66,7 @@ def test_a_result_that_does_not_come_fails_the_batch(missing: int) -> None:
         ((KEY, 10, 15), "twice in part"),
         ((KEY, 20, 21), "beyond its end"),
         ((OTHER, 9, 10), "beyond its end"),
-        ((replace(KEY, stream="orders"), 10, 20), "not asked for"),
+        ((replace(KEY, stream="orders"), 10, 20), "not assigned"),
     ],
 )
 def test_nothing_else_may_be_read(more: tuple[ShardKey, int, int], reported: str) -> None:
@@ -176,7 +176,7 @@ def test_each_task_of_a_query_tells_what_it_wrote() -> None:
 
 @pytest.mark.parametrize("come", [[], [0, 1], [1, 2], [0, 2]])
 def test_a_task_of_a_query_that_does_not_tell_fails_the_batch(come: list[int]) -> None:
-    with pytest.raises(BatchFailed, match="have not told what they wrote"):
+    with pytest.raises(BatchFailed, match="have not reported what they wrote"):
         check_tasks(rows_of(*come), 3)
 
 

@@ -300,7 +300,7 @@ def test_a_partition_with_files_of_others_stays_as_a_whole_and_that_is_reported_
     assert lake.retired() == []
     assert old in lake.registered()
     (reported,) = lake.reported.warnings
-    assert f"{TABLE} {old} stays: it holds 1 files" in reported
+    assert f"{TABLE} {old} is kept: it has 1 files" in reported
     lake.machine.delete(f"{directory}/part-0.jsonl")
     lake.land()
     assert lake.retired()[:1] == [old]
@@ -373,7 +373,7 @@ def test_a_catalog_that_is_away_puts_it_off_and_stops_nothing():
     look_again(lake)
     assert lake.retired() == [old]
     assert old in lake.partitions(), "files go last"
-    assert any("retention put off" in each for each in lake.reported.warnings)
+    assert any("retention deferred" in each for each in lake.reported.warnings)
     lake.pass_time(retirer_module.PAUSE_S)
     lake.land()
     assert old in lake.partitions()

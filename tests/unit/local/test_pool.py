@@ -63,12 +63,12 @@ def test_a_worker_that_dies_fails_its_round_and_is_replaced(pool, number):
     with pytest.raises(WorkerDied) as died:
         pool.map([("double", 1), ("die", int(number)), ("double", 2)])
     assert (died.value.index, died.value.exit_code) == (1, -number)
-    assert str(died.value) == f"a worker process was ended by {number.name}"
+    assert str(died.value) == f"a worker process was killed by {number.name}"
     assert pool.map([("double", 3)]) == [6]
 
 
 def test_a_worker_that_ends_by_itself_is_reported_with_its_code(pool):
-    with pytest.raises(WorkerDied, match="ended with exit code 9"):
+    with pytest.raises(WorkerDied, match="exited with code 9"):
         pool.map([("exit", 9)])
 
 

@@ -21,13 +21,13 @@ def test_what_is_made_of_a_random_value_is_random() -> None:
     random = Term(TermKind.CALL, "Rand", arguments=(0,))
     plan = graph_of(seed, random, COLUMN, Term(TermKind.CALL, "Multiply", arguments=(1, 2)))
     assert find_random(plan) == {1, 3}
-    assert warn_of_replays(plan, []) == ("`rand()` is another value whenever a batch is run again",)
+    assert warn_of_replays(plan, []) == ("`rand()` has another value when a batch is run again",)
 
 
 def test_a_condition_warns_as_a_column_does_and_once() -> None:
     plan = graph_of(COLUMN, Term(TermKind.CALL, "Uuid"), shown=1, condition=1)
     assert warn_of_replays(plan, ["SELECT uuid()"]) == (
-        "`uuid()` is another value whenever a batch is run again",
+        "`uuid()` has another value when a batch is run again",
     )
 
 

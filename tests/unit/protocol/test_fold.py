@@ -208,7 +208,9 @@ def test_an_effect_that_is_done_twice(chain: Chain):
 def test_an_entry_that_closes_none_has_no_effects_to_tell(chain: Chain):
     chain.commit()
     for change in ({"deferred": (DEFERRED,)}, {"moved": 1}, {"already_moved": 1}):
-        refuse(chain, "effects of no entry", closing=replace(NO_CLOSING, **change))
+        refuse(
+            chain, "effects of an entry that is not there", closing=replace(NO_CLOSING, **change)
+        )
 
 
 def test_partitions_are_registered_by_the_closing_entry_if_it_says_so(chain: Chain):
@@ -316,7 +318,7 @@ def test_a_shard_that_never_joined_or_is_of_an_old_generation(chain: Chain):
 
 def test_a_shard_that_stands_in_it_twice(chain: Chain):
     read = chain.batch(Part(KEY, 0, {})).shards[0]
-    refuse(chain, "a shard stands in it twice", replace(chain.batch(), shards=(read, read)))
+    refuse(chain, "a shard is in it twice", replace(chain.batch(), shards=(read, read)))
 
 
 @pytest.mark.parametrize("batch", [0, 2, -1])
@@ -372,7 +374,7 @@ def test_a_file_that_does_not_fit_its_entry(chain: Chain):
     refuse(chain, "5 rows in a span of fewer offsets", with_span(body, rows=5))
     refuse(chain, "offsets outside of clicks/0", with_span(body, start=2))
     refuse(chain, "offsets outside of clicks/0", with_span(body, end=8))
-    refuse(chain, "stands in it twice", replace(body, files=(*body.files, body.files[0])))
+    refuse(chain, "is in it twice", replace(body, files=(*body.files, body.files[0])))
     refuse(chain, "3 rows and 0 dead rows", replace(body, files=body.files[:1]))
     chain.add(body)
 
@@ -419,7 +421,7 @@ def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
 def test_a_slice_has_a_plan_where_it_is_a_query_s(chain: Chain):
     refuse(chain, "a plan in a slice that landed topics", Plan("0" * 64, "{}"))
     planned = Chain.started(KEY)
-    refuse(planned, "a plan that says nothing", Plan("", "{}"))
+    refuse(planned, "the plan is empty", Plan("", "{}"))
     planned.add(Plan("0" * 64, "{}"))
     assert planned.fold.plan == PlanState("0" * 64, "{}")
     kept = read_snapshot(write_snapshot(planned.fold))
@@ -487,9 +489,9 @@ def test_a_reland_that_does_not_fit_its_entry(chain: Chain):
     refuse(chain, entries, replace(body, shards=(KEY, key_of(7))))
     refuse(chain, "6 were lost", replace(body, files=body.files[:1]))
     refuse(chain, "3 were lost", replace(body, lost=body.lost[:1]))
-    refuse(chain, "lands nothing again", replace(body, lost=(), files=()))
+    refuse(chain, "lands no row again", replace(body, lost=(), files=()))
     refuse(chain, "that the entry does not name", replace(body, lost=("f" * 16, body.lost[0])))
-    refuse(chain, "a lost file stands in it twice", replace(body, lost=(body.lost[0],) * 2))
+    refuse(chain, "a lost file is in it twice", replace(body, lost=(body.lost[0],) * 2))
     refuse(chain, "that it does not close", replace(body, entry=1))
     elsewhere = replace(body, targets=(target_of(9),))
     refuse(

@@ -73,7 +73,7 @@ def test_batches_go_on_from_the_time_that_was_reset(chain: Chain):
         (-1, (), "sets nothing back"),
         (START_MS, ((TABLE, JUMPED_MS - 8),), "does not go back"),
         (START_MS, (("ods.other", 0),), "does not go back"),
-        (START_MS, ((TABLE, 0), (TABLE, 1)), "stands in it twice"),
+        (START_MS, ((TABLE, 0), (TABLE, 1)), "is in it twice"),
     ],
 )
 def test_a_reset_only_goes_back(chain: Chain, now_ms: int, watermarks: tuple, reason: str):

@@ -193,7 +193,7 @@ def test_each_step_explains_itself(chain: Chain):
     ]
     assert explain(SyncDirectories(("ods.db/clicks",))) == ["sync ods.db/clicks"]
     known = Publish((), registers_all=True)
-    assert explain(known) == ["publish nothing: the catalog knows every partition"]
+    assert explain(known) == ["publish nothing: the catalog has every partition"]
 
 
 def test_moves_are_the_part_of_the_plan_that_needs_no_writer(chain: Chain):

@@ -84,7 +84,7 @@ def test_a_server_that_is_not_ready_in_time_is_ended(server: ServerProcess):
 
 def test_a_running_server_is_not_started_twice(server: ServerProcess):
     process = start(server, STAY)
-    with pytest.raises(ServiceError, match="runs already"):
+    with pytest.raises(ServiceError, match="is already running"):
         start(server, STAY)
     assert server.id() == process
 
@@ -131,7 +131,7 @@ def test_a_frozen_server_stops_in_order(server: ServerProcess):
     server.freeze()
     server.stop()
     assert "in order" in server.log_path.read_text()
-    with pytest.raises(ServiceError, match="does not run"):
+    with pytest.raises(ServiceError, match="is not running"):
         server.freeze()
 
 

@@ -9,7 +9,7 @@ from ashore.sources.kafka import KafkaSource, stream_id_of, stream_missing
 
 def test_a_missing_topic_has_the_nearest_name_as_hint() -> None:
     missing = stream_missing("clicsk", ["orders", "clicks", "__consumer_offsets"])
-    assert missing.message == "there is no topic clicsk"
+    assert missing.message == "topic clicsk does not exist"
     assert missing.hint.startswith("did you mean `clicks`? Or create clicsk;")
     assert missing.fields == {"stream": "clicsk"}
 
@@ -24,7 +24,7 @@ def test_a_topic_id_is_shown_as_kafka_s_tools_show_it() -> None:
 
 
 def test_a_broker_without_topic_ids_is_refused() -> None:
-    with pytest.raises(SourceError, match="no topic id of clicks"):
+    with pytest.raises(SourceError, match="no topic id for clicks"):
         stream_id_of("clicks", Uuid(0, 0))
 
 
@@ -32,5 +32,5 @@ def test_a_source_is_closed_once_and_for_all() -> None:
     source = KafkaSource("127.0.0.1:1", {}, 1)
     source.close()
     source.close()
-    with pytest.raises(InvariantBroken, match="closed source"):
+    with pytest.raises(InvariantBroken, match="source is closed"):
         source.list_streams()

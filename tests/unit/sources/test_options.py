@@ -70,7 +70,7 @@ def test_options_of_ashore_are_refused(option: str) -> None:
 
 
 def test_owned_options_are_refused_in_any_case() -> None:
-    assert "not yours to set" in refused({"FAILondataloss": "false"}).message
+    assert "it cannot be set" in refused({"FAILondataloss": "false"}).message
 
 
 def test_no_option_is_in_two_tables() -> None:
@@ -80,7 +80,7 @@ def test_no_option_is_in_two_tables() -> None:
 
 def test_an_unknown_option_is_refused_with_the_nearest_name() -> None:
     assert "did you mean `client.rack`?" in refused({"client.rakc": "a"}).message
-    assert "no counterpart" in refused({"sasl.login.callback.handler.class": "X"}).message
+    assert "does not support it" in refused({"sasl.login.callback.handler.class": "X"}).message
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -168,9 +168,10 @@ def test_a_login_entry_that_does_not_fit_is_refused_and_not_repeated(jaas: str) 
 def test_mechanisms_without_a_counterpart_are_refused() -> None:
     for mechanism in ("GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"):
         error = refused(with_login(mechanism, "x"))
-        assert f"cannot do {mechanism}" in error.message
+        assert f"does not support {mechanism}" in error.message
         assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512" in error.message
-    assert "cannot do GSSAPI" in refused({"security.protocol": "SASL_SSL"}).message  # the default
+    default = refused({"security.protocol": "SASL_SSL"})
+    assert "does not support GSSAPI" in default.message
 
 
 def test_delegation_tokens_are_refused() -> None:

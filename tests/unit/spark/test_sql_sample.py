@@ -47,7 +47,7 @@ def test_what_was_asked_for_is_read_and_nothing_else_of_its_topic() -> None:
         ("clicks/7:0-1", "no partition 7"),
         ("orders:0-1", "does not read topic orders"),
         ("clicks/0:9-1", "end before they begin"),
-        ("clicks", "no offsets of a topic"),
+        ("clicks", "not an offset range of a topic"),
     ],
 )
 def test_what_is_not_there_is_refused(offsets: str, words: str) -> None:

@@ -49,7 +49,7 @@ def test_a_hint_tells_what_to_do() -> None:
     error = rpc("hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota is exceeded")
     with pytest.raises(StorageError) as caught, storage_errors("write", "a"):
         raise error
-    assert "quota of space" in caught.value.hint
+    assert "space quota" in caught.value.hint
 
 
 class PanicException(BaseException):

@@ -35,7 +35,7 @@ def test_a_local_lake(tmp_path: Path) -> None:
         ("hdfs://ashore/lake", "set HADOOP_CONF_DIR"),
         ("hdfs://ashore/lake", "hdfs://ashore:8020/"),
         ("hdfs:///lake", "write hdfs://NAMESERVICE/lake"),
-        ("hdfs://host:8020/a:b", "no name with a colon"),
+        ("hdfs://host:8020/a:b", "a colon in a name"),
         ("hdfs://host:8020/a/../b", "write hdfs://host:8020/b"),
         ("s3://bucket/lake", "use file:///"),
         ("/data/lake", "write it as file:///data/lake"),

@@ -80,7 +80,7 @@ def test_each_record_is_a_row_with_its_reason_and_counted_by_its_shard() -> None
 
 
 def test_a_record_that_the_batch_has_not_read_is_refused() -> None:
-    with pytest.raises(CountsDisagree, match="orders/0 was left aside"):
+    with pytest.raises(CountsDisagree, match="a dead letter of orders/0"):
         write_letters(order(), MemoryStorage(), 0, [records((0, 3), topic="orders")])
 
 

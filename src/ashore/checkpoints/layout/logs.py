@@ -58,7 +58,7 @@ class QueryFile:
         other = _object(_text(data, place), place)
         query_id = other.pop("id", None)
         if type(query_id) is not str:
-            raise unfit(Wrong.OTHER_CONTENT, f"{place} names no query")
+            raise unfit(Wrong.OTHER_CONTENT, f"{place} has no query id")
         return cls(query_id, other)
 
     def write(self) -> bytes:
@@ -100,7 +100,7 @@ class Settings:
         timestamp_ms = _integer(other.pop("batchTimestampMs", 0), place)
         conf = other.pop("conf", {})
         if not isinstance(conf, dict) or not all(type(each) is str for each in conf.values()):
-            raise unfit(Wrong.OTHER_CONTENT, f"{place} has settings that are no texts")
+            raise unfit(Wrong.OTHER_CONTENT, f"{place} has settings that are not strings")
         return cls(watermark_ms, timestamp_ms, conf, other)
 
     def write(self) -> str:
@@ -162,9 +162,9 @@ class OffsetsFile:
 def _source(line: str, place: str) -> SourceEnd:
     name, colon, end = line.partition(":")
     if not colon:
-        raise unfit(Wrong.OTHER_CONTENT, f"{place} holds a line that names no source")
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} has a line without a source")
     if not end:
-        raise unfit(Wrong.NOT_JSON, f"{place} holds a line that is not JSON")
+        raise unfit(Wrong.NOT_JSON, f"{place} has a line that is not JSON")
     return SourceEnd(name, None if end == _NO_END else end)
 
 
@@ -173,10 +173,10 @@ def parse_kafka(end: str, place: str) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for topic, partitions in _object(end, place, Wrong.OTHER_SOURCE).items():
         if not isinstance(partitions, dict):
-            raise unfit(Wrong.OTHER_SOURCE, f"{place} holds no offsets of Kafka")
+            raise unfit(Wrong.OTHER_SOURCE, f"{place} has no Kafka offsets")
         for partition, offset in partitions.items():
             if type(offset) is not int or offset < 0 or not is_number(partition):
-                text = f"{place} says {offset!r} of {topic}/{partition}"
+                text = f"{place} has {offset!r} for {topic}/{partition}"
                 raise unfit(Wrong.OTHER_CONTENT, text)
         found[topic] = dict(partitions)
     return found
@@ -231,7 +231,7 @@ class CommitFile:
 
 
 def _store_ids(value: object, place: str) -> dict[int, tuple[tuple[str, ...], ...]]:
-    wrong = unfit(Wrong.OTHER_CONTENT, f"{place} has ids of stores that are no texts")
+    wrong = unfit(Wrong.OTHER_CONTENT, f"{place} has ids of stores that are not strings")
     if not isinstance(value, dict) or not all(is_number(operator) for operator in value):
         raise wrong
     return {int(operator): _partitions(ids, wrong) for operator, ids in value.items()}
@@ -257,7 +257,7 @@ def parse_document(
     """
     version, lines = _lines(data, place, versions)
     if len(lines) > 1:
-        raise unfit(Wrong.OTHER_CONTENT, f"{place} goes on after its end")
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} continues after its end")
     return version, _object(lines[0], place) if lines else {}
 
 
@@ -270,7 +270,7 @@ def _lines(data: bytes, place: str, versions: Collection[int]) -> tuple[int, lis
     found = _VERSION.fullmatch(first)
     if found is None or int(found[1]) not in versions:
         known = ", ".join(f"v{each}" for each in versions)
-        text = f"{place} begins with {first[:20]!r}, {known} is known"
+        text = f"{place} starts with {first[:20]!r}, only {known} is supported"
         raise unfit(Wrong.OTHER_VERSION, text)
     return int(found[1]), lines[1:]
 
@@ -288,16 +288,16 @@ def _object(line: str, place: str, why: Wrong = Wrong.OTHER_CONTENT) -> dict[str
         value = json.loads(line)
         _dump(value).encode()
     except (ValueError, RecursionError):
-        raise unfit(Wrong.NOT_JSON, f"{place} holds a line that is not JSON") from None
+        raise unfit(Wrong.NOT_JSON, f"{place} has a line that is not JSON") from None
     if not isinstance(value, dict):
-        what = "no offsets of Kafka" if why is Wrong.OTHER_SOURCE else "a line that is no object"
-        raise unfit(why, f"{place} holds {what}")
+        what = "no Kafka offsets" if why is Wrong.OTHER_SOURCE else "a line that is not an object"
+        raise unfit(why, f"{place} has {what}")
     return value
 
 
 def _integer(value: object, place: str) -> int:
     if type(value) is not int:
-        raise unfit(Wrong.OTHER_CONTENT, f"{place} says {value!r}, which is no whole number")
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} has {value!r}, which is not an integer")
     return value
 
 

@@ -53,7 +53,7 @@ class SnapshotFile:
         _, document = parse_document(member, place, (1,))
         tables = document.get("sstFiles")
         if not isinstance(tables, list):
-            raise unfit(Wrong.OTHER_CONTENT, f"{place} names no tables")
+            raise unfit(Wrong.OTHER_CONTENT, f"{place} has no tables")
         if document.get("logFiles"):  # Spark turns RocksDB's own log off
             raise unfit(Wrong.OTHER_CONTENT, f"{place} names log files, which Ashore does not know")
         match document.get("numKeys"):
@@ -87,7 +87,7 @@ def _read_member(data: bytes, place: str) -> bytes:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_MEMBER) as member:
             found = member.read(_MEMBER_BYTES_MAX + 1)
     except _BROKEN as error:
-        text = f"{place} is no archive with a file {_MEMBER}: {error}"
+        text = f"{place} is not an archive with a file {_MEMBER}: {error}"
         raise unfit(Wrong.OTHER_CONTENT, text) from None
     if len(found) > _MEMBER_BYTES_MAX:
         raise unfit(Wrong.OTHER_CONTENT, f"{place}: the file {_MEMBER} is too large")

@@ -169,7 +169,7 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
     for shard in shards:
         info = seen.streams.get(shard.key.stream)
         if info is not None and info.stream_id != shard.stream_id:
-            text = "another topic has its name now"
+            text = "the topic was deleted and created again"
             kind = ProblemKind.STREAM_REPLACED
             problems[Problem(kind, shard.table, shard.key.stream, text)] = None
             continue

@@ -32,8 +32,8 @@ def judge_success(job: str, due: Iterable[SuccessFile], there: Collection[str]) 
                 ProblemKind.SUCCESS_FILE_MISSING,
                 each.seal.table,
                 each.path,
-                "the log says that it was written, and it is gone: who waits for the partition does"
-                " not see that it is complete. Create it with this line: "
+                "the log says that it was written, but it no longer exists: whatever waits for it "
+                "does not see that the partition is complete. Create it with this line: "
                 + success_content(job, each.seal).decode().rstrip(),
             )
             for each in due
@@ -59,29 +59,29 @@ def judge_catalog(expected: ExpectedTable, seen: CatalogTableSeen | None) -> Ite
     table, name = expected.table, expected.table.full_name
     due = {CatalogPartition(each).values: each for each in expected.registered if each}
     if seen is None:
-        text = "the catalog does not know it. Start the job again, which creates it"
-        repair = f"; then type MSCK REPAIR TABLE {name}" if due else ""
+        text = "the table is not in the catalog. Start the job again, which creates it"
+        repair = f"; then run MSCK REPAIR TABLE {name}" if due else ""
         yield Problem(ProblemKind.CATALOG_TABLE, name, name, text + repair)
         return
     if seen.differences:
-        text = f"the catalog has another table than the log: {'; '.join(seen.differences)}. "
-        text += "Change it back there; a start of the job adds columns that it lacks"
+        text = f"the table in the catalog differs from the log: {'; '.join(seen.differences)}. "
+        text += "Change it back there; a start of the job adds missing columns"
         yield Problem(ProblemKind.CATALOG_TABLE, name, name, text)
     lacking = sorted(path for values, path in due.items() if values not in seen.partitions)
     if lacking:
-        text = f"the catalog does not know {_some(lacking)}: type MSCK REPAIR TABLE {name}"
+        text = f"not in the catalog: {_some(lacking)}; run MSCK REPAIR TABLE {name}"
         yield Problem(ProblemKind.CATALOG_LACKS, name, name, text)
     known = {CatalogPartition(each).values for each in expected.filled if each}
     columns = table.partition_columns.names
     extra = sorted(partition_path(columns, each) for each in seen.partitions - known)
     if extra:
-        text = f"the catalog has {_some(extra)}, where this job has never put a file: type "
+        text = f"the catalog has {_some(extra)}, where this job has never written a file: run "
         text += f"ALTER TABLE {name} DROP PARTITION {_spec(extra[0])}"
         yield Problem(ProblemKind.CATALOG_EXTRA, name, name, text)
     for partition, location in seen.elsewhere.items():
         if partition.path in expected.registered:
             home = f"{table.location}/{partition.path}"
-            text = f"the catalog has it at {location}, and its files are at {home}: type "
+            text = f"the catalog has it at {location}, but its files are at {home}: run "
             text += f"ALTER TABLE {name} PARTITION {_spec(partition.path)} SET LOCATION '{home}'"
             yield Problem(ProblemKind.CATALOG_ELSEWHERE, name, f"{name} {partition.path}", text)
 

@@ -106,7 +106,7 @@ class _Rebuilding:
         first = self._step.files[0].name.batch if self._step.files else fold.next_batch
         if first < fold.next_batch:
             raise Stopped(
-                f"the log of {self._step.name} has grown since it was looked at",
+                f"the log of {self._step.name} has grown since it was checked",
                 hint="run ashore doctor again",
             )
         self._closing = self._committer.finish()

@@ -109,8 +109,8 @@ def _refuse_topics(
                 "adoption", text, f"give this job another table, or run {table.owner}"
             )
     if seen.source.error:
-        text = f"Kafka does not say what it has: {seen.source.error}"
-        yield DoctorRefusal("adoption", text, "look at `bootstrap_servers` and the brokers")
+        text = f"Kafka does not answer: {seen.source.error}"
+        yield DoctorRefusal("adoption", text, "check `bootstrap_servers` and the brokers")
         return
     for stream in streams:
         topic = seen.topics.get(stream)
@@ -137,7 +137,7 @@ def _refuse_layout(former: Former, seen: Observations, topic: TopicSeen) -> Iter
             yield DoctorRefusal("adoption", text, hint)
             return
         if names.leaf(file).rpartition(".")[2] not in _EXTENSIONS.get(topic.format, ()):
-            text = f"{file} is no {topic.format} file, which the job writes"
+            text = f"{file} is not in {topic.format}, the format that the job writes"
             yield DoctorRefusal(
                 "adoption", text, "correct `format`, or give the job a table of its own"
             )
@@ -157,7 +157,7 @@ def _refuse_stream(
         place, there = f"{shard.stream}/{shard.shard}", seen.source.offsets.get(shard)
         if shard.shard not in info.shards or there is None:
             text = f"the {former.kind} wrote {place}, which the topic does not have"
-            hint = "was the topic created again? Its offsets mean other records then"
+            hint = "was the topic created again? If so, its offsets belong to other records"
             yield DoctorRefusal("adoption", text, hint)
         else:
             yield from _refuse_offset(former, place, offset, there, seen.skips_gaps)
@@ -167,11 +167,14 @@ def _refuse_offset(
     former: Former, place: str, offset: int, there: ShardOffsets, skips_gaps: bool
 ) -> Iterator[DoctorRefusal]:
     if offset > there.end:
-        text = f"the {former.kind} came to {offset} in {place}, which ends at {there.end}"
-        hint = "was the topic created again or restored? or an open transaction holds it up"
+        text = f"the {former.kind} reached offset {offset} in {place}, which ends at {there.end}"
+        hint = "was the topic created again or restored, or is a transaction still open?"
         yield DoctorRefusal("adoption", text, hint)
     elif offset < there.earliest and not skips_gaps:
-        text = f"the {former.kind} came to {offset} in {place}, Kafka begins at {there.earliest}"
+        text = (
+            f"the {former.kind} reached offset {offset} in {place}, but Kafka starts at "
+            f"{there.earliest}"
+        )
         hint = "to continue without the gap, write `gap: skip` under `source`: it is recorded"
         yield DoctorRefusal("adoption", text, hint)
 
@@ -187,8 +190,11 @@ def _refuse_known(
         if known != (1, info.stream_id) or state is None or state.first != wanted:
             place = f"{shard.stream}/{shard.shard}"
             begins = f"begins {place} at {state.first}" if state else f"knows {shard.stream}"
-            text = f"the job's log {begins} already; the {former.kind} came to {wanted}"
-            hint = "landing began without it: what is doubled or missing ashore verify cannot tell"
+            text = f"the job's log {begins} already; the {former.kind} reached offset {wanted}"
+            hint = (
+                "landing started without it: ashore verify cannot tell what is duplicated or "
+                "missing"
+            )
             yield DoctorRefusal("adoption", text, hint)
             return
 
@@ -212,6 +218,6 @@ def _note_others(seen: Observations, fold: Fold, streams: list[str]) -> Iterator
     others = sorted(seen.topics.keys() - set(streams) - {key.stream for key in fold.shards})
     if others:
         yield (
-            f"of {', '.join(others)} nothing was adopted: topics that `tables` names begin as "
-            "`first_start` says, those that an expression finds at their beginning"
+            f"nothing was adopted of {', '.join(others)}: topics that `tables` names start as "
+            "`first_start` says, topics that an expression matches start at `earliest`"
         )

@@ -51,7 +51,7 @@ def watch_all_quiet(opened: OpenJob, at: FormerAt) -> None:
     for what, found in _traces(opened, at).items():
         if found != before[what]:
             raise LogGrows(
-                f"{what} is growing: its writer is running",
+                f"{what} is growing: its writer is still running",
                 hint="stop it first, or repeat the command with --take-over",
             )
 
@@ -142,7 +142,7 @@ def _join(opened: OpenJob, step: JoinAdopted) -> None:
         if closing is not None:
             committer.log.append(Commit("recovery"), closing)
         raise Stopped(
-            f"{(again or other)[0]} changed since it was looked at; nothing was adopted",
+            f"{(again or other)[0]} changed since it was checked; nothing was adopted",
             hint="run ashore doctor again",
         )
     committer.log.append(step.join, closing)
@@ -166,8 +166,8 @@ def _write_snapshot(opened: OpenJob, step: WriteSnapshot) -> None:
     fold = seen.fold
     if fold is None or fold.end != step.end or fold.unclosed is not None:
         raise Stopped(
-            f"the log of {opened.name} changed since it was looked at; no snapshot was written",
-            hint="if the job runs, it writes its own; else run ashore doctor again",
+            f"the log of {opened.name} changed since it was checked; no snapshot was written",
+            hint="a running job writes its own snapshots; otherwise run ashore doctor again",
         )
     remember_ms = max(item.seal.remember_ms for item in opened.job.tables)
     kept = forget_sealed(fold, fold.now_ms - remember_ms)

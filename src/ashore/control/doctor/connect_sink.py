@@ -22,10 +22,10 @@ from ashore.sources.base import StreamShard
 _FINAL = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)\+([0-9]+)\.([A-Za-z0-9.]+)")
 _NO_END = re.compile(r"([A-Za-z0-9._-]+)\+([0-9]+)\+([0-9]+)(\.[A-Za-z0-9.]+)?")
 _NOTE = (
-    "delete the connector before the job starts: it would write into the table what Ashore lands; "
-    "what it only holds in temporary files is landed anew"
+    "delete the connector before the job starts, or both would write the same records into the "
+    "table; records that are only in its temporary files are landed again"
 )
-_BY_HAND = "say in `first_start` where landing begins, into a table of its own"
+_BY_HAND = "set in `first_start` where landing starts, and land in a table of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def judge_connect(seen: ConnectSeen, table: TableSeen) -> Former:
             raise _strange(each.path)
         of_shard[name.shard][each.path] = name
     if not of_shard:
-        raise Unclear(f"{table.table} holds no file of a sink of Connect", _BY_HAND)
+        raise Unclear(f"{table.table} has no file of a Kafka Connect sink", _BY_HAND)
     next_of = {
         shard: _judge_shard(shard, files, seen.rows) for shard, files in sorted(of_shard.items())
     }
@@ -74,10 +74,13 @@ def judge_connect(seen: ConnectSeen, table: TableSeen) -> Former:
 def _strange(path: str) -> Unclear:
     if _NO_END.fullmatch(names.leaf(path)):
         return Unclear(
-            f"{path} names no last offset, as the sink for S3 does not: where it ended is unknown",
+            f"{path} has no last offset in its name, as with the S3 sink: where it ended is "
+            "unknown",
             _BY_HAND,
         )
-    return Unclear(f"{path} is no file of a sink of Connect", "move it out of the table by hand")
+    return Unclear(
+        f"{path} is not a file of a Kafka Connect sink", "move it out of the table by hand"
+    )
 
 
 def _judge_shard(
@@ -92,7 +95,7 @@ def _judge_shard(
         if name.first > expected:
             raise Unclear(
                 f"{place}: no file holds offsets {expected} to {name.first - 1}, before {path}",
-                "are they gone, or were there never records (compaction, transactions)? "
+                "were they deleted, or were they never records (compaction, transactions)? "
                 + _BY_HAND,
             )
         if name.first < expected and overlap is None:
@@ -105,7 +108,7 @@ def _judge_shard(
             raise Unclear(
                 f"{place}: the files hold {sum(counted)} rows, their names {expected - first} "
                 f"offsets, {first} to {expected - 1}",
-                "some are in no file, or twice: " + _BY_HAND,
+                "some records are in no file, or in two: " + _BY_HAND,
             )
         return expected
     if overlap is not None:

@@ -51,13 +51,13 @@ def plan_own_files(seen: Observations) -> OwnPlan:
     kept, aside = choose(own, fold, bases)
     gone = _find_unreadable(own, kept, bases)
     if gone:
-        text = f"{gone} holds records that Kafka has no more, and cannot be adopted"
+        text = f"{gone} has records that Kafka no longer has, and cannot be adopted"
         hint = "restore the log or the file, or move the file aside by hand to give them up"
         return _refuse(text, hint)
     stranded = _find_stranded(own, fold, kept)
     if stranded:
         text = (
-            f"{stranded} was never moved into its table, and holds records that Kafka has no more"
+            f"{stranded} was never moved into its table, and has records that Kafka no longer has"
         )
         hint = "restore the log, which says where it belongs, or move it aside by hand to give its"
         return _refuse(text, f"{hint} records up")
@@ -67,8 +67,8 @@ def plan_own_files(seen: Observations) -> OwnPlan:
 
 
 _NOTE = (
-    "watermarks begin anew, and partitions that were sealed are sealed again; what was filtered, "
-    "dropped, skipped, retired or given up is known no more: the counts are those of the files"
+    "watermarks start again, and sealed partitions are sealed again; what was filtered, dropped, "
+    "skipped, retired or given up is no longer known: counts are those of the files"
 )
 
 
@@ -82,7 +82,7 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
 
     if seen.source.error:
         yield refusal(
-            f"Kafka does not say what it has: {seen.source.error}",
+            f"Kafka does not answer: {seen.source.error}",
             "only Kafka tells a lost file from offsets without a record",
         )
         return
@@ -95,10 +95,10 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
         there, topic = seen.source.offsets.get(shard), seen.topics.get(shard.stream)
         place = f"{shard.stream}/{shard.shard}"
         if topic is None or topic.is_made_by_spark:
-            why = "has `select`" if topic else "is no topic of the job"
+            why = "has `select`" if topic else "is not a topic of the job"
             yield refusal(f"{shard.stream} {why}", "restore the log from a backup")
         elif there is None or there.end < end:
-            hint = "was the topic created again? Its offsets mean other records then"
+            hint = "was the topic created again? If so, its offsets belong to other records"
             yield refusal(f"files hold {place} up to {end}, which Kafka does not have", hint)
         else:
             known = fold.generation(seen.source.name, shard.stream)
@@ -106,7 +106,7 @@ def _refuse_source(seen: Observations, own: OwnSeen, fold: Fold) -> Iterator[Doc
                 yield refusal(f"topic {shard.stream} was created again", "ashore rejoin first")
             tables = {topic.table, *topic.side_tables}
             if any(f.table not in tables and f.holds(shard) for f in own.files):
-                yield refusal(f"{place} stands in tables of other topics", "correct `tables`")
+                yield refusal(f"{place} is in tables of other topics", "correct `tables`")
 
 
 def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]:
@@ -125,12 +125,12 @@ def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]
         )
         text = (
             f"Kafka has records of {shard.stream}/{shard.shard} from offset {first} on that are in "
-            f"no file; {topic.table} {why}: which of them were dropped on purpose, and which were "
-            "lost, stood in the log"
+            f"no file; {topic.table} {why}: only the lost log said which of them were dropped on "
+            "purpose"
         )
         hint = (
-            "--land-missing lands them all, with all that comes after; then drop again what is to "
-            f"stay dropped, before anybody reads it: ashore retire JOB.yaml {topic.table} "
+            "--land-missing lands them all, and everything after them; then drop again what "
+            f"should stay dropped, before it is read: ashore retire JOB.yaml {topic.table} "
             "PARTITION..., or --older-than"
         )
         yield DoctorRefusal("adoption", text, hint)
@@ -139,15 +139,17 @@ def _refuse_missing(seen: Observations, own: OwnSeen) -> Iterator[DoctorRefusal]
 def _notes_of_missing(own: OwnSeen) -> Iterator[str]:
     for shard, first in sorted(own.missing.items()):
         yield (
-            f"{shard.stream}/{shard.shard} is landed again from offset {first} on, which Kafka has "
-            "and no file: also what was dropped by `ashore retire`, which is known no more. What "
-            "is to stay dropped, retire again"
+            f"{shard.stream}/{shard.shard} is landed again from offset {first} on, which is in "
+            "Kafka and in no file. This includes what `ashore retire` dropped, which is no longer "
+            "known: retire again what should stay dropped"
         )
 
 
 def _refuse_queries(own: OwnSeen) -> Iterator[DoctorRefusal]:
     for error in own.lost_queries:
-        hint = "restore the log from a backup, or fill another table: the state of a query is in "
+        hint = (
+            "restore the log from a backup, or write to another table: the state of a query is in "
+        )
         yield DoctorRefusal(
             "adoption", error.message, f"{hint}its checkpoint, and goes with its log"
         )
@@ -206,7 +208,9 @@ def choose(
         _cut(cuts, file, bases, kept)
     while beyond := [each for each in kept if _is_beyond(each, cuts)]:
         for file in beyond:
-            aside[file.path] = "it holds records that are landed again, after such as are missing"
+            aside[file.path] = (
+                "it has records that are landed again, since records before them are missing"
+            )
             kept.remove(file)
             _cut(cuts, file, bases, ())
     return kept, aside

@@ -73,7 +73,7 @@ def _log_steps(seen: Observations) -> Iterator[Step]:
     aside = names.aside_directory(names.parent(directory), seen.token)
     for path in seen.log.foreign:
         target = names.join(aside, names.leaf(path))
-        yield MoveAside(path, target, "no writer of the log makes such a name")
+        yield MoveAside(path, target, "no writer of the log creates such a name")
     if seen.log.foreign and seen.log.fold is None:
         return
     for number, reason in seen.log.bad_snapshots:
@@ -125,7 +125,7 @@ def _adoption_steps(seen: Observations, adoption: Adoption) -> Iterator[Step]:
     if former.hides is not None:
         # Last: until the join stands in the log, what the former writer did must stay readable.
         target = names.join(aside, names.leaf(former.hides))
-        yield MoveAside(former.hides, target, "with it, Spark sees no file that Ashore lands")
+        yield MoveAside(former.hides, target, "with it, Spark does not see files that Ashore lands")
 
 
 def _own_steps(seen: Observations, own: OwnPlan) -> Iterator[Step]:
@@ -168,7 +168,7 @@ def _file_refusals(table: TableSeen) -> Iterator[DoctorRefusal]:
     ]
     if other:
         text = f"{len(other)} files have other sizes than the log says: "
-        hint = "nothing is moved onto them; which is right cannot be told: compare with a backup"
+        hint = "nothing is moved onto them; compare them with a backup to find out which is right"
         yield DoctorRefusal(table.table, text + _some(file.path for file in other), hint)
 
 
@@ -179,11 +179,11 @@ def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], lis
     if not orphans:
         return [], []
     if table.has_spark_metadata:
-        hint = "to go on from there: ashore doctor JOB.yaml --from-spark CHECKPOINT_DIR"
+        hint = "to continue from there: ashore doctor JOB.yaml --from-spark CHECKPOINT_DIR"
         text = f"a query of Spark's wrote {len(orphans)} files into the table"
         return [], [DoctorRefusal(table.table, text, hint)]
     if any(looks_like_connect(names.leaf(each.path)) for each in orphans):
-        hint = f"to go on from there: ashore doctor JOB.yaml --from-connect {table.table}"
+        hint = f"to continue from there: ashore doctor JOB.yaml --from-connect {table.table}"
         text = f"a sink of Kafka Connect wrote {len(orphans)} files into the table"
         return [], [DoctorRefusal(table.table, text, hint)]
     steps: list[Step] = []
@@ -198,14 +198,14 @@ def _plan_orphans(seen: Observations, table: TableSeen) -> tuple[list[Step], lis
             old.append(each)
         else:
             target = names.join(aside, path_below(each.path, table.path))
-            why = "nothing of Ashore wrote it, and the table was the job's already"
+            why = "Ashore did not write it, and the job already owned the table"
             steps.append(MoveAside(each.path, target, why))
     return steps, [*_refuse_ours(table, ours), *_refuse_old(table, old)]
 
 
 def _refuse_ours(table: TableSeen, files: list[FileStat]) -> Iterator[DoctorRefusal]:
     if files:
-        text = f"{len(files)} files bear names of Ashore, and no entry lists them: "
+        text = f"{len(files)} files have names of Ashore, but no entry lists them: "
         hint = (
             "was the log lost, or restored from an older backup? restore the newer one, or adopt "
         )
@@ -248,8 +248,8 @@ def _catalog_notes(seen: Observations, adoption: Adoption) -> Iterator[str]:
     for table in seen.tables:
         if table.is_made_by_spark and seen.has_catalog and _partitions(seen, table, adoption):
             yield (
-                f"partitions of {table.table} are not registered again: its columns come of "
-                "`select`, which only a running job can tell"
+                f"partitions of {table.table} are not registered again: its columns are computed "
+                "by `select`, and known only to a running job"
             )
 
 

@@ -31,7 +31,7 @@ _BATCH = re.compile(r"0|[1-9][0-9]*")  # of the sink's log
 _COMPACT = re.compile(r"(0|[1-9][0-9]*)\.compact")
 _PART = re.compile(r"part-[0-9]+-[0-9a-f-]{36}[-.].*")
 _SAME_TIME_MS = 2_000  # some storages keep whole seconds
-_NOTE = "do not start the query again: it would write into the table what Ashore lands"
+_NOTE = "do not start the query again, or both would write the same records into the table"
 _NOT_ITS = "is this the checkpoint of the query that wrote the table?"
 # What to do about a file of the checkpoint; of others the query may be another one.
 _HINTS: dict[str, str] = {
@@ -86,7 +86,7 @@ def topics_of(offsets: Mapping[int, bytes]) -> frozenset[str]:
 def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
     """Say how far the query came. Raises Unclear."""
     if not seen.offsets:
-        raise Unclear(f"{seen.checkpoint} holds no offsets", "name the checkpoint of the query")
+        raise Unclear(f"{seen.checkpoint} has no offsets", "name the checkpoint of the query")
     newest = max(seen.offsets)
     _parse_offsets(seen.offsets[newest], f"offsets/{newest}")  # the topics come from here
     table = next((each for each in tables if each.table == seen.table), None)
@@ -98,8 +98,8 @@ def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
         )
     if seen.has_state:
         raise Unclear(
-            "the query keeps state: rows may be held back there that no file has yet",
-            "land its result with a query of its own; only queries without state can be followed",
+            "the query is stateful: its state may hold rows that are in no file yet",
+            "write its result with a query in `sql`; only stateless queries can be adopted",
         )
     if seen.sources > 1:
         raise Unclear(
@@ -117,9 +117,9 @@ def judge_spark(seen: SparkSeen, tables: Sequence[TableSeen]) -> Former:
     if last not in seen.commits:
         notes.append(f"batch {last} is in {SINK_LOG}, though the query was stopped before its end")
     if newest > last:
-        notes.append(f"batch {newest} was begun and never readable: it is landed anew")
+        notes.append(f"batch {newest} was started but never became readable: it is landed again")
     if gone:
-        notes.append(f"{gone} files that {SINK_LOG} names are not there any more")
+        notes.append(f"{gone} files that {SINK_LOG} names no longer exist")
     hides = names.join(table.path, SINK_LOG)
     return Former("Spark query", table.table, next_of, files, strays, hides, tuple(notes))
 
@@ -133,14 +133,14 @@ def _last_batch(seen: SparkSeen) -> int:
         missing = sorted(set(range(first + 1, max(batches))) - set(batches))
         raise Unclear(
             f"{SINK_LOG} has no batch {missing[0]}, and later ones",
-            "restore it from a backup: without it nobody knows which files are readable",
+            "restore it from a backup: without it, which files are readable is unknown",
         )
     last = max(batches, default=first)
     committed = max(seen.commits, default=-1)
     if last < 0:
         raise Unclear(
             "the query never finished a batch",
-            "there is nothing to adopt: say in `first_start` where landing begins",
+            "there is nothing to adopt: set in `first_start` where landing starts",
         )
     if committed > last:
         raise Unclear(
@@ -160,12 +160,14 @@ def _parse_offsets(data: bytes, place: str) -> dict[StreamShard, int]:
     try:
         sources = OffsetsFile.parse(data, place, versions=(1,)).sources
         if len(sources) != 1:
-            raise Unclear(f"{place} names {len(sources)} sources", "one Kafka source is known")
+            raise Unclear(
+                f"{place} names {len(sources)} sources", "only one Kafka source is supported"
+            )
         ends = parse_kafka(sources[0].end or "", place)  # without an end: no JSON
     except CheckpointUnfit as error:
         raise Unclear(error.message, _HINTS.get(str(error.fields.get("why")), _NOT_ITS)) from None
     if not ends:
-        raise Unclear(f"{place} holds no offsets of Kafka", _HINTS[Wrong.OTHER_SOURCE])
+        raise Unclear(f"{place} has no Kafka offsets", _HINTS[Wrong.OTHER_SOURCE])
     return {
         StreamShard(topic, partition): offset
         for topic, partitions in ends.items()
@@ -182,7 +184,7 @@ def _named_files(seen: SparkSeen, table: TableSeen) -> dict[str, _SinkFile]:
         for line in _lines(seen.sink[name], place)[1:]:
             document = _parse_json(line, place)
             if not isinstance(document, dict):
-                raise Unclear(f"{place} holds a line that names no file", "restore it")
+                raise Unclear(f"{place} has a line without a file name", "restore it")
             path = unquote(urlsplit(str(document.get("path"))).path)
             inside = path.removeprefix(root)
             if inside == path or not inside.startswith(f"{table.path}/"):
@@ -210,7 +212,7 @@ def _require_last_files(table: TableSeen, named: Mapping[str, _SinkFile], last: 
     gone = [path for path in gone if path not in here]
     if gone:
         raise Unclear(
-            f"{len(gone)} files of the query's last batch are not there: {gone[0]}",
+            f"{len(gone)} files of the query's last batch do not exist: {gone[0]}",
             "restore them, or land into a table of its own, from a time before (`first_start`)",
         )
 
@@ -236,8 +238,8 @@ def _find_strays(table: TableSeen, named: Mapping[str, _SinkFile]) -> tuple[str,
     for each in unnamed:
         if not _is_failed_attempt(each, None if was_copied else oldest_ms):
             raise Unclear(
-                f"{SINK_LOG} does not name {each.path}, and nothing shows that an attempt left it: "
-                "the sink may have forgotten it (`retention`), or somebody else wrote it",
+                f"{SINK_LOG} does not name {each.path}, and nothing shows that a failed attempt "
+                "left it: the sink may have dropped it (`retention`), or another writer wrote it",
                 "move it out of the table, or into a table of its own, by hand",
             )
     return tuple(each.path for each in unnamed)
@@ -255,7 +257,7 @@ def _lines(data: bytes, place: str) -> list[str]:
         raise Unclear(f"{place} is not text", "restore it") from None
     if not lines or lines[0] != _VERSION:
         found = lines[0][:20] if lines else "nothing"
-        raise Unclear(f"{place} begins with {found!r}, {_VERSION} is known", _NOT_ITS)
+        raise Unclear(f"{place} starts with {found!r}, only {_VERSION} is supported", _NOT_ITS)
     return lines
 
 
@@ -263,4 +265,4 @@ def _parse_json(line: str, place: str) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
-        raise Unclear(f"{place} holds a line that is not JSON", "restore it") from None
+        raise Unclear(f"{place} has a line that is not JSON", "restore it") from None

@@ -131,7 +131,7 @@ def _confirm(source: Source, shard: ShardKey, stream_id: str, found: _ShardAnswe
     info = source.describe_streams([shard.stream]).get(shard.stream)
     if info is None or info.stream_id != stream_id:
         raise SourceError(
-            f"another topic {shard.stream} has taken the place of the one that was landed",
+            f"topic {shard.stream} was deleted and created again after it was landed",
             hint=f"to continue with the new topic: ashore rejoin JOB.yaml {shard.stream}",
         )
     found.available = found.available.clip(bounds.earliest, bounds.end)

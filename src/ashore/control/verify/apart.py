@@ -98,7 +98,7 @@ class _Reader:
     def _died(self) -> Unreadable:
         code = self._process.wait() if self._process else 0
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return Unreadable(f"reading it ended a process: {how}")
+        return Unreadable(f"reading it crashed a process: {how}")
 
     def _stop(self) -> None:
         if self._link is not None:

@@ -58,7 +58,7 @@ def parse_since(text: str, now_ms: int) -> int:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise JobFileInvalid(
-            f"--since {text!r} is no time",
+            f"--since {text!r} is not a time",
             hint="write 2h, 3d, 2026-11-21T08:00:00Z or milliseconds",
         ) from None
     if time.tzinfo is None:
@@ -160,7 +160,7 @@ def _count_waiting(opened: OpenJob, slices: Sequence[SliceRead]) -> int | None:
 def _note_never_ran(opened: OpenJob, waiting: int | None) -> list[str]:
     if waiting == 0:
         return []
-    held = "does not tell what it holds" if waiting is None else f"holds {waiting:,} offsets"
+    held = "does not answer what it has" if waiting is None else f"holds {waiting:,} offsets"
     place = f"{opened.job.job} in {opened.storage.describe()}"
     text = f"there is no log of job {place}, and Kafka {held} of its topics: "
     return [text + "is `lake` the right one, or was the log lost?"]
@@ -244,7 +244,7 @@ def _note_topics(topics: Sequence[str]) -> list[str]:
 
 
 def _note_adopted(files: int) -> list[str]:
-    note = f"{files} files were adopted from another writer: no log tells of them"
+    note = f"{files} files were adopted from another writer: no log lists them"
     return [note] if files else []
 
 

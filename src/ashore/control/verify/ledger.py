@@ -420,7 +420,10 @@ def find_miscounts(name: SliceName, entry: Entry, body: Prepare) -> Iterator[Pro
         # Rows of a query are of no shard.
         has_spans = body.query is None or is_dead
         if has_spans and sum(span.rows for span in file.spans) != file.rows:
-            text = f"entry {entry.number}: file {file.unique} has {file.rows} rows, its spans not"
+            text = (
+                f"entry {entry.number}: file {file.unique} has {file.rows} rows, its spans have "
+                "another number"
+            )
             yield Problem(ProblemKind.COUNTS, table, str(name), text)
     for read, (landed, dead) in zip(body.shards, rows, strict=True):
         accounted = read.landed + read.dead + read.filtered + read.dropped

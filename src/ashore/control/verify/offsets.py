@@ -177,7 +177,7 @@ def _count_objects(storage: Readable, path: str) -> int:
         objects += (before + piece).count(b"\n{")
         before = piece[-1:]
     if lines != objects or before != b"\n":
-        raise Unreadable("a line is no JSON object")
+        raise Unreadable("a line is not a JSON object")
     return lines
 
 

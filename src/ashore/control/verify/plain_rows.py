@@ -90,7 +90,7 @@ _JSON = json.JSONDecoder(
 
 def _read_fields(document: _Object, fields: tuple[Field, ...]) -> Row:
     if twice := document.twice & {field.name for field in fields}:
-        raise Odd(f"{', '.join(sorted(twice))} stands there twice")
+        raise Odd(f"{', '.join(sorted(twice))} appears twice")
     row = {field.name: read_value(document.get(field.name), field.type) for field in fields}
     for field in fields:
         if row[field.name] is None and not field.nullable:
@@ -117,7 +117,7 @@ def read_value(value: Any, data_type: DataType) -> Any:
 
 def _read_map(value: _Object, element: DataType) -> Row:
     if value.twice:
-        raise Odd(f"{', '.join(sorted(value.twice))} stands in a map twice")
+        raise Odd(f"{', '.join(sorted(value.twice))} appears twice in a map")
     return {key: read_value(item, element) for key, item in value.items()}
 
 
@@ -177,7 +177,7 @@ def _of(wanted: type, value: Any) -> Any:
 
 def _read_integer(bits: int, value: object) -> int:
     if not isinstance(value, _Literal) or not _INTEGER.fullmatch(value):
-        raise Odd(f"{value!r:.50} is no whole number of {bits} bits")
+        raise Odd(f"{value!r:.50} is not an integer of {bits} bits")
     number = int(value)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise Odd(f"{number} does not fit into {bits} bits")
@@ -186,11 +186,11 @@ def _read_integer(bits: int, value: object) -> int:
 
 def _read_decimal(value: object, precision: int, scale: int) -> Number:
     if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-        raise Odd(f"{value!r:.50} is no DECIMAL")
+        raise Odd(f"{value!r:.50} is not a DECIMAL")
     try:
         number = Number(value)
     except ArithmeticError:  # an exponent that no Decimal has
-        raise Odd(f"{value!r:.50} is no DECIMAL") from None
+        raise Odd(f"{value!r:.50} is not a DECIMAL") from None
     _sign, digits, exponent = number.as_tuple()
     cut = -int(exponent) - scale
     if number and number.adjusted() >= precision - scale:
@@ -202,7 +202,7 @@ def _read_decimal(value: object, precision: int, scale: int) -> Number:
 
 def _read_double(value: object) -> float:
     if not isinstance(value, _Literal):
-        raise Odd(f"{value!r:.50} is no number")
+        raise Odd(f"{value!r:.50} is not a number")
     number = float(value)
     if isinf(number) and not value.endswith("Infinity"):
         raise Odd(f"{value!r:.50} is too large for a DOUBLE")
@@ -226,7 +226,7 @@ def _read_binary(value: object) -> bytes:
 def _read_time(value: object) -> datetime:
     found = _TIME.fullmatch(_of(str, value))
     if found is None:
-        raise Odd(f"{value!r:.50} is no time")
+        raise Odd(f"{value!r:.50} is not a time")
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     micros = int(((found[7] or "") + "000000")[:6])
     ahead = timedelta(hours=int(found[10] or 0), minutes=int(found[11] or 0))

@@ -61,7 +61,7 @@ class LogReading:
             if entry.number == start and start and entry.previous != self._last[name.slice]:
                 path = names.entry_path(name, entry.number)
                 raise LogDamaged(
-                    f"{path}: it names another predecessor",
+                    f"{path}: it has another predecessor",
                     hint="restore the log from a backup",
                     path=path,
                 )

@@ -92,7 +92,7 @@ class Status(StrEnum):
     WRONG = "wrong"
 
 
-WRONG = "not as logged: what readers miss or see twice cannot be said"
+WRONG = "not as logged: what readers miss or see twice is unknown"
 _EXIT_CODES = {Status.OK: 0, Status.WRONG: 5, Status.UNPROVABLE: 6, Status.NEVER_RAN: 6}
 
 

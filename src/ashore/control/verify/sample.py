@@ -50,8 +50,8 @@ def parse_rate(text: str) -> float:
         rate = -1.0
     if not 0 < rate <= 1:
         raise JobFileInvalid(
-            f"--values {text!r} is no rate",
-            hint="write a part of all rows above 0: 0.01, 1%, or 1 for every row",
+            f"--values {text!r} is not a rate",
+            hint="write a fraction above 0: 0.01, 1%, or 1 for every row",
         )
     return rate
 

@@ -125,7 +125,7 @@ def judge_orphan(path: str, table_of: Mapping[str, str]) -> Problem:
     """Say what a file is that readers see and that no entry lists."""
     ours = names.parse_final(names.leaf(path))
     if ours is None:
-        kind, text = ProblemKind.FILE_FOREIGN, "nothing of Ashore wrote it"
+        kind, text = ProblemKind.FILE_FOREIGN, "Ashore did not write it"
     else:
         kind = ProblemKind.FILE_UNLISTED
         text = f"no entry lists it; its name says slice {ours.slice}, epoch {ours.epoch}, "
@@ -194,7 +194,7 @@ class Judge:
             table = table_of_path(each.path, self._ledger.table_of)
             self._add(table, duplicated=each.again, unlisted=each.rows - each.again)
             if each.again:
-                text = f"{each.again} records stand there again, and no entry lists the file"
+                text = f"{each.again} records are in it again, and no entry lists the file"
                 kind = ProblemKind.DUPLICATED
                 self._findings.add(Problem(kind, table, each.path, text, each.offsets))
         return uncounted
@@ -233,7 +233,7 @@ class Judge:
         self, table: str, shard: ShardKey, where: str, count: int, again: Runs
     ) -> None:
         offsets = tuple(again.first(NAMED_MAX))
-        text = f"{count} records stand there again, {where}"
+        text = f"{count} records are in it again, {where}"
         self._findings.add(Problem(ProblemKind.DUPLICATED, table, str(shard), text, offsets))
 
     def _take_file(self, file: LoggedFile) -> None:

@@ -19,8 +19,8 @@ COUNTERS: dict[str, str] = {
     "overlapping_spans": "spans that hold offsets of another file of their task and target: "
     "such a file, if lost, cannot be landed again",
     "rehomed": "rows in the bucket of the batch's time, and not in that of their event time",
-    "sent": "rows of a query that went into its topic; those of a batch that was cut short, and "
-    "came again, are counted once",
+    "sent": "rows of a query that went into its topic; rows of an interrupted batch, which are "
+    "sent again, are counted once",
     "sided": "rows in the late table",
     "times_out_of_range": "times that no table of that format can hold, and that are null: the "
     "timestamps that Kafka keeps for records, and values that SQL made",

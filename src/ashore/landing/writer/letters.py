@@ -108,8 +108,8 @@ class _LetterWriter:
         key = self._keys.get((run.topic, str(run.partition)))
         if key is None:
             raise CountsDisagree(
-                f"a record of {run.topic}/{run.partition} was left aside, which the batch has not "
-                "read",
+                f"a dead letter of {run.topic}/{run.partition} is of a record that the batch has "
+                "not read",
                 hint="nothing was prepared; please report this",
             )
         if key not in self._indices:

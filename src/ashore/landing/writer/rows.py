@@ -86,7 +86,7 @@ class _RowSorter:
         if buckets.unnameable:
             raise BadRecord(
                 f"{self._output.table}: a partition value is too long for the name of a directory",
-                hint="shorten it in the SELECT, or partition by another column",
+                hint="shorten the value in the SELECT, or partition by another column",
             )
         kept = table.select(self._bucketer.file_schema.names)
         for bucket, rows in split_rows(buckets):
@@ -104,7 +104,7 @@ class _RowSorter:
             except TimeInKey as error:
                 raise BadRecord(
                     f"{self._output.table}: a key of the map {name} is {error}",
-                    hint="make it a text in the SELECT, or leave such keys out",
+                    hint="cast it to a string in the SELECT, or remove such keys",
                 ) from None
             columns.append(left)
             self.counters["times_out_of_range"] += count

@@ -155,8 +155,8 @@ class _TaskWriter:
             spec = self._specs.get(run.topic)
             if asked is None or spec is None:
                 raise CountsDisagree(
-                    f"task {self._task} was given {run.topic}/{run.partition}, "
-                    "which was not asked for",
+                    f"task {self._task} was given {run.topic}/{run.partition}, which it was not "
+                    "assigned",
                     hint="nothing was prepared; please report this",
                 )
             self._indices[shard] = len(self._accounts)

@@ -27,5 +27,5 @@ class Define:
 def fold_define(fold: Fold, body: Define) -> Changes:
     """Return what a `define` changes in the fold. Raises Refused."""
     defined = {each.table: each for each in body.tables}
-    require(len(defined) == len(body.tables), "a table stands in it twice")
+    require(len(defined) == len(body.tables), "a table is in it twice")
     return {"tables": {**fold.tables, **defined}}

@@ -114,9 +114,9 @@ def open_bytes(data: bytes) -> dict[str, Json]:
         raise EntryInvalid("the file is empty")
     head, tail, rest = data.rpartition(_TAIL)
     if not tail or len(rest) != 67 or not rest.endswith(b'"}\n'):
-        raise EntryInvalid("the bytes do not end in a checksum")
+        raise EntryInvalid("the bytes do not end with a checksum")
     if hashlib.sha256(head).hexdigest().encode() != rest[:64]:
-        raise EntryInvalid("the checksum does not fit the bytes")
+        raise EntryInvalid("the checksum does not match the bytes")
     if b"\n" in head:
         raise EntryInvalid("the bytes are more than one line, which an archive cannot hold")
     try:
@@ -127,14 +127,14 @@ def open_bytes(data: bytes) -> dict[str, Json]:
         raise EntryInvalid("the bytes are not a JSON object")
     version = document.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
-        raise EntryInvalid(f"format version {version!r} is not known to this release")
+        raise EntryInvalid(f"format version {version!r} is not supported by this release")
     return document
 
 
 def _distinct(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("a key appears twice in an object")
     return document
 
 
@@ -173,7 +173,7 @@ def read_entry(data: bytes) -> Entry:
     kind = document.get("kind")
     body_type = KINDS.get(kind) if isinstance(kind, str) else None
     if body_type is None:
-        raise EntryInvalid(f"kind {kind!r} is not known to this release")
+        raise EntryInvalid(f"kind {kind!r} is not supported by this release")
     try:
         body: Body = codec.decode(body_type, document.get("body"), "body")
         head = {key: document[key] for key in document if key not in ("kind", "body")}

@@ -26,5 +26,5 @@ def fold_plan(fold: Fold, body: Plan) -> Changes:
     """Return what a `plan` changes in the fold. Raises Refused."""
     is_of_query = fold.query is not None or fold.next_batch == 0
     require(is_of_query, "a plan in a slice that landed topics")
-    require(bool(body.digest and body.document), "a plan that says nothing")
+    require(bool(body.digest and body.document), "the plan is empty")
     return {"plan": PlanState(body.digest, body.document)}

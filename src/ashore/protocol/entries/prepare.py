@@ -66,7 +66,7 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
         if generations[key.source, key.stream][0] != key.generation:
             raise Refused(f"{key} is not of the current generation")
         changed[key] = _read(state, read, body)
-    require(len(changed) == len(body.shards), "a shard stands in it twice")
+    require(len(changed) == len(body.shards), "a shard is in it twice")
     for table, watermark_ms in body.time.watermarks:
         require(watermark_ms >= fold.watermarks.get(table, watermark_ms), f"{table}: watermark")
     check_files(body.files, body.targets, len(body.shards), has_spans=body.query is None)

@@ -43,7 +43,7 @@ def fold_reland(fold: Fold, body: Reland, number: int, closed: Unclosed | None) 
 
     """
     gone = find_lost(closed, body.entry, body.lost)
-    require(len(gone.files) > 0, "it lands nothing again")
+    require(len(gone.files) > 0, "it lands no row again")
     of = gone.body
     known = {each if isinstance(each, ShardKey) else each.key for each in of.shards}
     require(
@@ -88,5 +88,5 @@ def find_lost(closed: Unclosed | None, number: int | None, lost: tuple[str, ...]
         raise Refused("lost files of an entry that has none")
     files = {file.unique: file for file in closed.body.files}
     require(files.keys() >= set(lost), "lost files that the entry does not name")
-    require(len(set(lost)) == len(lost), "a lost file stands in it twice")
+    require(len(set(lost)) == len(lost), "a lost file is in it twice")
     return Lost(tuple(files[each] for each in lost), closed.body)

@@ -31,7 +31,7 @@ def fold_reset_clock(fold: Fold, body: ResetClock) -> Changes:
     """Return what a `reset_clock` changes in the fold. Raises Refused."""
     require(0 <= body.now_ms < fold.latest_ms, "it sets nothing back")
     tables = {table for table, _ in body.watermarks}
-    require(len(tables) == len(body.watermarks), "a table stands in it twice")
+    require(len(tables) == len(body.watermarks), "a table is in it twice")
     for table, watermark_ms in body.watermarks:
         is_back = table in fold.watermarks and watermark_ms <= fold.watermarks[table]
         require(is_back, f"{table}: the watermark does not go back")
