@@ -36,6 +36,7 @@ from ashore.protocol.entries import (
     SealedPartition,
     ShardRead,
     Skip,
+    Version,
     Withdrawn,
     write_entry,
 )
@@ -240,7 +241,14 @@ def _plan_files(log: _Log) -> dict[str, bytes]:
     """Return the plan that a query goes on by, and a snapshot after it."""
     log.add(Commit("recovery"), Closing(5, 1, 0, registered=False, deferred=(), done=()))
     log.add(Plan("0" * 64, '{"planner":"Spark 4.2.0, graphs 1"}'))
-    return {"entry-plan.json": log.entries[7][1], "plan-snapshot.json": write_snapshot(log.fold)}
+    planned = write_snapshot(log.fold)
+    log.add(Version(1, None, 1, "1" * 64, '{"job":"clicks"}'))
+    return {
+        "entry-plan.json": log.entries[7][1],
+        "plan-snapshot.json": planned,
+        "entry-version.json": log.entries[8][1],
+        "version-snapshot.json": write_snapshot(log.fold),
+    }
 
 
 def _table_files() -> dict[str, bytes]:

@@ -53,6 +53,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
+    ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",
     (
         "parameters",
         "src/ashore/cli/audit_command.py::audit",

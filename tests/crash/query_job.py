@@ -97,6 +97,7 @@ class Query:
             if not self.is_open:
                 if self.sink.open().plan is None:
                     self.sink.take_plan(PlanState("plan", "{}"))
+                self.sink.take_version(self.world.checkpoint.plan, lambda: "{}")
                 self.is_open = True
             batch = self.next_batch()
             if batch is None:

@@ -24,10 +24,10 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from ashore.errors import CheckpointUnfit, FilesLost
 from ashore.landing import committer, query_sink
 from ashore.landing.committer import Committer
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.mover import Moved
 from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
-from ashore.protocol.entries import Prepare, Query, prepare
+from ashore.protocol.entries import Prepare, Query, Version, prepare
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_commit import places_of
 from ashore.protocol.plan_query import QueryBatch, ThrowRowsAway
@@ -52,6 +52,24 @@ def test_every_storage_call(strike: Strike) -> None:
 @pytest.mark.parametrize("waking", WAKING)
 def test_a_process_frozen_at_every_call_is_fenced_or_has_nothing_to_do(waking: str) -> None:
     report(find_failures(frozen_queries(query_world, waking)))
+
+
+def test_a_version_is_written_once_whatever_call_a_start_is_stopped_at() -> None:
+    expected = reference(query_world())
+    opening = next(call.number for call in QUERY.number_calls()[0] if call.kind == "open_write")
+    for number in range(1, opening):
+        world = query_world()
+        world.start([StopProcess(number, when="after")]).run()
+        finish(world, expected)
+        assert versions_of(world) == [(1, None, 0)]
+        world.checkpoint.plan = "other"
+        world.start().run()
+        assert [version for version, _, _ in versions_of(world)] == [1, 2]
+
+
+def versions_of(world: QueryWorld) -> list[tuple[int, int | None, int]]:
+    bodies = (each.body for each in read_history(world.machine, NAME))
+    return [(each.version, each.before, each.batch) for each in bodies if isinstance(each, Version)]
 
 
 # ---- mutants: each shortcut must be found out

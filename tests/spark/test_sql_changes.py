@@ -17,6 +17,7 @@ from tests.spark.sql_jobs import (
 
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.versions import RecordedVersion, read_versions
 from ashore.plans.operators import describe_operators
 from ashore.plans.stored import read_stored
 from ashore.protocol.entries import Plan
@@ -97,6 +98,35 @@ def test_what_is_made_of_a_state_may_change_and_is_written_down(site: Site) -> N
     assert ids_of(site) == [*sums(1), *sums(3, 2)[2:]]
     assert [plan.digest for plan in plans_of(site)][1] == read_log(site.storage, NAME).plan.digest
     site.prove(halved)
+    third, second, first = versions_of(site)  # the second reads a topic more
+    assert [each.version for each in (third, second, first)] == [3, 2, 1]
+    assert first.batch == 0 < third.batch
+    assert "sum(id) AS ids" in first.content.sql[-1]
+    assert "-- for the record" in second.content.sql[-1]
+    (operator,) = third.content.operators
+    assert operator.name.startswith("aggregate by ")
+    # A copy lies beside the state of the attempt, and Spark has gone on.
+    newest = max((site.lake / ".ashore/landing/_checkpoints/ods__per_minute").glob("[0-9]*"))
+    copies = {path.name for path in newest.glob("ashore-version-*")}
+    assert copies >= {"ashore-version-1.json", "ashore-version-3.json"}
+
+
+def test_a_start_like_the_one_before_is_no_version_and_another_setting_is(site: Site) -> None:
+    topic = site.topic(1)
+    tables = [read_only(topic), PER_MINUTE_TABLE]
+    site.produce(topic, encode(clicks(0, 100)))
+    job = sql_job(site, PER_MINUTE, *tables)
+    run(site, job)
+    run(site, job)
+    assert [each.version for each in versions_of(site)] == [1]
+    site.produce(topic, encode(clicks(100, 100)))
+    other = {**PER_MINUTE_TABLE, "roll": {"size": "1MB"}}
+    run(site, sql_job(site, PER_MINUTE, read_only(topic), other))
+    assert [each.version for each in versions_of(site)] == [2, 1]
+
+
+def versions_of(site: Site) -> list[RecordedVersion]:
+    return list(read_versions(site.storage, NAME))
 
 
 def test_validate_refuses_other_sql_for_a_batch_that_is_half_done(site: Site) -> None:

@@ -7,6 +7,7 @@ named.
 What it must not know: state; how files are called and what they look like (`layout`).
 """
 
+import contextlib
 from dataclasses import dataclass
 
 from ashore.checkpoints.layout import (
@@ -20,9 +21,11 @@ from ashore.checkpoints.layout import (
     OffsetsFile,
     QueryFile,
     QueryPath,
+    VersionPath,
     is_number,
+    parse_path,
 )
-from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.errors import CheckpointUnfit, PathExists, PathMissing
 from ashore.protocol import names
 from ashore.protocol.plan_query import NO_BATCH, CheckpointPosition
 from ashore.storage.base import FileStat, Storage
@@ -88,6 +91,25 @@ class Checkpoint:
         """
         place = self._place(BatchPath(BatchLog.OFFSETS, batch_id).path)
         self.storage.create(place, offsets.write())
+
+    def list_versions(self) -> list[int]:
+        """Return the versions of the job that it has copies of, sorted. Raises StorageError."""
+        found = (parse_path(names.leaf(each.path)) for each in self.storage.list(self.path))
+        return sorted(each.version for each in found if isinstance(each, VersionPath))
+
+    def read_version(self, version: int) -> bytes:
+        """Return a copy of a version. Raises StorageError."""
+        return self.storage.read(self._place(VersionPath(version).path))
+
+    def keep_version(self, version: int, data: bytes) -> None:
+        """Keep a copy of a version, where there is none.
+
+        Requires: Spark has begun the checkpoint: it refuses to begin one that is not empty.
+        If interrupted: the copy is there, or it is not.
+        Raises StorageError.
+        """
+        with contextlib.suppress(PathExists):
+            self.storage.create(self._place(VersionPath(version).path), data)
 
     def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
         """Return the files of a log, by their batches. Raises StorageError."""

@@ -27,6 +27,7 @@ from ashore.checkpoints.layout import (
     StoreSchemaPath,
     TablePath,
     UnknownPath,
+    VersionPath,
 )
 from ashore.checkpoints.replay import replay_s
 from ashore.checkpoints.required import Chain, Required
@@ -44,6 +45,7 @@ class FileKind(StrEnum):
     SNAPSHOTS = "snapshots"
     TABLES = "tables"  # of RocksDB, which snapshots share
     CHANGES = "changes"
+    VERSIONS = "versions"  # Ashore's copies of the job's versions
     HIDDEN = "hidden"  # checksums of a file system, files that are being written
     UNKNOWN = "unknown"  # Spark 4.2 does not write it
 
@@ -214,6 +216,8 @@ def kind_of(path: CheckpointPath) -> FileKind:
             return FileKind.SNAPSHOTS if state.is_whole else FileKind.CHANGES
         case ChecksumPath(of):
             return kind_of(of)
+        case VersionPath():
+            return FileKind.VERSIONS
         case HiddenPath():
             return FileKind.HIDDEN
         case UnknownPath():

@@ -21,6 +21,8 @@ What it must not know: storages; what rows say.
     state, for each store    its chain: the newest snapshot up to the batch, and each change since
     tables                   those that the snapshots of the chains name, with the size they say
     checksums                of format 2, of the files of the chains
+    versions                 all copies of the job's versions, which Spark does not look at: they
+                             say whose the checkpoint is
     not needed               partitions at or above the number that the batch has, hidden files, and
                              files that Spark 4.2 does not write
 
@@ -53,6 +55,7 @@ from ashore.checkpoints.layout import (
     Store,
     StoreSchemaPath,
     TablePath,
+    VersionPath,
     parse_schemas,
     schema_names,
 )
@@ -187,6 +190,9 @@ class _Planner:
         """Return the last batch that is planned, and what that was planned with."""
         if self.batch > 0:
             self._need(BatchPath(BatchLog.OFFSETS, self.batch - 1))
+        for path in self.there:
+            if isinstance(path, VersionPath):
+                self._need(path)
         after = BatchPath(BatchLog.OFFSETS, self.batch + 1)
         if after not in self.there or BatchPath(BatchLog.COMMITS, self.batch + 1) in self.there:
             return self.batch, offsets

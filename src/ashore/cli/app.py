@@ -73,6 +73,11 @@ COMMANDS = (
         "checkpoint_commands",
         "Checkpoints of queries: look into them, copy them, put them back.",
     ),
+    Listed(
+        "versions",
+        "versions_commands",
+        "Versions of a job's queries: what was run from which batch on, and what differs.",
+    ),
     Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",

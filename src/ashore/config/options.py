@@ -82,7 +82,7 @@ PRODUCER_OPTIONS = (
     *("request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes"),
 )
 SECURITY = ("security.", "sasl.", "ssl.")  # how one gets in is the same for reading and writing
-_SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
+SECRET_NAME = re.compile(r"password|secret|token$|jaas|credential|private|keystore\.key|\.key$")
 
 
 def _option_name(name: str, owned: Mapping[str, str]) -> str:
@@ -135,7 +135,7 @@ class KafkaOptions(Mapping[str, str]):
         return frozenset(
             name
             for name, value in self._entries.items()
-            if value.has_variables or _SECRET_NAME.search(name.casefold())
+            if value.has_variables or SECRET_NAME.search(name.casefold())
         )
 
     def shown(self) -> dict[str, str]:

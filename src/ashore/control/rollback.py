@@ -8,15 +8,14 @@ What it must not know: terminals.
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
-from ashore.base.suggest import suggest
 from ashore.checkpoints.attempts import Attempts, open_attempts
 from ashore.checkpoints.rollback import RolledBack, is_there, preview_rollback, roll_back
 from ashore.config import Table
 from ashore.control.jobs import OpenJob, require_stopped
-from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.errors import CheckpointUnfit
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
-from ashore.landing.sinks import require_log_of, sink_slice, sinks_of
+from ashore.landing.sinks import find_sink, require_log_of, sink_slice
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_query import Refusal
 from ashore.protocol.plan_rollback import Wish
@@ -33,14 +32,9 @@ class StoppedQuery:
 def find_query(opened: OpenJob, table: str) -> StoppedQuery:
     """Return the query that fills a table, or a topic. Raises JobFileInvalid, CheckpointUnfit."""
     job = opened.job
-    sinks = sinks_of(job)
-    if table not in sinks:
-        raise JobFileInvalid(
-            f"{table} is not a sink table of {job.path}",
-            hint=suggest(table, sinks, "name a table that an INSERT of the job writes"),
-        )
-    name = sink_slice(job.job, sinks[table])
-    is_table = isinstance(sinks[table], Table)
+    sink = find_sink(job, table)
+    name = sink_slice(job.job, sink)
+    is_table = isinstance(sink, Table)
     require_log_of(read_log(opened.storage, name), name, table if is_table else "")
     return StoppedQuery(name, open_attempts(job, name, lake_of(job), opened.storage, opened.clock))
 

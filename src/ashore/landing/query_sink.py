@@ -40,7 +40,7 @@ from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query
+from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query, next_version
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -173,6 +173,23 @@ class QuerySink:
         one before.
         """
         self._entries.append(Plan(plan.digest, plan.document))
+
+    def take_version(self, digest: str, describe: Callable[[], str]) -> bool:
+        """Write down what the job is from here on, unless the log has it. Requires: `open`.
+
+        Arguments:
+            digest: of what makes one version differ from another.
+            describe: returns the version as JSON, where it is a new one.
+
+        Returns whether it is new. Raises Fenced, StorageError, and what `describe` raises.
+        If interrupted: the next start writes it down.
+
+        """
+        known = self.fold.version
+        if known is not None and known.digest == digest:
+            return False
+        self._entries.append(next_version(self.fold, digest, describe()))
+        return True
 
     def begin(
         self,

@@ -5,9 +5,10 @@ an INSERT of one name (`a__b.c`, `a.b__c`): the log of one is never taken for th
 What it must not know: SQL.
 """
 
+from ashore.base.suggest import suggest
 from ashore.config import Job, Table
 from ashore.config.model import SinkTopic
-from ashore.errors import CheckpointUnfit
+from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, insert_into_table, insert_into_topic
 from ashore.protocol.side_tables import DEAD_SUFFIX
@@ -24,6 +25,17 @@ def sinks_of(job: Job) -> dict[str, Sink]:
     """Return the tables and topics that INSERTs of a job fill, by their names."""
     tables: dict[str, Sink] = {item.table: item for item in job.tables if item.topic is None}
     return tables | {item.topic: item for item in (job.sql.topics if job.sql else ())}
+
+
+def find_sink(job: Job, name: str) -> Sink:
+    """Return the table or topic of a name that an INSERT of a job fills. Raises JobFileInvalid."""
+    sinks = sinks_of(job)
+    if name not in sinks:
+        raise JobFileInvalid(
+            f"{name} is not a sink table of {job.path}",
+            hint=suggest(name, sinks, "name a table that an INSERT of the job writes"),
+        )
+    return sinks[name]
 
 
 def sink_slice(job: str, item: Sink) -> SliceName:

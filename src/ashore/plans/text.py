@@ -44,6 +44,38 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(each.casefold() for each in (*words, *quoted))
 
 
+def mask_literals(text: str, secret: re.Pattern[str], mask: str) -> str:
+    """Return a statement in which the values of secret OPTIONS are masked.
+
+    Arguments:
+        text: of the statement.
+        secret: which names, in lower case, are those of secrets.
+        mask: what stands in their place. Variables of the environment stay as they are.
+
+    """
+    parts: list[str] = []
+    name, depth, is_options = "", 0, False
+    for kind, part in _cut(text):
+        bare = part.strip("'\"`").casefold()
+        if kind == "literal" and depth and secret.search(name) and "${" not in part:
+            parts.append(f"'{mask}'")
+            name = ""
+            continue
+        parts.append(part)
+        if kind in {"word", "literal"}:
+            name = f"{name}.{bare}" if name.endswith(".") else bare
+            is_options = bare == "options" or (is_options and bool(depth))
+        elif part == "(" and is_options:
+            depth += 1
+        elif part == ")" and depth:
+            depth -= 1
+        elif part == ",":
+            name = ""
+        elif part in ".-":
+            name += part
+    return "".join(parts)
+
+
 def find_outside_literals(pattern: str, text: str) -> tuple[int, str] | None:
     """Return place and text of the first match that is in no literal and no comment."""
     blank = "".join(

@@ -26,6 +26,7 @@ from ashore.protocol.entries.retire import Retire, fold_retire
 from ashore.protocol.entries.rollback import Rollback, fold_rollback
 from ashore.protocol.entries.seal import Seal, fold_seal
 from ashore.protocol.entries.skip import Skip, fold_skip
+from ashore.protocol.entries.version import Version, fold_version
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.fold import Changes, Failing, Fold, PartitionState, Unclosed
 from ashore.protocol.rules import Refused, require
@@ -96,7 +97,7 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_skip(fold, body, closed)
         case Retire() | Define() | ResetClock():
             return _change_beside_batches(fold, body)
-        case Rollback() | Plan():
+        case Rollback() | Plan() | Version():
             return _change_of_query(fold, body, number)
 
 
@@ -110,12 +111,14 @@ def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Ch
             return fold_reset_clock(fold, body)
 
 
-def _change_of_query(fold: Fold, body: Rollback | Plan, number: int) -> Changes:
+def _change_of_query(fold: Fold, body: Rollback | Plan | Version, number: int) -> Changes:
     match body:
         case Rollback():
             return fold_rollback(fold, body, number)
         case Plan():
             return fold_plan(fold, body)
+        case Version():
+            return fold_version(fold, body, number)
 
 
 # ---- closing

@@ -32,7 +32,8 @@ And of the fold itself, each with the kind of entry that upholds it:
 - Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare), but
   by an entry that says so (reset_clock).
 - The slice of a query lands nothing else, and its batches come one after the other from 0; a
-  rollback returns to an earlier one (prepare, rollback). Only such a slice has a plan (plan).
+  rollback returns to an earlier one (prepare, rollback). Only such a slice has a plan (plan), and
+  versions, numbered from 1 (version).
 - Lost files are files of the entry that is closed (reland, skip).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rollback).
 - A table is as the last entry that names it says, whatever files were listed before (define).
@@ -49,7 +50,7 @@ from ashore.protocol import codec
 from ashore.protocol.effects import Action, DeferredAction, HasEffects
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
-from ashore.protocol.query import PlanState, QueryState
+from ashore.protocol.query import PlanState, QueryState, VersionState
 from ashore.protocol.tables import TableDefinition
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
@@ -142,6 +143,7 @@ class Fold:
     query: QueryState | None = None  # that the slice belongs to
     plan: PlanState | None = None  # that the query runs by
     tables: Mapping[str, TableDefinition] = field(default_factory=lambda: MappingProxyType({}))
+    version: VersionState | None = None  # of the job that the query is of
     base: int = -1  # number of the snapshot that the fold began with
 
     @property
@@ -190,6 +192,7 @@ class Changes(TypedDict, total=False):
     query: QueryState | None
     plan: PlanState | None
     tables: Mapping[str, TableDefinition]
+    version: VersionState | None
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:

@@ -44,6 +44,15 @@ class PlanState:
     document: str  # the plan, as JSON
 
 
+@dataclass(frozen=True, slots=True)
+class VersionState:
+    """The version of its job that a slice's query runs as; its document is in the entry."""
+
+    version: int
+    entry: int
+    digest: str
+
+
 def link(before: str, plan: str, ranges: Iterable[ShardRange]) -> str:
     """Return the lineage of a batch.
 

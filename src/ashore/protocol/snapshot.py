@@ -19,7 +19,7 @@ from ashore.protocol.entries import (
     seal_bytes,
 )
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
-from ashore.protocol.query import PlanState, QueryState
+from ashore.protocol.query import PlanState, QueryState, VersionState
 from ashore.protocol.tables import TableDefinition
 
 
@@ -44,6 +44,7 @@ class _Document:
     query: QueryState | None = codec.added(None)  # noqa: RUF009 - it makes a field
     plan: PlanState | None = codec.added(None)  # noqa: RUF009
     tables: tuple[TableDefinition, ...] = codec.added(())
+    version: VersionState | None = codec.added(None)  # noqa: RUF009
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -67,6 +68,7 @@ def write_snapshot(fold: Fold) -> bytes:
         query=fold.query,
         plan=fold.plan,
         tables=tuple(fold.tables[key] for key in sorted(fold.tables)),
+        version=fold.version,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -94,5 +96,6 @@ def read_snapshot(data: bytes) -> Fold:
         query=document.query,
         plan=document.plan,
         tables={each.table: each for each in document.tables},
+        version=document.version,
         base=document.number,
     )

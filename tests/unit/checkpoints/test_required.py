@@ -118,6 +118,14 @@ def test_a_batch_that_is_planned_keeps_its_offsets(tmp_path: Path) -> None:
     assert not kept & {"state/0/0/12.zip", "state/0/0/12.changelog"}
 
 
+def test_copies_of_versions_go_along(tmp_path: Path) -> None:
+    root = unpack("rocksdb-changelog", tmp_path)
+    (root / "ashore-version-2.json").write_text("{}")
+    (root / "other.json").write_text("{}")
+    kept = {each.path for each in take_survey(opened(root)).required.files}
+    assert {each for each in kept if each.endswith(".json")} == {"ashore-version-2.json"}
+
+
 def test_a_batch_that_is_not_kept_is_refused(tmp_path: Path) -> None:
     checkpoint = opened(unpack("stateless", tmp_path))
     with pytest.raises(CheckpointUnfit, match="has batches 0 to 5, not batch 6"):

@@ -37,7 +37,7 @@ from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
-QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json"]
+QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json", "version-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
 ASIDE = ["aside-prepare.json", "planned-prepare.json"]
 TABLES = ["snapshot-tables.json", "headers-define.json"]

@@ -23,11 +23,13 @@ from ashore.protocol.entries import (
     Seal,
     SealedPartition,
     Skip,
+    Version,
+    next_version,
 )
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Failing
 from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.protocol.query import PlanState, QueryState
+from ashore.protocol.query import PlanState, QueryState, VersionState
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
 KEY, OTHER = key_of(0), key_of(1)
@@ -416,6 +418,22 @@ def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
     expected = QueryState("q", 2, "lineage-2", "lineage-1")
     assert query_chain.fold.query == expected
     assert read_snapshot(write_snapshot(query_chain.fold)).query == expected
+
+
+def test_versions_of_a_query_are_numbered_and_name_the_one_before(chain: Chain):
+    refuse(chain, "a version in a slice that landed topics", Version(1, None, 0, "d", "{}"))
+    versions = Chain.started(KEY)
+    refuse(versions, "a version that says nothing", Version(1, None, 0, "", "{}"))
+    refuse(versions, "version 2, not 1", Version(2, None, 0, "d", "{}"))
+    refuse(versions, "batch 1 does not come next", Version(1, None, 1, "d", "{}"))
+    versions.add(next_version(versions.fold, "d", "{}"))
+    entry = versions.fold.end
+    assert versions.fold.version == VersionState(1, entry, "d")
+    refuse(versions, "it names another version before", Version(2, entry - 1, 0, "e", "{}"))
+    kept = read_snapshot(write_snapshot(versions.fold))
+    assert kept.version == versions.fold.version
+    versions.add(next_version(versions.fold, "e", "{}"))
+    assert versions.fold.version == VersionState(2, entry + 1, "e")
 
 
 def test_a_slice_has_a_plan_where_it_is_a_query_s(chain: Chain):

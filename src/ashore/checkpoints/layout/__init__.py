@@ -29,6 +29,7 @@ What it must not know: storages; what is done with a checkpoint; SQL.
             <version>.snapshot      HDFSBackedStateStoreProvider: all that the store holds
             <version>_<id>.<kind>   the same in format 2, whose commits name the ids
             <version>_<id>.<kind>.crc               its checksum, which Spark writes in format 2
+    ashore-version-<version>.json   Ashore's: the entry of the log that says what the job is
     .<name>.crc, .<name>.<id>.tmp   checksums of a local file system, files that are being written
 
 A file of `offsets` or `commits` is lines of text: the version, then JSON, on one line each.
@@ -83,6 +84,7 @@ from ashore.checkpoints.layout.paths import (
     StoreSchemaPath,
     TablePath,
     UnknownPath,
+    VersionPath,
     is_number,
     is_store,
     parse_path,
@@ -123,6 +125,7 @@ __all__ = [
     "StoreSchemaPath",
     "TablePath",
     "UnknownPath",
+    "VersionPath",
     "Wrong",
     "is_number",
     "is_store",

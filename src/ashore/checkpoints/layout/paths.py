@@ -22,6 +22,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _STORE = re.compile(rf"(?!{TABLES}$)[^._/][^/]*")
 _KINDS = "changelog|zip|delta|snapshot"
 _STATE_FILE = re.compile(rf"({_NUMBER.pattern})(?:_([A-Za-z0-9_-]+))?\.({_KINDS})(\.crc)?")
+_VERSION = re.compile(r"ashore-version-([1-9][0-9]{0,18})\.json")
 _SCHEMA = re.compile(rf"({_NUMBER.pattern})_([A-Za-z0-9_-]+)")
 
 
@@ -180,6 +181,18 @@ class SchemaPath:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionPath:
+    """Ashore's own: a version of the job that the query is of. Spark does not look at it."""
+
+    version: int
+
+    @property
+    def path(self) -> str:
+        """Below the root."""
+        return f"ashore-version-{self.version}.json"
+
+
+@dataclass(frozen=True, slots=True)
 class HiddenPath:
     """A file that is nobody's: a checksum of a local file system, or one that is being written."""
 
@@ -203,6 +216,7 @@ CheckpointPath = (
     | OperatorPath
     | StoreSchemaPath
     | SchemaPath
+    | VersionPath
     | HiddenPath
     | UnknownPath
 )
@@ -225,6 +239,8 @@ def parse_path(path: str) -> CheckpointPath:
             return HiddenPath(path)
         case ["metadata"]:
             return QueryPath()
+        case [name] if found := _VERSION.fullmatch(name):
+            return VersionPath(int(found[1]))
         case ["offsets" | "commits" as log, batch] if is_number(batch):
             return BatchPath(BatchLog(log), int(batch))
         case ["sources", source, *rest] if rest:

@@ -17,6 +17,7 @@ from ashore.protocol.entries.frame import (
     Draft,
     Entry,
     EntryInvalid,
+    entry_bytes,
     open_bytes,
     read_entry,
     seal_bytes,
@@ -32,6 +33,7 @@ from ashore.protocol.entries.retire import Retire, RetiredPartition
 from ashore.protocol.entries.rollback import Rollback, Withdrawn
 from ashore.protocol.entries.seal import Seal, SealedPartition
 from ashore.protocol.entries.skip import Skip
+from ashore.protocol.entries.version import Version, next_version
 from ashore.protocol.query import Query
 
 __all__ = [
@@ -61,7 +63,10 @@ __all__ = [
     "SealedPartition",
     "ShardRead",
     "Skip",
+    "Version",
     "Withdrawn",
+    "entry_bytes",
+    "next_version",
     "open_bytes",
     "read_entry",
     "seal_bytes",

@@ -27,6 +27,7 @@ from ashore.protocol.entries.retire import Retire
 from ashore.protocol.entries.rollback import Rollback
 from ashore.protocol.entries.seal import Seal
 from ashore.protocol.entries.skip import Skip
+from ashore.protocol.entries.version import Version
 from ashore.protocol.files import DataFile, FileSpan
 from ashore.protocol.positions import OffsetRange, ShardKey
 
@@ -53,12 +54,13 @@ Body = (
     | Plan
     | Define
     | ResetClock
+    | Version
 )
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
         *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rollback),
-        *(Plan, Define, ResetClock),
+        *(Plan, Define, ResetClock, Version),
     )
 }
 
@@ -165,6 +167,20 @@ def write_entry(draft: Draft) -> tuple[Entry, bytes]:
         checksum,
     )
     return entry, data
+
+
+def entry_bytes(entry: Entry) -> bytes:
+    """Return the bytes of an entry's file."""
+    draft = Draft(
+        entry.number,
+        entry.id,
+        entry.epoch,
+        entry.written_ms,
+        entry.previous,
+        entry.closing,
+        entry.body,
+    )
+    return write_entry(draft)[1]
 
 
 def read_entry(data: bytes) -> Entry:

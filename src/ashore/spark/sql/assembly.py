@@ -16,6 +16,7 @@ from ashore.base.suggest import suggest
 from ashore.checkpoints.attempts import open_attempts
 from ashore.config import Job, Table, check_views, match_topics, select_sources
 from ashore.config.model import SinkTopic
+from ashore.config.shown import show_settings
 from ashore.config.sql_checks import view_name
 from ashore.config.tables import SealSection
 from ashore.config.written import WrittenText, written_file
@@ -117,6 +118,7 @@ def plan_queries(
             topic=plan_topic(item, job.sql.producer) if isinstance(item, SinkTopic) else None,
             functions=functions,
             leaves_aside=item.on_error == "dead_letter",
+            job_settings=show_settings(job),
         )
         planned.append((item, plan))
     return planned

@@ -16,11 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.checkpoints.attempts import Attempts
+from ashore.config.options import SECRET_NAME
+from ashore.config.values import MASK
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_leaving_aside
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
 from ashore.plans.stored import StoredPlan
-from ashore.plans.text import find_read, name_made, normalise_sql
+from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.sources.base import FirstOffset
@@ -65,6 +67,7 @@ class QueryPlan:
     functions: Functions = NO_FUNCTIONS
     leaves_aside: bool = False  # what SQL cannot compute becomes a dead letter
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
+    job_settings: tuple[tuple[str, str], ...] = ()  # what the job file says, without secrets
 
     @property
     def mode(self) -> str:
@@ -88,6 +91,14 @@ class QueryPlan:
         if self.leaves_aside:
             into.append("on_error: dead_letter")
         return hashlib.sha256(json.dumps([self.texts, views, *into]).encode()).hexdigest()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The same statements as they are written, without the values of secret options."""
+        read = self._names_read
+        views = [each.text for each in self.script.views if name_made(each.text) in read]
+        texts = (*views, self.insert.text)
+        return tuple(mask_literals(each, SECRET_NAME, MASK).strip() for each in texts)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import NoReturn
 from pyspark.sql import DataFrame
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.versions import require_own
 from ashore.errors import QueryRefused
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import unfit
@@ -112,6 +113,7 @@ def hold_checkpoint(
     Raises CheckpointUnfit.
 
     """
+    require_own(name, checkpoint)
     decision = plan_start(fold.query, checkpoint.read_position())
     match decision:
         case Refuse():

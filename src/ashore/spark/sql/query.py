@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.versions import copy_version
 from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
@@ -34,6 +35,7 @@ from ashore.landing.query_sink import BegunBatch, QuerySink
 from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.landing.worker import Tick
 from ashore.plans.operators import keeps_state
+from ashore.plans.version import digest_version, write_version
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
 from ashore.protocol.positions import ShardKey
@@ -60,6 +62,7 @@ from ashore.spark.sql.refusals import explain_failure, explain_plan, refuse
 from ashore.spark.sql.row_errors import RowError
 from ashore.spark.sql.sources import check_sources
 from ashore.spark.sql.topics import send_rows
+from ashore.spark.sql.versions import describe_version, name_releases, state_form
 from ashore.spark.sql.views import TIMES
 from ashore.spark.sql.written import land_frame, run_tasks
 from ashore.spark.task import RESULT_DDL, drop_rows
@@ -103,6 +106,7 @@ class SqlQuery:
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
+        self._copied: tuple[int, str] | None = None  # the version that this attempt has a copy of
         self._frame: DataFrame | None = None  # that the query runs
         self._keeps_state = True  # so that a batch runs again for it
         self._idle_inputs: IdleInputs | None = None
@@ -144,6 +148,7 @@ class SqlQuery:
         self._take_plan(frame)
         if self.plan.leaves_aside:  # of others nothing depends on it
             self._keeps_state = keeps_state(read_plan(frame))
+        self._take_version(frame)
         self._past = {number: each.query.lineage for number, each in behind.items()}
         if behind:
             self._catch_up(frame, behind)
@@ -224,6 +229,24 @@ class SqlQuery:
             )
         sink.take_plan(new)
 
+    def _take_version(self, frame: DataFrame) -> None:
+        """Write down what the job is from here on, where it is another version of it."""
+        releases = name_releases(frame.sparkSession.version)
+        digest = digest_version(
+            self.plan.digest, releases, self.plan.job_settings, state_form(self.plan.settings)
+        )
+        self.parts.sink.take_version(
+            digest, lambda: write_version(describe_version(self.plan, self.name, frame))
+        )
+
+    def _copy_version(self) -> None:
+        """Copy the version beside the state: with the first batch of a start, as Spark began it."""
+        sink = self.parts.sink
+        known = sink.fold.version
+        if known is not None and self._copied != (known.version, self._checkpoint.path):
+            copy_version(sink.parts.storage, self.name, sink.fold, self._checkpoint)
+            self._copied = (known.version, self._checkpoint.path)
+
     def _catch_up(self, frame: DataFrame, behind: Mapping[int, LandedBatch]) -> None:
         """Run batches again that the table holds, one by one, each cut as it was.
 
@@ -285,6 +308,7 @@ class SqlQuery:
         with self._in_batch:
             self._require_wanted()
             try:
+                self._copy_version()
                 self._land(frame, batch_id)
             except BaseException as error:
                 self._failure = error

@@ -1,0 +1,157 @@
+"""What versions and their differences look like, as lines and as JSON.
+
+What it promises: the lines say no more than the document.
+What it must not know: where versions come from.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ashore.base.units import format_time
+from ashore.control.versions import ComparedVersions, QueryVersions
+from ashore.landing.versions import RecordedVersion
+from ashore.plans.operator_graph import Operator
+from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
+from ashore.protocol import codec
+from ashore.protocol.codec import Json
+
+SIGNS = {
+    ChangeKind.SAME: " ",
+    ChangeKind.CHANGED: "~",
+    ChangeKind.ADDED: "+",
+    ChangeKind.REMOVED: "-",
+}
+
+
+def list_lines(found: Sequence[QueryVersions]) -> Iterator[str]:
+    """Yield a line for each version, below the query that it is of."""
+    for query in found:
+        yield query.query
+        for each in query.versions:
+            releases = each.content.releases
+            yield (
+                f"  {each.version:>3}  {format_time(each.written_ms)}  from batch {each.batch}  "
+                f"Ashore {releases.ashore}, Spark {releases.spark}  {_states(each)}"
+            )
+        if not query.versions:
+            yield "  no version yet: the next start writes one"
+    if not found:
+        yield "the job has no SQL, so it has no versions"
+
+
+def _states(version: RecordedVersion) -> str:
+    names = [each.name for each in version.content.operators]
+    return "; ".join(names) or "no state"
+
+
+def list_document(found: Sequence[QueryVersions]) -> dict[str, Json]:
+    """Return all versions as JSON, each as its log has it."""
+    return {
+        "queries": [
+            {"query": query.query, "versions": [_document(each) for each in query.versions]}
+            for query in found
+        ]
+    }
+
+
+def _document(version: RecordedVersion) -> Json:
+    return {
+        "version": version.version,
+        "entry": version.entry,
+        "batch": version.batch,
+        "written_ms": version.written_ms,
+        "digest": version.digest,
+        **codec.encode_object(version.content),
+    }
+
+
+# ---- differences
+
+
+def diff_lines(found: ComparedVersions) -> Iterator[str]:
+    """Yield what differs between two versions."""
+    diff = found.diff
+    yield f"{found.query}: version {found.before.version} to {found.after.version}"
+    if not diff.is_comparable:
+        yield "the plans were made by different releases: operators may differ by that alone"
+    yield from _section("SQL", list(diff.sql))
+    yield from _section("settings", [_setting(each) for each in diff.settings])
+    yield from _section("releases and state", [_setting(each) for each in diff.releases])
+    yield from _section("columns", [_column(each) for each in diff.columns])
+    operators = [line for each in diff.operators for line in _operator(each)]
+    has_changed = any(each.change is not ChangeKind.SAME for each in diff.operators)
+    yield from _section("operators", operators if has_changed else [])
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    if not lines:
+        yield f"{title}: no difference"
+        return
+    yield f"{title}:"
+    yield from (f"  {line}" for line in lines)
+
+
+def _setting(change: SettingChange) -> str:
+    was = "not there" if change.before is None else change.before
+    now = "not there" if change.after is None else change.after
+    return f"{change.key}: was {was}, is {now}"
+
+
+def _column(change: ColumnChange) -> str:
+    match change.before, change.after:
+        case None, after if after is not None:
+            return f"+ {change.name} {after.type}: {after.of}"
+        case before, None if before is not None:
+            return f"- {change.name} {before.type}: {before.of}"
+        case before, after if before is not None and after is not None:
+            was, now = f"{before.type}: {before.of}", f"{after.type}: {after.of}"
+            return f"~ {change.name}: was {was}; is {now}"
+        case _:
+            return change.name
+
+
+def _operator(change: OperatorChange) -> Iterator[str]:
+    operator = change.operator
+    yield f"{SIGNS[change.change]} {operator.name} [{operator.id}]{_number(change)}"
+    if change.change is ChangeKind.CHANGED:
+        yield from (f"    - {each}" for each in change.gone)
+        yield from (f"    + {each}" for each in change.come)
+
+
+def _number(change: OperatorChange) -> str:
+    """Return which directory of the checkpoint an operator has; both, where they differ."""
+    numbers = [
+        str(each.state.operator_id)
+        for each in (change.before, change.after)
+        if each is not None and each.state is not None
+    ]
+    return f", state/{' to state/'.join(dict.fromkeys(numbers))}" if numbers else ""
+
+
+def diff_document(found: ComparedVersions) -> dict[str, Json]:
+    """Return what differs, as JSON: operators in the order in which rows flow."""
+    diff = found.diff
+    return {
+        "query": found.query,
+        "before": found.before.version,
+        "after": found.after.version,
+        "is_comparable": diff.is_comparable,
+        "sql": [*diff.sql],
+        "settings": [codec.encode(each) for each in diff.settings],
+        "releases": [codec.encode(each) for each in diff.releases],
+        "columns": [codec.encode(each) for each in diff.columns],
+        "operators": [
+            {
+                "change": each.change.value,
+                "why": each.why.value if each.why else None,
+                "before": _operator_document(each.before),
+                "after": _operator_document(each.after),
+                "gone": [*each.gone],
+                "come": [*each.come],
+            }
+            for each in diff.operators
+        ],
+    }
+
+
+def _operator_document(operator: Operator | None) -> Json:
+    return None if operator is None else codec.encode(operator)

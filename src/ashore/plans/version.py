@@ -1,0 +1,95 @@
+"""A version of a job, as the log of one of its queries keeps it.
+
+What it is: `JobVersion`, what was run from a start on; its JSON, and the digest that tells versions
+apart.
+What it promises: pure. `read_version(write_version(version)) == version`. The plan graph is no part
+of the digest: it follows from the SQL and from the releases.
+What it must not know: logs, checkpoints; how versions are compared.
+"""
+
+import json
+from dataclasses import dataclass
+
+from ashore.plans.digests import hash_form
+from ashore.plans.graph import PlanGraph
+from ashore.protocol import codec
+from ashore.protocol.codec import Malformed
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """By what a version was run."""
+
+    ashore: str
+    spark: str
+    planner: str  # graphs of two planners cannot be compared
+
+
+@dataclass(frozen=True, slots=True)
+class StateForm:
+    """In which form the state of a query is written, on a first start."""
+
+    format: int  # of Spark's state stores
+    provider: str
+    partitions: int
+    join_format: str  # of joins of two streams; empty where the provider has but one
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOperator:
+    """Which operator has which directory in the checkpoint."""
+
+    operator_id: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobVersion:
+    """What was run from a start on.
+
+    Arguments:
+        job: its name.
+        slice: of the query.
+        releases: of Ashore and Spark.
+        sql: the statements that the query is made of, as they are written; no secret is in them.
+        settings: the job file with its defaults, each key with its value; no secret is in it.
+        state: the form of the query's state.
+        operators: that keep state.
+        graph: what the query does.
+
+    """
+
+    job: str
+    slice: str
+    releases: Releases
+    sql: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
+    state: StateForm
+    operators: tuple[NamedOperator, ...]
+    graph: PlanGraph
+
+
+def digest_version(
+    plan: str, releases: Releases, settings: tuple[tuple[str, str], ...], state: StateForm
+) -> str:
+    """Return what differs where a start is that of another version.
+
+    `plan`: digest of the SQL, in which white space and comments play no part.
+    """
+    written = codec.encode(tuple(sorted(settings)))
+    return hash_form([plan, codec.encode(releases), written, codec.encode(state)])
+
+
+def write_version(version: JobVersion) -> str:
+    """Return the JSON of a version, on one line."""
+    return json.dumps(codec.encode(version), separators=(",", ":"), ensure_ascii=False)
+
+
+def read_version(text: str) -> JobVersion:
+    """Return the version that was written. Raises Malformed."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Malformed("", "it is not JSON") from None
+    return codec.decode(JobVersion, value)

@@ -1,0 +1,64 @@
+"""What a query is at a start, as a version of its job.
+
+What it is: `describe_version`, and the parts of it that tell one version from another.
+What it promises: reads only; no query runs. What was measured of a checkpoint plays no part, so
+that two starts of the same job are one version.
+What it must not know: logs; what a version is for.
+"""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from ashore import __version__
+from ashore.checkpoints.layout import PARTITIONS
+from ashore.plans.operator_graph import describe_graph
+from ashore.plans.version import JobVersion, NamedOperator, Releases, StateForm
+from ashore.protocol.names import SliceName
+from ashore.spark.internals import read_plan
+from ashore.spark.sql.frames import QueryPlan, name_planner
+from ashore.spark.sql.settings import FORMAT, JOIN_FORMAT, PROVIDER
+
+
+def name_releases(spark_version: str) -> Releases:
+    """Return by what a query is run here."""
+    return Releases(__version__, spark_version, name_planner(spark_version))
+
+
+def state_form(settings: Mapping[str, str]) -> StateForm:
+    """Return in which form a query with these settings writes its state."""
+    return StateForm(
+        format=int(settings[FORMAT]),
+        provider=settings[PROVIDER].rpartition(".")[2],
+        partitions=int(settings[PARTITIONS]),
+        join_format=settings.get(JOIN_FORMAT, ""),
+    )
+
+
+def describe_version(plan: QueryPlan, name: SliceName, frame: DataFrame) -> JobVersion:
+    """Return what a query is.
+
+    Arguments:
+        plan: of the query.
+        name: of its slice.
+        frame: what it selects.
+
+    Raises SparkUnknown.
+
+    """
+    graph = read_plan(frame)
+    operators = describe_graph(graph).operators
+    stateful = [(each.state.operator_id, each) for each in operators if each.state is not None]
+    return JobVersion(
+        job=name.job,
+        slice=name.slice,
+        releases=name_releases(frame.sparkSession.version),
+        sql=plan.written,
+        settings=plan.job_settings,
+        state=state_form(plan.settings),
+        operators=tuple(
+            NamedOperator(number, each.id, each.name)
+            for number, each in sorted(stateful, key=lambda pair: pair[0])
+        ),
+        graph=graph,
+    )
