@@ -40,6 +40,9 @@
   + CatalogError              the catalog refused a call
     - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
   + JobProcessEnded          the job process ended and could not say why
+  + JobNotRunning            there is no process of the job that could be asked
+  + JobNotAnswering          a process of the job is there, or may be, and does not answer
+  + NotDone                  a job process refused what it was asked, or could not do it
   + NotInstalled              an optional package is missing; the hint prints the pip line
   + MetricsNotExported       the port or the file for metrics cannot be had
   + SparkNotStarted          Spark does not start: its master, its settings or its JVM
@@ -339,6 +342,24 @@ class JobProcessEnded(AshoreError):
     """The job process ended and could not say why; the exit code is its own, 128 and a signal."""
 
     code = "job-process-ended"
+
+
+class JobNotRunning(AshoreError):
+    """No process of the job can be asked: it was killed, or failed. The message says which."""
+
+    code = "job-not-running"
+
+
+class JobNotAnswering(AshoreError):
+    """A process of the job is there, or may be, and what it was asked is not known to be done."""
+
+    code = "job-not-answering"
+
+
+class NotDone(AshoreError):
+    """A job process refused what it was asked, or could not do it. The message says why."""
+
+    code = "not-done"
 
 
 class NotInstalled(AshoreError):

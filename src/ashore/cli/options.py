@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from ashore.base.units import parse_duration_ms
+
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help="JSON on stdout, one object per line.")]
@@ -19,6 +21,14 @@ TakeOver = Annotated[
     bool, typer.Option("--take-over", help="Take over even if the job is still running.")
 ]
 Why = Annotated[str, typer.Option(help="The reason, kept in the log.")]
+
+
+def parse_duration(text: str) -> int:
+    """Return the milliseconds that an option says, as `90s`."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def new_group(text: str) -> typer.Typer:

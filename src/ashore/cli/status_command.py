@@ -11,21 +11,13 @@ from typing import Annotated
 
 import typer
 
-from ashore.base.units import parse_duration_ms
 from ashore.cli import status_view
-from ashore.cli.options import AsJson, Debug
+from ashore.cli.options import AsJson, Debug, parse_duration
 from ashore.cli.output import print_json, reported_errors
 from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
 from ashore.control.health import DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
 from ashore.errors import LogError
-
-
-def _duration_ms(text: str) -> int:
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def status(
@@ -47,7 +39,7 @@ def status(
     """Show state, lag, rates, last entries and warnings. Several jobs: a table. Needs no Spark."""
     if not check and (max_lag is not None or max_age is not None):
         raise typer.BadParameter("--max-lag and --max-age require --check")
-    age_ms = None if max_age is None else _duration_ms(max_age)
+    age_ms = None if max_age is None else parse_duration(max_age)
     allowed = Allowed(max_lag, age_ms) if check else None
     if len(job_files) > 1:
         raise typer.Exit(_show_fleet(read_fleet(job_files, allowed), as_json=as_json))

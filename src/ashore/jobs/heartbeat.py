@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -26,6 +27,13 @@ from ashore.protocol.codec import Malformed
 
 BEAT_S = 1.0
 SAME_START_S = 2.0  # of a process, as two looks tell it
+
+
+class ProcessMark(NamedTuple):
+    """What tells a process of a machine from all that come after it."""
+
+    pid: int
+    started_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +68,11 @@ class Heartbeat:
         if self.host != socket.gethostname():
             return None
         try:
-            started_s = psutil.Process(self.pid).create_time()
+            process = psutil.Process(self.pid)
+            is_same = abs(process.create_time() - self.started_ms / 1000) < SAME_START_S
+            return is_same and process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
-        return abs(started_s - self.started_ms / 1000) < SAME_START_S
 
 
 def is_process_alive(host: str, pid: int, seen_ms: int) -> bool | None:
@@ -124,8 +133,9 @@ class Heart:
         self._workers = workers
         self._ended = threading.Event()
         started_ms = round(psutil.Process().create_time() * 1000)
-        host, pid = socket.gethostname(), os.getpid()
-        self._last = Heartbeat(job, lake, host, pid, started_ms, 0, "starting", started_ms)
+        self.own = ProcessMark(os.getpid(), started_ms)
+        host = socket.gethostname()
+        self._last = Heartbeat(job, lake, host, *self.own, 0, "starting", started_ms)
         self._thread = threading.Thread(target=self._beat, name="heart", daemon=True)
 
     def start(self) -> None:

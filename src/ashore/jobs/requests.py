@@ -1,6 +1,6 @@
 """What a job process is asked beside its job file.
 
-What it is: values that cross from a command to the process that it starts, as JSON.
+What it is: values that cross from a command to the process that it starts, or that runs, as JSON.
 What it promises: pure; `read_request(SqlRequest, write_request(request)) == request`.
 What it must not know: how a request is answered.
 """
@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ashore.errors import fail
+from ashore.errors import NotDone, fail
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
@@ -97,8 +97,30 @@ class RescaleRequest:
     state_format: int
 
 
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """A job is to stop in order. `finishes`: the batch under way is never cancelled."""
+
+    finishes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastEntry:
+    """The last entry of a slice's log, as its writer left it."""
+
+    slice: str
+    entry: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopDone:
+    """A job has stopped in order: the batch under way is over, and its logs are closed."""
+
+    logs: tuple[LastEntry, ...]  # that were open
+
+
 def write_request(request: object) -> str:
-    """Return the JSON of a request, on one line."""
+    """Return the JSON of a request, or of an answer, on one line."""
     return json.dumps(codec.encode(request))
 
 
@@ -108,3 +130,16 @@ def read_request(kind: type[R], text: str) -> R:
         return codec.decode(kind, json.loads(text))
     except (ValueError, Malformed) as error:
         fail(f"a request cannot be read: {error}")
+
+
+def read_asked(kind: type[R], text: str) -> R:
+    """Return a request, or an answer, of a process that may be of another release.
+
+    Raises NotDone.
+    """
+    try:
+        return codec.decode(kind, json.loads(text))
+    except (ValueError, Malformed) as error:
+        message = f"what the other process wrote cannot be read: {error}"
+        hint = "the job runs another release of Ashore: use the command of that one"
+        raise NotDone(message, hint=hint) from None

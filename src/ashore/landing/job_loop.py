@@ -15,6 +15,7 @@ from functools import partial
 from ashore.base.clock import Clock
 from ashore.errors import AshoreError, QueryStopped, Stopped
 from ashore.jobs.measures import Retrying
+from ashore.jobs.requests import LastEntry
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
@@ -107,12 +108,27 @@ class JobLoop:
             return [*others, *self._failures][0]
         return stopped_queries(self._stopped, count)
 
-    def stop(self) -> None:
-        """Ask for an orderly stop. May be called from a signal handler, once or often."""
+    def stop(self, *, finishes: bool = False) -> None:
+        """Ask for an orderly stop. May be called from a signal handler, once or often.
+
+        `finishes`: the batch under way is not cancelled, however long it takes, unless a call
+        without follows.
+        """
         self._stop.set()
         for each in (*self._slices, *self._queries):
-            each.stop()
-        threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
+            each.stop(finishes=finishes)
+        if not finishes:
+            threading.Thread(target=self._cancel_late, name="grace", daemon=True).start()
+
+    @property
+    def queries(self) -> Sequence[Worker]:
+        """The workers that have shards and tables of their own."""
+        return self._queries
+
+    def log_ends(self) -> tuple[LastEntry, ...]:
+        """Return the last entry of each log that was opened."""
+        logs = [each.log for each in (*self._slices, *self._queries)]
+        return tuple(LastEntry(log.name.slice, log.end) for log in logs if log.end is not None)
 
     def _cancel_late(self) -> None:
         """Cancel what is unfinished at half of the grace, unless all has ended by then."""

@@ -74,6 +74,11 @@ class LandingLog:
         check(self._fold is not None, "a log must be opened before it is used")
         return self._fold or Fold()
 
+    @property
+    def end(self) -> int | None:
+        """The last entry, as this writer knows it; None: it was never opened."""
+        return None if self._fold is None else self._fold.end
+
     def open(self, require: Callable[[Fold], None] = lambda _fold: None) -> Fold:
         """Take the slice over with the next epoch and return the fold.
 

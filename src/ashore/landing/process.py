@@ -29,6 +29,9 @@ from ashore.errors import AshoreError
 from ashore.jobs import events
 from ashore.jobs.events import Ended, Failed, Relanded, Started, Starting
 from ashore.jobs.heartbeat import Heart
+from ashore.jobs.listener import Listener, Verb
+from ashore.jobs.mailbox import Mailbox
+from ashore.jobs.requests import StopDone, StopRequest, read_asked, write_request
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.landing.batch import BatchRunner
 from ashore.landing.job import load_job_file
@@ -62,6 +65,9 @@ class RunnableJob(Protocol):
 R = TypeVar("R", bound=RunnableJob)
 R_co = TypeVar("R_co", covariant=True, bound=RunnableJob)
 
+VerbsOf = Callable[[R, JobLoop], Mapping[str, Verb]]
+"""What a job can be asked, beside to stop, while it runs: between two of its batches, say."""
+
 
 class Engine(Protocol[R_co]):
     """What the batches of a job run on. Used once: started, used, stopped."""
@@ -93,11 +99,18 @@ class JobProcess(Generic[R]):
         engine: what its batches run on.
         is_held: whether it waits for `release` once the engine is up.
         accepts_schema: whether what is risky about changed tables is accepted, by who runs it.
+        verbs_of: what it can be asked once it runs.
 
     """
 
     def __init__(
-        self, job: Job, engine: Engine[R], *, is_held: bool = False, accepts_schema: bool = False
+        self,
+        job: Job,
+        engine: Engine[R],
+        *,
+        is_held: bool = False,
+        accepts_schema: bool = False,
+        verbs_of: "VerbsOf[R]" = lambda _job, _loop: {},
     ) -> None:
         self.events = EventWriter(count_hanging_calls, count_calls)
         self._job = job
@@ -107,13 +120,15 @@ class JobProcess(Generic[R]):
         self._is_stopped = False
         self._is_orphan = False
         self._accepted_by = operator() if accepts_schema else ""
+        self._verbs_of = verbs_of
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
-        with self._beating(), self.assembled() as job:
+        with self._beating() as listener, self.assembled() as job:
             self._loop = job.loop(until_drained=until_drained)
             if self._is_stopped:
                 return
+            listener.offer(self._verbs_of(job, self._loop))
             self.events.send(Started(self._job.job))
             self._loop.run(probe=job.runner)
 
@@ -125,12 +140,12 @@ class JobProcess(Generic[R]):
             rows = reland(worker.plan, worker.parts, lost) if lost else 0
             self.events.send(Relanded(rows, len(lost.files) if lost else 0))
 
-    def stop(self) -> None:
-        """Stop in order; the second time as well."""
+    def stop(self, *, finishes: bool = False) -> None:
+        """Stop in order; the second time as well. `finishes`: see JobLoop."""
         self._is_stopped = True
         self.release()
         if self._loop is not None:
-            self._loop.stop()
+            self._loop.stop(finishes=finishes)
 
     def abandon(self) -> None:
         """Stop in order, as the parent is gone: nobody has asked for that."""
@@ -148,20 +163,37 @@ class JobProcess(Generic[R]):
         return self._job
 
     @contextmanager
-    def _beating(self) -> Iterator[None]:
-        """Have the heartbeat written while inside; the last one says how the job ended."""
-        job = self._job
-        reported = self.events
-        heart = Heart(job.job, str(job.lake), reported.at_work, reported.beat, reported.workers)
+    def _beating(self) -> Iterator[Listener]:
+        """Have the heartbeat written, and requests answered, while inside.
+
+        The last heartbeat says how the job ended; then what was asked is answered.
+        """
+        job, reported = self._job, self.events
+        name = (job.job, str(job.lake))
+        heart = Heart(*name, reported.at_work, reported.beat, reported.workers)
+        verbs = {"stop": Verb(self._begin_stop, ends_job=True)}
+        listener = Listener(Mailbox(*name), heart.own, verbs, lambda line: reported.note("", line))
         heart.start()
+        listener.start()
         try:
-            yield
+            yield listener
         except BaseException as error:
-            heart.end(str(error) or type(error).__name__)
+            why = str(error) or type(error).__name__
+            heart.end(why)
+            failed = error if isinstance(error, AshoreError) else AshoreError(why)
+            listener.end(self._tell_stopped, failed)
             raise
         finally:
             reported.report_calls()
         heart.end(ORPHAN if self._is_orphan else None)
+        listener.end(self._tell_stopped)
+
+    def _begin_stop(self, text: str) -> str:
+        self.stop(finishes=read_asked(StopRequest, text).finishes)
+        return ""
+
+    def _tell_stopped(self) -> str:
+        return write_request(StopDone(self._loop.log_ends() if self._loop else ()))
 
     @contextmanager
     def assembled(self, instead: Job | None = None) -> Iterator[R]:
@@ -201,6 +233,7 @@ def run_process(
     arguments: list[str] | None,
     make_engine: Callable[[argparse.Namespace], Engine[R]],
     more: Mapping[str, Callable[[JobProcess[R], str], None]],
+    verbs_of: "VerbsOf[R]" = lambda _job, _loop: {},
 ) -> int:
     """Run a job process and return its exit code.
 
@@ -209,6 +242,7 @@ def run_process(
         arguments: of its command line; None: those of this process.
         make_engine: from the options.
         more: commands that this engine has beside `run` and `reland`, called with `--request`.
+        verbs_of: what a job can be asked once it runs, beside to stop.
 
     """
     options = _parse(module, arguments, [*more])
@@ -222,6 +256,7 @@ def run_process(
             make_engine(options),
             is_held=options.hold,
             accepts_schema=options.accept_schema,
+            verbs_of=verbs_of,
         )
         _listen(process.stop, process.abandon, process.release)
         match options.command:

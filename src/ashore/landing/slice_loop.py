@@ -191,7 +191,7 @@ class SliceLoop:
         if not self._entries.must_open:
             self._entries.close(reason)
 
-    def stop(self) -> None:
+    def stop(self, *, finishes: bool = False) -> None:
         """See Worker. A batch is over by itself."""
 
     def cancel(self) -> None:

@@ -56,8 +56,11 @@ class Worker(Protocol):
         """Close the last entry, so that nothing is left to recover: no turn follows."""
         ...
 
-    def stop(self) -> None:
-        """Let the turn under way be the last one. By any thread, once or often."""
+    def stop(self, *, finishes: bool = False) -> None:
+        """Let the turn under way be the last one. By any thread, once or often.
+
+        `finishes`: as long as it takes; else a worker may give it up. The last call counts.
+        """
         ...
 
     def cancel(self) -> None:

@@ -224,7 +224,7 @@ class Endless:
 
     def close(self, reason: str) -> None: ...
 
-    def stop(self) -> None:
+    def stop(self, *, finishes: bool = False) -> None:
         self.stopping.set()
 
     def cancel(self) -> None:
@@ -319,7 +319,7 @@ def test_a_bug_in_a_slice_stops_the_queries_so_that_it_is_seen(monkeypatch):
 def test_what_does_not_stop_in_half_of_the_grace_is_cancelled():
     job = Job("clicks", until_drained=False)
     query = Endless(job.storage)
-    query.stop = lambda: None
+    query.stop = lambda **_how: None
     rhythm = replace(job.how[0], grace_s=0.02)
     job.loop = JobLoop([], [query], rhythm, job.how[1])
     runner = threading.Thread(target=job.loop.run)
@@ -330,6 +330,33 @@ def test_what_does_not_stop_in_half_of_the_grace_is_cancelled():
     query.stopping.set()
     runner.join(10)
     assert not runner.is_alive()
+
+
+def test_a_stop_that_finishes_cancels_nothing_until_another_one_does() -> None:
+    job = Job("clicks", until_drained=False)
+    query = Endless(job.storage)
+    how: list[bool] = []
+    query.stop = lambda *, finishes: how.append(finishes)
+    job.loop = JobLoop([], [query], replace(job.how[0], grace_s=0.02), job.how[1])
+    runner = threading.Thread(target=job.loop.run)
+    runner.start()
+    wait_until(query.began.is_set)
+    job.loop.stop(finishes=True)
+    time.sleep(0.1)  # five times the grace
+    assert not query.cancelled
+    job.loop.stop()
+    wait_until(lambda: query.cancelled)
+    assert how == [True, False]
+    query.stopping.set()
+    runner.join(10)
+    assert job.loop.log_ends() == (), "it was never opened"
+
+
+def test_it_tells_where_its_logs_end() -> None:
+    job = Job("clicks", "orders")
+    job.loop.run()
+    ends = {each.slice: each.entry for each in job.loop.log_ends()}
+    assert ends == {name: job.fold(name).end for name in ("clicks", "orders")}
 
 
 def test_a_process_in_which_too_many_calls_hang_ends_to_be_started_again(monkeypatch):

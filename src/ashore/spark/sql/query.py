@@ -9,8 +9,9 @@ What it must not know: when an error is worth another try.
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -68,6 +69,7 @@ from ashore.spark.sql.written import land_frame, run_tasks
 from ashore.spark.task import RESULT_DDL, drop_rows
 
 POLL_S = 1.0
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class SqlQuery:
         self._left: int | None = None  # the last epoch of this process, once nothing of it runs
         self._in_batch = threading.Lock()
         self._is_stopping = threading.Event()
+        self._finishes = False  # a stop waits for the batch under way as long as it takes
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
@@ -191,12 +194,22 @@ class SqlQuery:
             raise why(error, self.plan.insert.table, place) from error
         self._wait(query, frame)
 
-    def stop(self) -> None:
+    def stop(self, *, finishes: bool = False) -> None:
         """See Worker. The batch under way is waited for, as long as the plan says."""
+        self._finishes = finishes
         self._is_stopping.set()
 
     def cancel(self) -> None:
         """See Worker. `stop` waits no longer than it may."""
+
+    def between_batches(self, act: Callable[[Checkpoint], R]) -> R:
+        """Wait for the batch under way, and call `act` with the checkpoint before the next one.
+
+        By any thread. The next batch waits until `act` has returned. Spark may still have to
+        commit the one before, as the checkpoint's position tells.
+        """
+        with self._in_batch:
+            return act(self._checkpoint)
 
     # ---- before the start
 
@@ -306,7 +319,8 @@ class SqlQuery:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Run one batch. Called by Spark, in a thread of its own."""
         with self._in_batch:
-            self._require_wanted()
+            if self._is_stopping.is_set():
+                raise BatchFailed("the query is being stopped")
             try:
                 self._copy_version()
                 self._land(frame, batch_id)
@@ -367,7 +381,7 @@ class SqlQuery:
         return AsideWriter(aside).write(batch)
 
     def _require_wanted(self) -> None:
-        if self._is_stopping.is_set():
+        if self._is_stopping.is_set() and not self._finishes:
             raise BatchFailed("the query is being stopped")
 
     def _count(self, batch: QueryBatch) -> dict[str, int]:
@@ -487,6 +501,10 @@ class SqlQuery:
 
     def _let_batch_end(self) -> None:
         """Wait for the batch under way. The next one finds that it is not wanted any more."""
+        while self._finishes:
+            if self._in_batch.acquire(timeout=POLL_S):
+                self._in_batch.release()
+                return
         if self._in_batch.acquire(timeout=self.plan.patience_s):
             self._in_batch.release()
 

@@ -1,0 +1,208 @@
+"""Asking a running job, and learning what became of it.
+
+What it is: `RunningJob`, from the job file's names to the answer of its process.
+What it promises: an answer, or an error that says what is known, within seconds where nobody
+answers: a process of this machine is known by its number and start, one of another by its beats.
+Nothing is fenced, and no call is made to the lake.
+What it must not know: what is asked; terminals.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.base.operator import operator
+from ashore.base.unique import unique
+from ashore.base.units import format_duration
+from ashore.errors import JobNotAnswering, JobNotRunning, error_of
+from ashore.jobs.heartbeat import Heartbeat, read_heartbeat
+from ashore.jobs.mailbox import AnswerState, Mailbox, Request, RequestAnswer
+
+POLL_S = 0.1
+ACCEPTED_WITHIN_S = 5.0  # a process looks twice a second
+SILENT_S = 10.0  # a process beats each second
+LOOK_AGAIN_S = 2.5  # whether it beats: clocks of machines differ
+_SAFE = "stopping it is safe at any moment: the next start goes on from its log"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an answer is waited for. `done_s`: once it was accepted; `math.inf`: for ever."""
+
+    done_s: float
+    accepted_s: float = ACCEPTED_WITHIN_S
+    silent_s: float = SILENT_S
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that may run on this machine.
+
+    Arguments:
+        job: its name.
+        lake: its lake, as it is shown.
+        clock: of this machine.
+        report: called with a sentence for people, whenever there is something new.
+
+    """
+
+    job: str
+    lake: str
+    clock: Clock
+    report: Callable[[str], None]
+
+    def beat(self) -> Heartbeat | None:
+        """Return its last heartbeat on this machine."""
+        return read_heartbeat(self.job, self.lake)
+
+    def find_process(self, *, must_beat: bool = True) -> Heartbeat:
+        """Return the last heartbeat of its process, which is there and beats.
+
+        `must_beat`: False: one of this machine that is frozen, or hangs, is returned as well.
+
+        Raises JobNotRunning where there is none; JobNotAnswering where it does not beat.
+        """
+        beat = self.beat()
+        if beat is None:
+            raise JobNotRunning(f"there is no heartbeat of job {self.job} on this machine")
+        if beat.ended is not None:
+            raise _ended(beat, "before it was asked")
+        if beat.is_alive is False:
+            raise _died(beat, "it was gone before it was asked")
+        age_ms = self.clock.now_ms() - beat.beat_ms
+        if 0 <= age_ms <= SILENT_S * 1000 or not must_beat:
+            return beat
+        self.clock.sleep(LOOK_AGAIN_S)
+        again = self.beat()
+        if again is not None and again.beat_ms != beat.beat_ms and again.ended is None:
+            return again
+        raise _silent(beat, age_ms)
+
+    def ask(self, verb: str, text: str, patience: Patience) -> tuple[Heartbeat, str]:
+        """Ask its process, and return its heartbeat and the text of its answer.
+
+        Arguments:
+            verb: what it is to do.
+            text: how, as `ashore.jobs.requests` writes it.
+            patience: how long is waited.
+
+        Raises JobNotRunning, JobNotAnswering, and as what it was refused.
+        If interrupted: what was accepted goes on.
+
+        """
+        beat, mailbox = self.find_process(), Mailbox(self.job, self.lake)
+        expires_ms = self.clock.now_ms() + round(2000 * patience.accepted_s)
+        mark = (beat.pid, beat.started_ms)
+        request = Request(unique(), verb, text, *mark, operator(), expires_ms)
+        try:
+            mailbox.ask(request)
+        except FileNotFoundError:
+            message = f"process {beat.pid} cannot be asked anything"
+            hint = f"it is of an earlier release of Ashore; to stop it: kill {beat.pid}"
+            raise JobNotAnswering(message, hint=hint) from None
+        except PermissionError:
+            message = f"process {beat.pid} of job {self.job} belongs to another user"
+            hint = f"ask as the user that runs it, or as root: {mailbox.path}"
+            raise JobNotAnswering(message, hint=hint) from None
+        self.report(f"asked process {beat.pid} to {verb}")
+        try:
+            return beat, _Waiting(self, beat, mailbox, request.id).wait(patience)
+        finally:
+            mailbox.forget(request.id)
+
+
+class _Waiting:
+    """One request that is waited for."""
+
+    def __init__(self, job: RunningJob, beat: Heartbeat, mailbox: Mailbox, request_id: str) -> None:
+        self._job = job
+        self._beat = beat
+        self._mailbox = mailbox
+        self._id = request_id
+        self._clock = job.clock
+        self._report = job.report
+        self._beaten_s = job.clock.monotonic_s()
+        self._shown = ""
+
+    def wait(self, patience: Patience) -> str:
+        """Return the text of what was done."""
+        began_s = self._clock.monotonic_s()
+        is_accepted = False
+        while True:
+            is_alive = self._beat.is_alive  # before the answer is looked for, which comes first
+            answer = self._mailbox.read_answer(self._id)
+            if answer is not None and answer.is_final:
+                return _text_of(answer)
+            waited_s = self._clock.monotonic_s() - began_s
+            if answer is not None and not is_accepted:
+                is_accepted = True
+                self._report(f"process {self._beat.pid} has accepted it")
+            if is_alive is False:
+                raise self._gone(is_accepted=is_accepted)
+            if not is_accepted and waited_s > patience.accepted_s:
+                self._mailbox.withdraw(self._id)  # first: what is accepted then was read before
+                if (answer := self._mailbox.read_answer(self._id)) is None:
+                    raise _silent(self._beat, round(1000 * waited_s))
+            if waited_s > patience.done_s:
+                raise JobNotAnswering(
+                    f"it is not done after {format_duration(round(1000 * waited_s))}: process "
+                    f"{self._beat.pid} has accepted it and goes on with it",
+                    hint="wait for it with a longer --timeout",
+                )
+            self._look_at_beat(patience)
+            self._clock.sleep(POLL_S)
+
+    def _look_at_beat(self, patience: Patience) -> None:
+        """Report what the process is at. Raises JobNotAnswering where it no longer beats."""
+        beat, now_s = self._job.beat(), self._clock.monotonic_s()
+        if beat is None or beat.pid != self._beat.pid or beat.started_ms != self._beat.started_ms:
+            return  # another process of the job has begun to beat; this one is looked for itself
+        if beat.beat_ms != self._beat.beat_ms:
+            self._beat, self._beaten_s = beat, now_s
+        elif beat.ended is None and now_s - self._beaten_s > patience.silent_s:
+            raise _silent(beat, round(1000 * (now_s - self._beaten_s)))
+        if beat.step != self._shown:
+            self._shown = beat.step
+            self._report(f"process {beat.pid} is at the step {beat.step}")
+
+    def _gone(self, *, is_accepted: bool) -> JobNotRunning:
+        beat = self._job.beat()
+        is_same = beat is not None and beat.pid == self._beat.pid
+        if beat is not None and is_same and beat.ended is not None:
+            return _ended(beat, "before it had answered")
+        when = "after it had accepted" if is_accepted else "before it had accepted"
+        return _died(self._beat, f"it died {when}")
+
+
+def _text_of(answer: RequestAnswer) -> str:
+    """Return the text of what was done. Raises as what it was refused."""
+    if answer.state is AnswerState.REFUSED:
+        raise error_of(answer.code, answer.message, hint=answer.hint)
+    return answer.text
+
+
+def _ended(beat: Heartbeat, when: str) -> JobNotRunning:
+    why = f": {beat.why}" if beat.why else ""
+    message = f"process {beat.pid} of job {beat.job} {beat.ended} {when}{why}"
+    hint = "start it: it goes on from its log"
+    told = {"ended": beat.ended, "beat_ms": beat.beat_ms}
+    return JobNotRunning(message, hint=hint, pid=beat.pid, **told)
+
+
+def _died(beat: Heartbeat, when: str) -> JobNotRunning:
+    return JobNotRunning(
+        f"process {beat.pid} of job {beat.job} is gone and did not say why: {when}",
+        hint="start it: it finishes what was begun",
+        pid=beat.pid,
+        beat_ms=beat.beat_ms,
+    )
+
+
+def _silent(beat: Heartbeat, age_ms: int) -> JobNotAnswering:
+    where = f"process {beat.pid}"
+    if beat.is_alive is None:
+        message = f"{where} on {beat.host} has not answered for {format_duration(abs(age_ms))}"
+        hint = f"it is gone, or cut off from this machine; look on {beat.host}"
+        return JobNotAnswering(message, hint=hint)
+    message = f"{where} is there and has not answered for {format_duration(abs(age_ms))}"
+    return JobNotAnswering(message, hint=f"it is frozen, or hangs: kill -9 {beat.pid}; {_SAFE}")
