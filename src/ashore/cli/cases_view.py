@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from ashore.cli.output import escape, out, print_event, print_failure, say
+from ashore.cli.output import STARTING_SPARK, escape, out, print_event, print_failure, say
 from ashore.control.run import failure_of
 from ashore.jobs.events import CaseEnded, Failed, Talk
 from ashore.jobs.launch import JobLaunch
@@ -30,7 +30,7 @@ def show_cases(launch: JobLaunch, count: int, junit: Path | None, *, as_json: bo
     ended: list[CaseEnded] = []
     failed: Failed | None = None
     if not as_json:
-        say("starting Spark")
+        say(STARTING_SPARK)
     with launch:
         for event in launch.events():
             match event:

@@ -28,6 +28,7 @@ from ashore.jobs.events import Event, Failed, encode_event
 _IS_TERMINAL = sys.stdout.isatty()
 out = Console(highlight=False, soft_wrap=not _IS_TERMINAL, width=None if _IS_TERMINAL else 200)
 talk = Console(stderr=True, highlight=False)
+STARTING_SPARK = "starting Spark"
 
 
 def print_json(document: Mapping[str, object]) -> None:

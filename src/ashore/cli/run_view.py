@@ -24,6 +24,7 @@ from rich.text import Text
 
 from ashore.base.units import format_duration
 from ashore.cli.output import (
+    STARTING_SPARK,
     escape,
     failure_document,
     now_text,
@@ -128,13 +129,17 @@ class RunState:
                 return self._live(event, now_s)
         return None
 
+    @property
+    def _starting(self) -> str:
+        return STARTING_SPARK if self.uses_spark else "starting"
+
     def _live(self, event: Starting | Started | Ended, now_s: float) -> str:
         """Take in where the process is in its life."""
         process = "" if self.pid is None else f", process {self.pid}"
         match event:
             case Starting():
                 self.launched_s = now_s
-                return f"starting{' Spark' if self.uses_spark else ''}{process}"
+                return f"{self._starting}{process}"
             case Started():
                 self._start(now_s)
                 return f"started{process}"
@@ -211,8 +216,7 @@ class RunState:
         """Return what a job is at that has not begun; None: it has."""
         if self.has_begun or self.error is not None:
             return None
-        what = "starting Spark" if self.uses_spark else "starting"
-        return f"{what} ({max(0, now_s - self.launched_s):.0f} s)"
+        return f"{self._starting} ({max(0, now_s - self.launched_s):.0f} s)"
 
 
 COLUMNS = ("slice", "step", "for", "records", "records/s", "lag", "files", "batches")

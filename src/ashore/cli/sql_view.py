@@ -8,7 +8,7 @@ What it must not know: how they were computed.
 import json
 import sys
 
-from ashore.cli.output import escape, print_event, print_failure, print_table, say
+from ashore.cli.output import STARTING_SPARK, escape, print_event, print_failure, print_table, say
 from ashore.control.run import failure_of
 from ashore.jobs.events import Answered, Failed, Note, Reading, Talk
 from ashore.jobs.launch import JobLaunch
@@ -18,7 +18,7 @@ def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
     """Show the rows of a query, and return the exit code."""
     answer: Answered | None = None
     failed: Failed | None = None
-    say("starting Spark")
+    say(STARTING_SPARK)
     with launch:
         for event in launch.events():
             match event:

@@ -6,6 +6,7 @@ What it must not know: how they were planned.
 from collections.abc import Sequence
 
 from ashore.cli.output import (
+    STARTING_SPARK,
     escape,
     failure_document,
     out,
@@ -38,7 +39,7 @@ def show_validate(launch: JobLaunch, *, as_json: bool) -> int:
     queries: Sequence[DescribedQuery] = ()
     failed: Failed | None = None
     if not as_json:
-        say("starting Spark")
+        say(STARTING_SPARK)
     with launch:
         for event in launch.events():
             match event:
