@@ -51,6 +51,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
     ("parameters", "src/ashore/cli/rollback_command.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",
+    ("parameters", "src/ashore/cli/checkpoint_commands.py::checkpoint_savepoint"): "as above",
+    ("parameters", "src/ashore/cli/checkpoint_commands.py::checkpoint_restore"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",

@@ -9,17 +9,14 @@ from typing import Annotated
 import typer
 
 from ashore.base.clock import SystemClock
-from ashore.cli import checkpoint_view
-from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import print_json, reported_errors
+from ashore.cli import checkpoint_view, savepoint_view
+from ashore.cli.options import AsJson, Debug, Explain, new_group
+from ashore.cli.output import print_answer, print_json, reported_errors, shown_progress
+from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.inspect import inspect
+from ashore.control.checkpoints.where import find_checkpoint
 
 checkpoint = new_group("Checkpoints of queries: look into them, copy them, put them back.")
-
-
-@checkpoint.callback()
-def _group() -> None:
-    pass
 
 
 Where = Annotated[
@@ -34,6 +31,18 @@ Query = Annotated[
     typer.Option(help="Of a job file with several queries: the table or topic that one fills."),
 ]
 Batch = Annotated[int | None, typer.Option(min=0, help="A finished batch. By default the newest.")]
+
+SavepointPath = Annotated[
+    str,
+    typer.Argument(metavar="SAVEPOINT", help="A savepoint: its own directory."),
+]
+Copy = Annotated[
+    bool,
+    typer.Option(
+        "--copy",
+        help="Copy all files. Without it files of state on one disk get hard links.",
+    ),
+]
 
 
 @checkpoint.command("inspect")
@@ -51,3 +60,114 @@ def checkpoint_inspect(
             print_json(checkpoint_view.inspection_document(found))
         else:
             checkpoint_view.show_inspection(found)
+
+
+@checkpoint.command("savepoint")
+def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    where: Where,
+    to: Annotated[
+        str, typer.Option(metavar="DIR", help="The directory of savepoints: a path or hdfs://...")
+    ],
+    query: Query = None,
+    batch: Batch = None,
+    copy: Copy = False,
+    explain: Explain = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Take a savepoint: a whole copy of what one batch needs. The job may run."""
+    clock = SystemClock()
+    with reported_errors(as_json=as_json, debug=debug):
+        found = find_checkpoint(where, query, clock)
+        if explain:
+            required = savepoints.plan_savepoint(found, batch)
+            print_answer(*savepoint_view.describe_plan(required, to), as_json=as_json)
+            return
+        with shown_progress(quiet=as_json) as progress:
+            saved = savepoints.take_savepoint(
+                found,
+                batch,
+                savepoints.open_shelf(to, clock, links=not copy),
+                clock,
+                lambda done, total: progress("copying", done, total),
+            )
+        print_answer(*savepoint_view.describe_saved(saved), as_json=as_json)
+
+
+@checkpoint.command("list")
+def checkpoint_list(
+    directory: Annotated[str, typer.Argument(metavar="DIR", help="The directory of savepoints.")],
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List the savepoints in a directory, and those that were never finished."""
+    with reported_errors(as_json=as_json, debug=debug):
+        listed = savepoints.list_directory(directory, SystemClock())
+        if as_json:
+            print_json(savepoint_view.list_document(listed))
+        else:
+            savepoint_view.show_list(directory, listed)
+
+
+@checkpoint.command("verify")
+def checkpoint_verify(
+    savepoint: SavepointPath, as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Read all files of a savepoint and compare them with its manifest."""
+    with reported_errors(as_json=as_json, debug=debug):
+        found = savepoints.find_savepoint(savepoint, SystemClock())
+        with shown_progress(quiet=as_json) as progress:
+            manifest, wrong = savepoints.verify(
+                found, lambda done, total: progress("reading", done, total)
+            )
+        print_answer(*savepoint_view.describe_verified(manifest, wrong), as_json=as_json)
+        if wrong:
+            raise typer.Exit(4)
+
+
+@checkpoint.command("delete")
+def checkpoint_delete(
+    savepoint: SavepointPath,
+    explain: Explain = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Delete a savepoint, also one that was never finished. Others do not need its files."""
+    with reported_errors(as_json=as_json, debug=debug):
+        found = savepoints.find_savepoint(savepoint, SystemClock())
+        files = savepoints.count_files(found) if explain else savepoints.delete(found)
+        verb = "would delete" if explain else "deleted"
+        line = f"{verb} {files:,} files of {found.place}"
+        print_answer(
+            [line], {"path": found.place, "files": files, "done": not explain}, as_json=as_json
+        )
+
+
+@checkpoint.command("restore")
+def checkpoint_restore(
+    savepoint: SavepointPath,
+    to: Annotated[
+        str, typer.Option(metavar="DIR", help="The new checkpoint: a path or hdfs://...")
+    ],
+    copy: Copy = False,
+    explain: Explain = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Make a checkpoint out of a savepoint, at an empty place, for Spark to go on from."""
+    clock = SystemClock()
+    with reported_errors(as_json=as_json, debug=debug):
+        found = savepoints.find_savepoint(savepoint, clock)
+        if explain:
+            manifest = savepoints.plan_restore(found, to, clock)
+            print_answer(*savepoint_view.describe_restore(manifest, to), as_json=as_json)
+            return
+        with shown_progress(quiet=as_json) as progress:
+            restored = savepoints.restore_savepoint(
+                found,
+                to,
+                clock,
+                lambda done, total: progress("copying", done, total),
+                links=not copy,
+            )
+        print_answer(*savepoint_view.describe_restored(restored), as_json=as_json)

@@ -1,4 +1,4 @@
-"""What `ashore checkpoint` prints: tables and bars for people, one document with `--json`.
+"""What `ashore checkpoint inspect` prints: tables and bars for people, one document with `--json`.
 
 What it promises: a view of a value: no clock, no storage.
 What it must not know: how the value came about.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.checkpoint_files import unpack
+from tests.checkpoint_files import list_paths, unpack
 from tests.unit.cli.test_commands import invoke
 
 from ashore.checkpoints.attempts import Attempts
@@ -95,6 +95,77 @@ def test_inspect_for_people(case: str, tmp_path: Path) -> None:
         "format-2": ["state v2", "rows: 3", "█"],
     }
     assert [each for each in expected[case] if each not in out] == []
+
+
+# ---- savepoints
+
+
+def command(*arguments: object) -> dict[str, Any]:
+    code, out, err = invoke("checkpoint", *arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_a_savepoint_is_taken_listed_verified_restored_and_deleted(tmp_path: Path) -> None:
+    live, shelf, back = unpack("join-3", tmp_path), tmp_path / "saved", tmp_path / "back"
+    planned = command("savepoint", live, "--to", shelf, "--batch", 7, "--explain")
+    assert not shelf.exists()
+    taken = command("savepoint", live, "--to", shelf, "--batch", 7)
+    assert (taken["batch"], taken["files"]) == (planned["batch"], planned["files"])
+    assert taken["bytes"] >= planned["bytes"]  # longer paths in the metadata of the operator
+    assert taken.keys() >= {"path", "seconds", "linked", "query_id"}
+    (listed,) = command("list", shelf)["savepoints"]
+    assert (listed["path"], listed["complete"], listed["batch"]) == (taken["path"], True, 7)
+    assert command("verify", taken["path"])["problems"] == []
+    assert inspect(taken["path"])["batch"] == 7
+
+    assert command("restore", taken["path"], "--to", back, "--explain")["files"] == taken["files"]
+    assert not back.exists()
+    restored = command("restore", taken["path"], "--to", back)
+    assert (restored["path"], restored["batch"]) == (str(back), 7)
+    assert command("delete", taken["path"], "--explain")["files"] == taken["files"] + 1
+    assert command("delete", taken["path"])["files"] == taken["files"] + 1
+    assert command("list", shelf) == {"savepoints": []}
+    assert inspect(back)["batches"] == [7, 7]
+
+
+def test_verify_ends_with_4_where_a_file_is_damaged(tmp_path: Path) -> None:
+    live = unpack("rocksdb", tmp_path)
+    taken = command("savepoint", live, "--to", tmp_path / "saved", "--copy")
+    assert taken["linked"] == 0
+    metadata = Path(taken["path"]) / "checkpoint/metadata"
+    metadata.write_bytes(metadata.read_bytes()[::-1])
+    code, out, _ = invoke("checkpoint", "verify", taken["path"])
+    assert code == 4
+    assert f"{metadata} is damaged" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["savepoint", "{live}", "--to", "/proc/nowhere"], "nowhere/savepoint-5-"),
+        (["savepoint", "{live}", "--to", "{live}/metadata"], "metadata/savepoint-5-"),
+        (
+            ["savepoint", "{live}", "--to", "{here}/saved", "--batch", "9"],
+            "{live} has batches 0 to",
+        ),
+        (["savepoint", "{here}", "--to", "{here}/saved"], "{here} is not a checkpoint of Spark"),
+        (["restore", "{live}", "--to", "{here}/back"], "{live} is not a complete savepoint"),
+        (["verify", "{live}"], "{live}/savepoint.json is missing"),
+        (["delete", "{live}"], "{live} is not a savepoint"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_nothing_is_changed(
+    tmp_path: Path, arguments: list[str], text: str
+) -> None:
+    names = {"live": unpack("stateless", tmp_path), "here": tmp_path}
+    before = list_paths(tmp_path)
+    asked = [each.format(**names) for each in arguments]
+    code, out, _ = invoke("checkpoint", *asked, "--json")
+    assert text.format(**names) in json.loads(out)["error"]["message"]
+    assert code in {1, 4}
+    assert list_paths(tmp_path) == before
 
 
 # ---- where

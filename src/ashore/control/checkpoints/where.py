@@ -2,8 +2,8 @@
 
 What it is: `find_checkpoint`.
 What it promises: a job file gives the newest attempt of its query; any other place is the directory
-of a checkpoint, on this machine or on HDFS, whoever wrote it. Job files are read only where one is
-named.
+of a checkpoint or a savepoint, on this machine or on HDFS, whoever wrote it. Job files are read
+only where one is named.
 What it must not know: what checkpoints hold.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from ashore.base.clock import Clock
 from ashore.base.suggest import suggest
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.savepoints.store import Savepoint
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.storage.open import lake_address
 
@@ -39,7 +40,11 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
             f"{where} is not a job file, so it has no query {query}",
             hint="leave --query away, or name the job file",
         )
-    return open_directory(where, clock)
+    found = open_directory(where, clock)
+    savepoint = Savepoint(found.storage, found.path, found.uri)
+    if found.storage.stat(savepoint.manifest_path) is not None:
+        return savepoint.checkpoint
+    return found
 
 
 def open_directory(

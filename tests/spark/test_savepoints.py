@@ -1,4 +1,4 @@
-"""Spark goes on from the files that a batch needs, and from no others."""
+"""Spark goes on from a savepoint: from the files that its batch needs, and from no others."""
 
 import shutil
 from datetime import datetime
@@ -13,6 +13,7 @@ from tests.plain_spark import CASES, COUNTRIES, Rows, feed_again, run
 from ashore.base.clock import SystemClock
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints.inspect import inspect
+from ashore.control.checkpoints.savepoints import open_shelf, restore_savepoint, take_savepoint
 
 EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}
 # Batches in the middle: of snapshots alone, of changes alone, of both.
@@ -42,19 +43,24 @@ def expected(case: str, read: int) -> Rows:
             return [(each, read + 1) for each in COUNTRIES]
 
 
+def silent(_done: int, _total: int) -> None:
+    """Show no progress."""
+
+
 @pytest.mark.parametrize(
     ("case", "batch"), but(pytest.mark.long, TRIED, lambda *each: each in EVERY_DAY)
 )
-def test_spark_goes_on_from_what_a_batch_needs(
+def test_spark_goes_on_from_a_savepoint_when_all_else_is_deleted(
     spark: SparkSession, case: str, batch: int, tmp_path: Path
 ) -> None:
-    whole = unpack(case, tmp_path / "whole")
-    survey = take_survey(opened(whole), batch)
-    copy = tmp_path / "copy"
-    for each in survey.required.files:
-        (copy / each.path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(whole / each.path, copy / each.path)
+    whole, shelf, clock = unpack(case, tmp_path / "whole"), tmp_path / "savepoints", SystemClock()
+    saved = take_savepoint(
+        opened(whole), batch, open_shelf(str(shelf), clock, links=False), clock, silent
+    )
     shutil.rmtree(whole)
+    copy = tmp_path / "copy"
+    restore_savepoint(saved.savepoint, str(copy), clock, silent, links=True)
+    shutil.rmtree(shelf)
     read = feed_again(copy, tmp_path / "inputs")
 
     emitted = run(spark, CASES[case], copy, tmp_path / "inputs")

@@ -1,0 +1,85 @@
+"""Restoring a savepoint: a checkpoint that Spark goes on from, at a new place.
+
+What it promises: the savepoint is only read, and each file is compared with its manifest. Nothing
+is overwritten: the place must be empty. The file `metadata` comes last, and at once: until then
+Spark refuses the directory.
+What it must not know: jobs; what becomes of output that came after the savepoint.
+"""
+
+import contextlib
+from dataclasses import dataclass
+
+from ashore.base.clock import Clock
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import QueryPath
+from ashore.checkpoints.savepoints.links import link_between
+from ashore.checkpoints.savepoints.manifest import Manifest
+from ashore.checkpoints.savepoints.store import Savepoint, delete_tree
+from ashore.checkpoints.savepoints.transfer import Advance, ExpectedFile, read_whole, transfer_files
+from ashore.checkpoints.survey import describe_place
+from ashore.errors import CheckpointUnfit, PathExists, StorageError
+from ashore.protocol import names
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A savepoint that was restored."""
+
+    checkpoint: Checkpoint
+    manifest: Manifest
+    linked: int  # files that have a second name instead of a copy
+    seconds: float
+
+
+def require_empty(target: Checkpoint) -> None:
+    """Raise CheckpointUnfit where something is at a place already. Raises StorageError."""
+    found = target.storage.stat(target.path)
+    if found is None or (found.is_directory and not target.storage.list(target.path)):
+        return
+    raise CheckpointUnfit(
+        f"{describe_place(target)} is not empty",
+        hint="name a directory that does not exist yet, or delete this one",
+        why="not_empty",
+    )
+
+
+def restore(
+    savepoint: Savepoint, target: Checkpoint, clock: Clock, advance: Advance, *, links: bool = True
+) -> Restored:
+    """Make a checkpoint out of a savepoint.
+
+    Requires: nobody else writes to the target.
+    If interrupted: files may be at the target, without `metadata`; delete them and call it again.
+
+    Arguments:
+        savepoint: that is read.
+        target: where the checkpoint is made.
+        clock: to tell how long it took.
+        advance: called as files are done.
+        links: whether files may get a second name instead of a copy, where the disk can.
+
+    Raises CheckpointUnfit where the savepoint is incomplete or damaged, or the target not empty;
+    StorageError. Then what was written is deleted again, as far as the storage lets it. Nothing is
+    deleted where somebody else writes to the target (PathExists), and where only `metadata` failed.
+
+    """
+    started_s = clock.monotonic_s()
+    manifest = savepoint.read()
+    require_empty(target)
+    wanted = [ExpectedFile(each.path, each.size_bytes, each.checksum) for each in manifest.files]
+    last = [each for each in wanted if each.path == QueryPath().path]
+    others = [each for each in wanted if each not in last]
+    link = link_between(savepoint.checkpoint, target) if links else None
+    try:
+        done = transfer_files(others, savepoint.checkpoint, target, link, advance)
+    except PathExists:
+        raise  # somebody else writes there: what is deleted might be theirs
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError):
+            delete_tree(target.storage, target.path)
+        raise
+    for each in last:
+        # At once, and never deleted: it may be there although the call failed.
+        data = read_whole(savepoint.checkpoint, each)
+        target.storage.create(names.join(target.path, each.path), data)
+    return Restored(target, manifest, done.linked, clock.monotonic_s() - started_s)

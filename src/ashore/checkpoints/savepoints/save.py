@@ -1,0 +1,130 @@
+"""Taking a savepoint: a whole copy of what one batch needs.
+
+What it promises: the checkpoint is only read. The savepoint is complete once its manifest is there,
+which is written after all files are durable and were read back. It may be taken beside a running
+Spark: a batch that is done does not change. Where Spark deletes a file meanwhile, as it keeps only
+the newest batches, a newer batch is taken.
+What it must not know: jobs; when a savepoint is wanted.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ashore import __version__
+from ashore.base.clock import Clock
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.savepoints.links import link_between
+from ashore.checkpoints.savepoints.manifest import Manifest, write_manifest
+from ashore.checkpoints.savepoints.store import Savepoint, delete_savepoint, savepoint_name
+from ashore.checkpoints.savepoints.transfer import Advance, ExpectedFile, transfer_files
+from ashore.checkpoints.survey import Survey, take_survey
+from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
+from ashore.protocol import names
+from ashore.storage.base import Storage
+
+TRIES = 5  # with a newer batch each time: Spark keeps a hundred of them unless it is told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A directory for savepoints.
+
+    Arguments:
+        storage: that it is in.
+        path: of the storage.
+        uri: as Spark would know it.
+        make_unique: returns 16 hexadecimal digits that it never returned before.
+        links: whether files may get a second name instead of a copy, where the disk can.
+
+    """
+
+    storage: Storage
+    path: str
+    uri: str
+    make_unique: Callable[[], str]
+    links: bool = True
+
+    def savepoint(self, batch: int) -> Savepoint:
+        """Return a savepoint that is not there yet."""
+        name = savepoint_name(batch, self.make_unique())
+        return Savepoint(self.storage, names.join(self.path, name), f"{self.uri}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A savepoint that was taken."""
+
+    savepoint: Savepoint
+    manifest: Manifest
+    linked: int  # files that have a second name instead of a copy
+    seconds: float
+
+
+def save(
+    checkpoint: Checkpoint, batch: int | None, shelf: Shelf, clock: Clock, advance: Advance
+) -> Saved:
+    """Take a savepoint.
+
+    If interrupted: a part of one may be there without a manifest: it is never restored, and
+    `delete_savepoint` removes it.
+
+    Arguments:
+        checkpoint: that is copied.
+        batch: that is done; None: the newest.
+        shelf: where savepoints go.
+        clock: for the time in the manifest.
+        advance: called as files are done.
+
+    Raises CheckpointUnfit where the checkpoint does not keep the batch, or is damaged;
+    StorageError.
+
+    """
+    started_s = clock.monotonic_s()
+    for last_try in (*[False] * (TRIES - 1), True):
+        newest = checkpoint.list_finished()[-1:]
+        try:
+            survey = take_survey(checkpoint, batch)
+            savepoint = shelf.savepoint(survey.required.batch)
+            manifest, linked = _save(survey, savepoint, shelf, clock, advance)
+        except (PathMissing, CheckpointUnfit) as error:
+            if last_try or batch is not None or checkpoint.list_finished()[-1:] == newest:
+                raise _as_unfit(error) from error
+            continue
+        return Saved(savepoint, manifest, linked, clock.monotonic_s() - started_s)
+    raise InvariantBroken("the last try returns or raises")
+
+
+def _save(
+    survey: Survey, savepoint: Savepoint, shelf: Shelf, clock: Clock, advance: Advance
+) -> tuple[Manifest, int]:
+    source, required = survey.checkpoint, survey.required
+    wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
+    link = link_between(source, savepoint.checkpoint) if shelf.links else None
+    try:
+        done = transfer_files(wanted, source, savepoint.checkpoint, link, advance)
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError, CheckpointUnfit):
+            delete_savepoint(savepoint)
+        raise
+    manifest = Manifest(
+        query_id=required.query_id,
+        batch=required.batch,
+        planned=required.planned,
+        made_ms=clock.now_ms(),
+        source=source.uri,
+        release=__version__,
+        files=done.files,
+    )
+    savepoint.storage.create(savepoint.manifest_path, write_manifest(manifest))
+    return manifest, done.linked
+
+
+def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
+    if isinstance(error, CheckpointUnfit):
+        return error
+    return CheckpointUnfit(
+        f"{error.message}: a file of the batch is gone",
+        hint="is the job running? then leave --batch away, so that its newest batch is taken",
+        why="missing",
+    )

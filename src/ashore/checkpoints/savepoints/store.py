@@ -1,0 +1,175 @@
+"""Where savepoints are: listed, opened, verified, deleted.
+
+What it promises: a directory is a savepoint by its name, and a complete one by its manifest. Only
+such directories are deleted: the manifest first, so that what is left of one is never restored.
+What it must not know: what a checkpoint holds.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.files import WORKERS
+from ashore.checkpoints.savepoints.manifest import Manifest, parse_manifest
+from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.protocol import names
+from ashore.storage.base import FileStat, Storage
+
+MANIFEST = "savepoint.json"
+FILES = "checkpoint"
+_NAME = re.compile(r"savepoint-(0|[1-9][0-9]{0,18})-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint at `path` of a storage, which Spark would know as `uri`."""
+
+    storage: Storage
+    path: str
+    uri: str
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Its files, as a checkpoint."""
+        return Checkpoint(self.storage, names.join(self.path, FILES), f"{self.uri}/{FILES}")
+
+    @property
+    def manifest_path(self) -> str:
+        """Of the storage."""
+        return names.join(self.path, MANIFEST)
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return self.uri.removeprefix("file://")
+
+    def read(self) -> Manifest:
+        """Return what it is. Raises CheckpointUnfit where it is none, or damaged; StorageError."""
+        place = f"{self.place}/{MANIFEST}"
+        try:
+            data = self.storage.read(self.manifest_path)
+        except PathMissing:
+            raise CheckpointUnfit(
+                f"{self.place} is not a complete savepoint: {place} is missing",
+                hint="`ashore checkpoint list DIR` shows which are complete",
+                why="no_savepoint",
+            ) from None
+        return parse_manifest(data, place)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSavepoint:
+    """A directory that has the name of a savepoint.
+
+    Arguments:
+        savepoint: that is there, or was begun.
+        manifest: None where it is not complete, or damaged.
+        problem: what is wrong with it; empty: nothing.
+
+    """
+
+    savepoint: Savepoint
+    manifest: Manifest | None
+    problem: str = ""
+
+
+def savepoint_name(batch: int, unique: str) -> str:
+    """Return the name of a directory. `unique`: 16 hexadecimal digits, used once."""
+    return f"savepoint-{batch}-{unique}"
+
+
+def list_savepoints(storage: Storage, path: str, uri: str) -> list[FoundSavepoint]:
+    """Return the savepoints in a directory, oldest first; those without a time come last.
+
+    Raises StorageError.
+    """
+    found = [
+        Savepoint(storage, each.path, f"{uri}/{names.leaf(each.path)}")
+        for each in storage.list(path)
+        if each.is_directory and _NAME.fullmatch(names.leaf(each.path))
+    ]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        listed = list(pool.map(_look, found))
+    return sorted(
+        listed,
+        key=lambda each: (
+            each.manifest is None,
+            each.manifest.made_ms if each.manifest else 0,
+            each.savepoint.path,
+        ),
+    )
+
+
+def _look(savepoint: Savepoint) -> FoundSavepoint:
+    try:
+        return FoundSavepoint(savepoint, savepoint.read())
+    except CheckpointUnfit as error:
+        return FoundSavepoint(savepoint, None, error.message)
+
+
+def delete_savepoint(savepoint: Savepoint) -> int:
+    """Delete a savepoint, also one that was begun and not finished. Returns how many files.
+
+    If interrupted: it is no savepoint any more; delete it again.
+    Raises CheckpointUnfit where the directory has another name than a savepoint; StorageError.
+    """
+    _require_savepoint(savepoint)
+    has_manifest = _delete(savepoint.storage, savepoint.manifest_path)
+    return has_manifest + delete_tree(savepoint.storage, savepoint.path)
+
+
+def count_savepoint(savepoint: Savepoint) -> int:
+    """Return how many files `delete_savepoint` would delete. Raises as that."""
+    _require_savepoint(savepoint)
+    return sum(1 for each in _walk(savepoint.storage, savepoint.path) if not each.is_directory)
+
+
+def _require_savepoint(savepoint: Savepoint) -> None:
+    """Raise CheckpointUnfit where a directory is no savepoint, or not there."""
+    if not _NAME.fullmatch(names.leaf(savepoint.path)):
+        problem = "is not a savepoint: its name is not like savepoint-118-3f9c0a12b4d5e6f7"
+    elif savepoint.storage.stat(savepoint.path) is None:
+        problem = "does not exist"
+    else:
+        return
+    raise CheckpointUnfit(
+        f"{savepoint.place} {problem}",
+        hint="`ashore checkpoint list DIR` shows savepoints",
+        why="no_savepoint",
+    )
+
+
+def delete_tree(storage: Storage, path: str) -> int:
+    """Delete a directory and all that is below it. Returns how many files.
+
+    If interrupted: some of it is left.
+    Raises StorageError.
+    """
+    found = list(_walk(storage, path))
+    files = [each.path for each in found if not each.is_directory]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for _done in pool.map(lambda each: _delete(storage, each), files):
+            pass
+    for each in reversed([each.path for each in found if each.is_directory]):
+        _delete(storage, each)
+    _delete(storage, path)
+    return len(files)
+
+
+def _walk(storage: Storage, path: str) -> Iterator[FileStat]:
+    """Yield what is below a directory: a directory before what is in it."""
+    for each in storage.list(path):
+        yield each
+        if each.is_directory:
+            yield from _walk(storage, each.path)
+
+
+def _delete(storage: Storage, path: str) -> bool:
+    """Delete a file or an empty directory. Returns whether it was there."""
+    try:
+        storage.delete(path)
+    except PathMissing:
+        return False
+    return True

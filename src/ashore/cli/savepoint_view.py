@@ -1,0 +1,132 @@
+"""What the commands for savepoints print: sentences and a table for people, a document as JSON.
+
+What it promises: a view of a value: no clock, no storage.
+What it must not know: how the value came about.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from ashore.base.units import format_size, format_time
+from ashore.checkpoints.required import Required
+from ashore.checkpoints.savepoints.manifest import Manifest
+from ashore.checkpoints.savepoints.restore import Restored
+from ashore.checkpoints.savepoints.save import Saved
+from ashore.checkpoints.savepoints.store import FoundSavepoint
+from ashore.cli.output import print_lines, print_table
+from ashore.errors import AshoreError
+
+Answer = tuple[list[str], dict[str, object]]  # lines for people, the document of `--json`
+
+
+def describe_plan(required: Required, to: str) -> Answer:
+    """Return what `savepoint --explain` prints."""
+    line = (
+        f"would copy {len(required.files):,} files, {format_size(required.size_bytes)}, of batch "
+        f"{required.batch} into {to}"
+    )
+    counted = {"files": len(required.files), "bytes": required.size_bytes}
+    return [line], {"batch": required.batch, **counted, "done": False}
+
+
+def describe_saved(saved: Saved) -> Answer:
+    """Return what `savepoint` prints."""
+    manifest, place = saved.manifest, saved.savepoint.place
+    line = (
+        f"savepoint {place}: batch {manifest.batch}, {len(manifest.files):,} files, "
+        f"{format_size(manifest.size_bytes)}, {saved.seconds:.1f} s"
+    )
+    lines = [line, *_describe_links(saved.linked, "the checkpoint")]
+    return lines, {"path": place, **_manifest(manifest, saved.linked, saved.seconds)}
+
+
+def describe_restore(manifest: Manifest, to: str) -> Answer:
+    """Return what `restore --explain` prints."""
+    line = (
+        f"would bring batch {manifest.batch} of query {manifest.query_id} to {to}: "
+        f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
+    )
+    counted = {"files": len(manifest.files), "bytes": manifest.size_bytes}
+    return [line], {"path": to, "batch": manifest.batch, **counted, "done": False}
+
+
+def describe_restored(restored: Restored) -> Answer:
+    """Return what `restore` prints."""
+    manifest, place = restored.manifest, restored.checkpoint.uri.removeprefix("file://")
+    line = (
+        f"checkpoint {place}: batch {manifest.batch} of query {manifest.query_id}, "
+        f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}, "
+        f"{restored.seconds:.1f} s"
+    )
+    lines = [line, *_describe_links(restored.linked, "the savepoint")]
+    return lines, {"path": place, **_manifest(manifest, restored.linked, restored.seconds)}
+
+
+def describe_verified(manifest: Manifest, wrong: Sequence[AshoreError]) -> Answer:
+    """Return what `verify` prints."""
+    counted = f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
+    lines = [each.message for each in wrong] or [f"batch {manifest.batch} is whole: {counted}"]
+    problems = [each.to_dict() for each in wrong]
+    return lines, {
+        "batch": manifest.batch,
+        "files": len(manifest.files),
+        "bytes": manifest.size_bytes,
+        "problems": problems,
+    }
+
+
+def show_list(directory: str, listed: Sequence[FoundSavepoint]) -> None:
+    """Print the savepoints in a directory."""
+    if not listed:
+        print_lines([f"no savepoints in {directory}"])
+        return
+    rows = [
+        [
+            each.savepoint.place,
+            str(each.manifest.batch) if each.manifest else "",
+            format_time(each.manifest.made_ms) if each.manifest else "",
+            f"{len(each.manifest.files):,}" if each.manifest else "",
+            format_size(each.manifest.size_bytes) if each.manifest else "incomplete",
+        ]
+        for each in listed
+    ]
+    columns = {"savepoint": "left", "batch": "right", "taken": "left", "files": "right"}
+    print_table("", {**columns, "size": "right"}, rows)
+
+
+def list_document(listed: Sequence[FoundSavepoint]) -> dict[str, object]:
+    """Return what `list --json` prints."""
+    return {"savepoints": [_listed(each) for each in listed]}
+
+
+def _listed(each: FoundSavepoint) -> dict[str, object]:
+    if each.manifest is None:
+        return {"path": each.savepoint.place, "complete": False, "problem": each.problem}
+    return {
+        "path": each.savepoint.place,
+        "complete": True,
+        "query_id": each.manifest.query_id,
+        "batch": each.manifest.batch,
+        "made_ms": each.manifest.made_ms,
+        "source": each.manifest.source,
+        "files": len(each.manifest.files),
+        "bytes": each.manifest.size_bytes,
+    }
+
+
+def _manifest(manifest: Manifest, linked: int, seconds: float) -> dict[str, object]:
+    return {
+        "query_id": manifest.query_id,
+        "batch": manifest.batch,
+        "files": len(manifest.files),
+        "bytes": manifest.size_bytes,
+        "linked": linked,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _describe_links(linked: int, other: str) -> Iterator[str]:
+    if linked:
+        yield (
+            f"{linked:,} of them are hard links: {other} may be deleted, but a damaged disk "
+            "block damages both; with --copy nothing is shared"
+        )
