@@ -27,6 +27,7 @@ from model.search import Found, report, search
 RECORDS = 3
 BATCHES_MAX = 3
 LIVES = {"W0": 2, "W1": 1}
+BAD = -1  # a record that a run of a batch may fail at, where there is one
 BACK = "R"  # the process that rolls the table back; it has one life
 
 Range = tuple[int, int]
@@ -50,12 +51,13 @@ class Attempt(NamedTuple):
 
 
 class Entry(NamedTuple):
-    kind: str  # open | plan | prepare | rewind
+    kind: str  # open | plan | leave_out | prepare | rewind
     epoch: int
     query: int = 0
     batch: int = -1  # of a rollback: the one that stays the last
     lineage: Lineage = ()
-    rows: Range = (0, 0)
+    rows: Range = (0, 0)  # of a prepare, those left out too: they are dead letters
+    is_without: bool = False  # of a prepare: it left BAD out
     sql: int = 0  # of a plan: what is computed from here on
 
 
@@ -68,6 +70,7 @@ class Process(NamedTuple):
     batch: int = -1
     query: int = 0
     writes: bool = False
+    is_without: bool = False  # it has left BAD out of the batch that it runs
     attempt: int = -1  # the epoch of its attempt; -1: it has none yet
     source: int = -1  # the attempt that it copies
     part: Checkpoint = NOTHING  # what it has copied so far
@@ -118,6 +121,20 @@ def prepares(log: tuple[Entry, ...]) -> list[Entry]:
         elif entry.kind == "rewind":
             del found[entry.batch + 1 :]
     return found
+
+
+def leaves_out(state: State, process: Process, batch: int, mutation: str) -> bool:
+    """Whether a batch is run without BAD, as the log says."""
+    log, known = state.log[: process.known], prepares(state.log[: process.known])
+    if mutation == "forget what is landed" and batch < len(known):
+        return False
+    is_left_out = False
+    for place, entry in enumerate(log):
+        if entry.kind == "leave_out":
+            is_left_out = True
+        elif entry.kind == "plan" and not any(each.is_without for each in prepares(log[:place])):
+            is_left_out = False  # other SQL may compute it
+    return is_left_out
 
 
 def lineage_of(checkpoint: Checkpoint, batch: int) -> Lineage:
@@ -252,17 +269,30 @@ def steps(state: State, process: Process, mutation: str) -> Iterator[tuple[str, 
         case "run" if batch < len(checkpoint.ends) and batch <= len(checkpoint.states):
             begun = checkpoint.states[batch - 1] if batch else ()
             first = checkpoint.ends[batch - 1] if batch else 0
-            seen = (*begun, *(mark(n, process) for n in range(first, checkpoint.ends[batch])))
+            read = range(first, checkpoint.ends[batch])
+            is_without = BAD in read and leaves_out(state, process, batch, mutation)
+            if BAD in read and process.writes and not is_without:
+                if mutation == "leave out before the entry":
+                    is_without = True
+                elif process.known != len(log):
+                    yield "finds a bad record, and is fenced", process._replace(step="dead"), {}
+                else:
+                    # From the start, in an attempt of its own: the next epoch.
+                    entry = Entry("leave_out", process.epoch)
+                    again = Process(process.name, lives=process.lives)
+                    yield "finds a bad record", again, {"log": (*log, entry)}
+            seen = (*begun, *(mark(n, process) for n in read if n != BAD or not is_without))
             kept = checkpoint.states[batch + 1 :]
             ran = checkpoint._replace(states=(*checkpoint.states[:batch], seen, *kept))
             early = mutation == "tell Spark first"
             step = "done" if early or not process.writes else "prepare"
-            yield "computes", process._replace(step=step), keep(ran)
+            yield "computes", process._replace(step=step, is_without=is_without), keep(ran)
         case "run":
             yield "finds no state", process._replace(step="dead"), {}
         case "prepare" if process.known == len(log) and batch < len(checkpoint.ends):
             lineage = lineage_of(checkpoint, batch)
-            entry = Entry("prepare", process.epoch, process.query, batch, lineage, lineage[-1])
+            prepared = (process.query, batch, lineage, lineage[-1], process.is_without)
+            entry = Entry("prepare", process.epoch, *prepared)
             step = "plan" if mutation == "tell Spark first" else "done"
             landed = process._replace(step=step, known=len(log) + 1)
             yield "prepares", landed, {"log": (*log, entry)}
@@ -347,7 +377,9 @@ def wrong_with(state: State) -> Optional[str]:
     for attempt in state.attempts:
         checkpoint = attempt.checkpoint
         for batch, seen in enumerate(checkpoint.states[: checkpoint.done]):
-            if tuple(each % 10 for each in seen) != tuple(range(checkpoint.ends[batch])):
+            records = tuple(each % 10 for each in seen)
+            end = checkpoint.ends[batch]
+            if records not in (tuple(range(end)), tuple(n for n in range(end) if n != BAD)):
                 return f"the state after batch {batch} has seen {seen}"
             if len({each // 10 for each in seen}) > 1:
                 return f"the state after batch {batch} means two things: {seen}"
@@ -358,6 +390,20 @@ def wrong_with(state: State) -> Optional[str]:
         owns &= attempt.epoch >= back or attempt == state.attempts[-1]
         if is_idle and owns and checkpoint.done > len(landed):
             return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
+    return wrong_without(state, landed) if BAD >= 0 and is_idle else None
+
+
+def wrong_without(state: State, landed: list[Entry]) -> Optional[str]:
+    """What is broken about BAD: it is in the state, or in the dead letters."""
+    checkpoint = state.attempts[-1].checkpoint
+    of_it = [place for place, entry in enumerate(landed) if BAD in range(*entry.rows)]
+    if not of_it or checkpoint.done <= of_it[0] or checkpoint.done > len(landed):
+        return None
+    if landed[0].query != checkpoint.query:
+        return None
+    is_in_state = any(each % 10 == BAD for each in checkpoint.states[of_it[0]])
+    if is_in_state == landed[of_it[0]].is_without:
+        return "a record is in the state and in the dead letters, or in neither"
     return None
 
 
@@ -381,10 +427,25 @@ MUTATIONS = (
     "roll back without opening",
     "take any SQL",
 )
+# With a record that a run may fail at.
+MUTATIONS_OF_BAD = ("leave out before the entry", "forget what is landed")
+
+
+def explore_bad(mutation: str = "") -> Found:
+    """Explore with a record that a run may fail at, and one record less."""
+    global BAD, RECORDS
+    known = BAD, RECORDS
+    BAD, RECORDS = 1, 2
+    try:
+        return explore(mutation)
+    finally:
+        BAD, RECORDS = known
 
 
 def main() -> int:
-    return report((mutation, explore(mutation)) for mutation in ("", *MUTATIONS))
+    played = [(mutation, explore) for mutation in ("", *MUTATIONS)]
+    played += [(mutation, explore_bad) for mutation in ("", *MUTATIONS_OF_BAD)]
+    return report((mutation, run(mutation)) for mutation, run in played)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from ashore.protocol.entries import (
     FailedTries,
     Join,
     Joined,
+    LeaveOut,
     Open,
     Plan,
     Prepare,
@@ -45,7 +46,7 @@ from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import ARCHIVE_ENTRIES
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.query import link
+from ashore.protocol.query import Letter, link
 from ashore.protocol.snapshot import write_snapshot
 from ashore.protocol.tables import TableColumn, TableDefinition
 
@@ -117,6 +118,11 @@ def build_golden() -> dict[str, bytes]:
 
 
 _FAILED = FailedTries("register", 2, START_MS + 2_500, "no metastore answers")
+_LETTER = Letter(
+    ShardKey("kafka:ods__per_minute", "clicks", 1, "0"),
+    107,
+    'The value \'x\' of the type "STRING" cannot be cast to "INT" (CAST_INVALID_INPUT)',
+)
 _STREAM = "Vf3l8Qm2TJeXvI0n8y1c2A"
 
 
@@ -227,10 +233,12 @@ def _query_files() -> dict[str, bytes]:
     )
     closing = Closing(4, 1, 0, registered=False, deferred=(), done=())
     led = write_entry(log.draft(replace(body, leader_epochs=((key, 3),)), closing))[1]
+    left = write_entry(log.draft(replace(body, left_out=(_LETTER,)), closing))[1]
     log.add(body, closing)
     return {
         **_plan_files(log),
         "leader-rewind.json": led,
+        "aside-rewind.json": left,
         "query-prepare.json": log.entries[2][1],
         "query-snapshot.json": snapshot,
         "entry-rewind.json": log.entries[5][1],
@@ -243,11 +251,15 @@ def _plan_files(log: _Log) -> dict[str, bytes]:
     log.add(Plan("0" * 64, '{"planner":"Spark 4.2.0, graphs 1"}'))
     planned = write_snapshot(log.fold)
     log.add(Version(1, None, 1, "1" * 64, '{"job":"clicks"}'))
+    versioned = write_snapshot(log.fold)
+    log.add(LeaveOut((_LETTER,)))
     return {
         "entry-plan.json": log.entries[7][1],
         "plan-snapshot.json": planned,
         "entry-version.json": log.entries[8][1],
-        "version-snapshot.json": write_snapshot(log.fold),
+        "version-snapshot.json": versioned,
+        "entry-leave_out.json": log.entries[9][1],
+        "aside-snapshot.json": write_snapshot(log.fold),
     }
 
 

@@ -34,7 +34,7 @@ from ashore.protocol.entries import ShardRead
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.query import PlanState
+from ashore.protocol.query import Letter, PlanState, choose_letters
 from ashore.protocol.side_tables import DEAD_SUFFIX
 from ashore.sources.base import StreamShard
 from ashore.storage import Storage
@@ -225,6 +225,38 @@ class AsideQuery(Query):
         file = self._write_file(begun, DEAD, len(targets) - 1, left_out)
         files = (*written.files, replace(file, spans=tuple(spans)))
         return TaskResult(0, tuple(reads), targets, files, ())
+
+
+class LeavingQuery(AsideQuery):
+    """A query with state that fails at every third record, unless its log says to leave it out."""
+
+    def next_batch(self) -> QueryBatch | None:
+        batch = super().next_batch()
+        if batch is None:
+            return None
+        return replace(batch, left_out=choose_letters(self.sink.fold.left_out, batch.ranges))
+
+    def _run(self, batch: QueryBatch) -> None:
+        checkpoint, number = self.world.checkpoint, batch.batch_id
+        streams = self.world.source.describe_streams(self.world.source.list_streams())
+        begun = self.sink.begin(batch, lambda key: streams[key.stream].stream_id)
+        left_out = {(each.key, each.offset) for each in batch.left_out}
+        bad = [
+            Letter(each.key, offset, "no number")
+            for each in batch.ranges
+            for offset in range(each.offsets.start, each.offsets.end)
+            if offset % 3 == 1 and (each.key, offset) not in left_out
+        ]
+        if bad and begun is not None:
+            self.sink.leave_out(bad)
+            self.is_open = False  # the batch is run again, from the start
+            return
+        rows = list(self._compute(batch))
+        seen = len(rows) - len(left_out)
+        checkpoint.state[number] = checkpoint.state.get(number - 1, 0) + seen
+        if begun is not None:
+            self.sink.land(begun, [self._write(begun, rows)])
+        checkpoint.commits.add(number)
 
 
 def names_line(row: RecordedRow) -> bytes:

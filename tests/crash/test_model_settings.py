@@ -61,6 +61,13 @@ def test_the_protocol_of_queries_holds(
     assert states == expected  # fewer: something is no longer explored
 
 
+@pytest.mark.long
+def test_the_protocol_of_what_queries_leave_out_holds():
+    states, wrong, trace = streaming_query.explore_bad()
+    assert wrong is None, trace
+    assert states == 458_477  # fewer: something is no longer explored
+
+
 @pytest.mark.parametrize(("rows", "expected"), [(sealing.SMALL, 27_042), (sealing.LARGE, 182_346)])
 def test_the_protocol_of_sealing_holds(rows: dict[str, int], expected: int):
     states, wrong, trace = sealing.explore(rows=rows)

@@ -17,7 +17,7 @@ from tests.crash.harness import (
     require,
     visible_files,
 )
-from tests.crash.query_job import AsideQuery, QueryWorld, query_world
+from tests.crash.query_job import AsideQuery, LeavingQuery, QueryWorld, count_state, query_world
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_rollback import BACK, GoingBack, back_world
@@ -28,7 +28,7 @@ from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_log
 from ashore.landing.query_sink import BegunBatch
 from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
-from ashore.protocol.entries import Prepare
+from ashore.protocol.entries import LeaveOut, Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.plan_commit import places_of
 from ashore.testing import RecordedRow, StopProcess
@@ -61,6 +61,43 @@ def test_some_are_left_aside_in_each_batch() -> None:
 @storage_calls.every_strike
 def test_every_storage_call(strike: Strike) -> None:
     report(find_failures(storage_calls.cases_of(ASIDE, strike, range(2))))
+
+
+def leaving_world() -> QueryWorld:
+    world = query_world()
+    world.query = LeavingQuery
+    return world
+
+
+LEAVING = Scenario(leaving_world, (Life((SECOND_BATCH_MOVES,)), Life()))
+
+
+@pytest.mark.slow
+@storage_calls.every_strike
+def test_every_storage_call_of_a_query_that_writes_down_what_it_leaves_out(strike: Strike) -> None:
+    report(find_failures(storage_calls.cases_of(LEAVING, strike, range(2))))
+
+
+def test_the_state_has_no_record_that_is_a_dead_letter_wherever_a_process_stops() -> None:
+    whole = leaving_world()
+    check_end(whole.start().run())
+    expected, calls = count_state(whole), LEAVING.number_calls()[0]
+    assert any(isinstance(each.body, LeaveOut) for each in history(whole.machine))
+    for call in calls:
+        world = leaving_world()
+        world.start([StopProcess(call.number, when="after")]).run()
+        last = max(world.checkpoint.offsets, default=-1)
+        if last in world.checkpoint.commits:
+            world.checkpoint.commits.remove(last)  # it runs again, for its state alone
+            del world.checkpoint.state[last]
+        check_end(world.start().run())
+        assert count_state(world) == expected, f"call {call.number}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waking", WAKING)
+def test_what_a_frozen_process_leaves_out_is_what_the_log_says(waking: str) -> None:
+    report(find_failures(frozen_queries(leaving_world, waking)))
 
 
 @pytest.mark.parametrize("waking", WAKING)

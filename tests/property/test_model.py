@@ -30,7 +30,7 @@ SLOW = {
     "look only at the end, keep the snapshot's entry": "I6",
 }
 SHORTCUTS = but(pytest.mark.slow, {**QUICK, **SLOW}.items(), lambda name, _: name in QUICK)
-QUICK_OF_A_QUERY = {"tell Spark first", "one attempt for all"}
+QUICK_OF_A_QUERY = {"tell Spark first", "one attempt for all", "leave out before the entry"}
 
 
 @pytest.mark.slow
@@ -60,6 +60,21 @@ def test_a_shortcut_breaks_an_invariant(mutation: str, invariant: str):
 def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
     _, wrong, trace = streaming_query.explore(mutation)
     assert wrong is not None
+    assert trace
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    but(
+        pytest.mark.slow,
+        streaming_query.MUTATIONS_OF_BAD,
+        {"leave out before the entry"}.__contains__,
+    ),
+)
+def test_a_shortcut_takes_what_is_left_out_into_the_state(mutation: str):
+    _, wrong, trace = streaming_query.explore_bad(mutation)
+    assert wrong is not None
+    assert "dead letters" in wrong
     assert trace
 
 

@@ -103,8 +103,8 @@ ON_ERROR = (
 )
 DEAD_LETTER = (
     " `dead_letter`: the record goes to `<table>__dead`, and the rest of its batch lands; so does "
-    "a record that is too far ahead (`late.future_max`). A query that keeps state leaves only the "
-    "latter aside, and stops as with `fail` where a row cannot be computed."
+    "a record that is too far ahead (`late.future_max`). A query that keeps state stops as "
+    "with `fail` where only what is above the state fails, such as a division by a count."
 )
 
 

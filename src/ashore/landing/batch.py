@@ -70,15 +70,6 @@ class RowsOrder(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A record that is to be a dead letter of a query, and why."""
-
-    key: ShardKey
-    offset: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class LettersOrder(Order):
     """Records that a query leaves aside, and that are to be written as they came."""
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ashore.landing.apart import halve
-from ashore.landing.batch import Letter
 from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import Letter
 
 Compute = Callable[[Sequence[ShardRange]], str | None]
 

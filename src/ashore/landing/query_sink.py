@@ -40,7 +40,15 @@ from ashore.landing.sinks import SENT, require_log_of
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.protocol.batch_time import BatchTime
-from ashore.protocol.entries import Join, Joined, Plan, Prepare, Query, next_version
+from ashore.protocol.entries import (
+    Join,
+    Joined,
+    LeaveOut,
+    Plan,
+    Prepare,
+    Query,
+    next_version,
+)
 from ashore.protocol.files import Role
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -54,7 +62,7 @@ from ashore.protocol.plan_query import (
     plan_query_batch,
 )
 from ashore.protocol.positions import ShardKey, ShardRange
-from ashore.protocol.query import PlanState
+from ashore.protocol.query import Letter, PlanState
 from ashore.sources.base import Source
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
@@ -190,6 +198,14 @@ class QuerySink:
             return False
         self._entries.append(next_version(self.fold, digest, describe()))
         return True
+
+    def leave_out(self, records: Sequence[Letter]) -> None:
+        """Write down what the batches to come leave out. Requires: `open`, nothing prepared since.
+
+        Raises Fenced, StorageError. If interrupted: the batch is run again with or without them,
+        and without them nothing of it counts.
+        """
+        self._entries.append(LeaveOut(tuple(sorted(records))))
 
     def begin(
         self,

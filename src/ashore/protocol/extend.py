@@ -17,6 +17,7 @@ from ashore.protocol.entries.commit import Commit, fold_commit
 from ashore.protocol.entries.define import Define, fold_define
 from ashore.protocol.entries.frame import Entry
 from ashore.protocol.entries.join import Join, fold_join
+from ashore.protocol.entries.leave_out import LeaveOut, fold_leave_out
 from ashore.protocol.entries.open import Open, fold_open
 from ashore.protocol.entries.plan import Plan, fold_plan
 from ashore.protocol.entries.prepare import Prepare, fold_prepare
@@ -97,7 +98,7 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_skip(fold, body, closed)
         case Retire() | Define() | ResetClock():
             return _change_beside_batches(fold, body)
-        case Rollback() | Plan() | Version():
+        case Rollback() | Plan() | Version() | LeaveOut():
             return _change_of_query(fold, body, number)
 
 
@@ -111,7 +112,9 @@ def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Ch
             return fold_reset_clock(fold, body)
 
 
-def _change_of_query(fold: Fold, body: Rollback | Plan | Version, number: int) -> Changes:
+def _change_of_query(
+    fold: Fold, body: Rollback | Plan | Version | LeaveOut, number: int
+) -> Changes:
     match body:
         case Rollback():
             return fold_rollback(fold, body, number)
@@ -119,6 +122,8 @@ def _change_of_query(fold: Fold, body: Rollback | Plan | Version, number: int) -
             return fold_plan(fold, body)
         case Version():
             return fold_version(fold, body, number)
+        case LeaveOut():
+            return fold_leave_out(fold, body)
 
 
 # ---- closing

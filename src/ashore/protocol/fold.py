@@ -34,6 +34,8 @@ And of the fold itself, each with the kind of entry that upholds it:
 - The slice of a query lands nothing else, and its batches come one after the other from 0; a
   rollback returns to an earlier one (prepare, rollback). Only such a slice has a plan (plan), and
   versions, numbered from 1 (version).
+- What a query leaves out stands in the log before the batch that would have it, and is dead in that
+  batch (leave_out, prepare); a rollback keeps it (rollback), another plan does not (plan).
 - Lost files are files of the entry that is closed (reland, skip).
 - Versions of a sealed partition go up, and nothing is withdrawn from it (seal, rollback).
 - A table is as the last entry that names it says, whatever files were listed before (define).
@@ -50,7 +52,7 @@ from ashore.protocol import codec
 from ashore.protocol.effects import Action, DeferredAction, HasEffects
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
-from ashore.protocol.query import PlanState, QueryState, VersionState
+from ashore.protocol.query import Letter, PlanState, QueryState, VersionState
 from ashore.protocol.tables import TableDefinition
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
@@ -142,6 +144,7 @@ class Fold:
     unclosed: Unclosed | None = None
     query: QueryState | None = None  # that the slice belongs to
     plan: PlanState | None = None  # that the query runs by
+    left_out: tuple[Letter, ...] = ()  # of the query's last batch, and of those to come
     tables: Mapping[str, TableDefinition] = field(default_factory=lambda: MappingProxyType({}))
     version: VersionState | None = None  # of the job that the query is of
     base: int = -1  # number of the snapshot that the fold began with
@@ -191,6 +194,7 @@ class Changes(TypedDict, total=False):
     counters: Mapping[str, int]
     query: QueryState | None
     plan: PlanState | None
+    left_out: tuple[Letter, ...]
     tables: Mapping[str, TableDefinition]
     version: VersionState | None
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ashore.errors import check
 from ashore.protocol.fold import Fold
 from ashore.protocol.positions import ShardKey, ShardRange
-from ashore.protocol.query import QueryState, link
+from ashore.protocol.query import Letter, QueryState, choose_letters, link
 
 NO_BATCH = -1  # where a checkpoint has none
 
@@ -30,6 +31,7 @@ class QueryBatch:
     ranges: tuple[ShardRange, ...]  # offsets that it reads; none where only time goes on
     watermark_ms: int = 0  # by which it forgets and counts as late; 0: there is none yet
     planned_ms: int = 0  # its time by the checkpoint: what is too far ahead is so by it
+    left_out: tuple[Letter, ...] = ()  # as the log says
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,9 @@ def _write(fold: Fold, batch: QueryBatch, before: str) -> WriteRows | Refuse:
         elif each.offsets.start != state.next:
             text = f"{each} is to be read, but the next offset in the log is {state.next}"
             return Refuse(Refusal.RANGES, text)
-    return WriteRows(link(before, batch.plan, batch.ranges), tuple(unknown))
+    wanted = choose_letters(fold.left_out, batch.ranges)
+    check(batch.left_out == wanted, "a batch leaves out what the log says")
+    return WriteRows(link(before, batch.plan, batch.ranges, wanted), tuple(unknown))
 
 
 def _replay(
@@ -176,7 +180,7 @@ def _replay(
     if number not in lineages or number - 1 not in lineages:
         text = f"batch {number} is older than the last batch in the log, {known.batch_id}"
         return Refuse(Refusal.FORGOTTEN, text)
-    lineage = link(lineages[number - 1], batch.plan, batch.ranges)
+    lineage = link(lineages[number - 1], batch.plan, batch.ranges, batch.left_out)
     if lineage != lineages[number]:
         text = f"batch {number} would read other offsets or give another result than before"
         return Refuse(Refusal.OTHER_LINEAGE, text)

@@ -111,6 +111,7 @@ def _rollback(
         leader_epochs=tuple(
             (key, read.leader_epoch) for key, read in firsts if read.leader_epoch is not None
         ),
+        left_out=tuple(sorted(each for batch in (kept, *undone) for each in batch.left_out)),
     )
 
 

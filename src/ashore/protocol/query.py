@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ashore.protocol import codec
-from ashore.protocol.positions import ShardRange
+from ashore.protocol.positions import ShardKey, ShardRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,44 @@ class VersionState:
     digest: str
 
 
-def link(before: str, plan: str, ranges: Iterable[ShardRange]) -> str:
+@codec.positional
+@dataclass(frozen=True, slots=True, order=True)
+class Letter:
+    """A record that is to be a dead letter of a query, and why."""
+
+    key: ShardKey
+    offset: int
+    reason: str
+
+
+def choose_letters(letters: Iterable[Letter], ranges: Iterable[ShardRange]) -> tuple[Letter, ...]:
+    """Return the letters whose records are in some ranges, in the order of an entry."""
+    of = {each.key: each.offsets for each in ranges}
+    return tuple(
+        sorted(
+            each
+            for each in letters
+            if each.key in of and of[each.key].start <= each.offset < of[each.key].end
+        )
+    )
+
+
+def merge_letters(known: Iterable[Letter], more: Iterable[Letter]) -> tuple[Letter, ...]:
+    """Return all of them, each record once."""
+    of = {(each.key, each.offset): each for each in (*known, *more)}
+    return tuple(sorted(of.values()))
+
+
+def link(
+    before: str, plan: str, ranges: Iterable[ShardRange], left_out: Iterable[Letter] = ()
+) -> str:
     """Return the lineage of a batch.
 
     Arguments:
         before: the lineage of the batch before; empty for batch 0.
         plan: the digest of what the query computes.
         ranges: of the batch. Their order does not matter, nor do empty ones.
+        left_out: records of these that are left out, whatever the reasons.
 
     """
     read = [
@@ -67,9 +98,11 @@ def link(before: str, plan: str, ranges: Iterable[ShardRange]) -> str:
         for each in sorted(ranges)
         if each.offsets.size
     ]
-    text = json.dumps([before, plan, read], separators=(",", ":"))
+    left = [[*_key(each), each.offset] for each in sorted(left_out)]
+    linked = [before, plan, read, left] if left else [before, plan, read]  # as before there were
+    text = json.dumps(linked, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _key(each: ShardRange) -> tuple[str, str, int, str]:
+def _key(each: ShardRange | Letter) -> tuple[str, str, int, str]:
     return (each.key.source, each.key.stream, each.key.generation, each.key.shard)

@@ -9,8 +9,20 @@ What it must not know: where entries are kept.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ashore.protocol.entries import Entry, Prepare, Query, Retire, Rollback, Skip
+from ashore.protocol.entries import (
+    Body,
+    Entry,
+    LeaveOut,
+    Plan,
+    Prepare,
+    Query,
+    Retire,
+    Rollback,
+    Skip,
+)
 from ashore.protocol.files import DataFile, PartitionKey, Target
+from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import Letter, choose_letters, merge_letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,7 @@ class LandedBatch:
     body: Prepare
     query: Query
     files: tuple[DataFile, ...]  # of the body, without those that are gone on purpose
+    left_out: tuple[Letter, ...] = ()  # records that it left out, but for those too far ahead
 
     def target(self, file: DataFile) -> Target:
         """Return where a file of this batch is."""
@@ -37,12 +50,16 @@ def read_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]
 
     """
     found: dict[int, LandedBatch] = {}
+    ahead = _Ahead()
     for entry in entries:
+        ahead.follow(entry.body)
         match entry.body:
             case Prepare(query=Query() as query) as body:
+                left_out = ahead.take(body)
                 if query.batch_id >= first:
-                    landed = LandedBatch(entry.number, entry.epoch, body, query, body.files)
-                    found[query.batch_id] = landed
+                    found[query.batch_id] = LandedBatch(
+                        entry.number, entry.epoch, body, query, body.files, left_out
+                    )
             case Rollback() as body:
                 kept = body.query.batch_id
                 found = {number: each for number, each in found.items() if number <= kept}
@@ -54,6 +71,37 @@ def read_batches(entries: Iterable[Entry], first: int) -> dict[int, LandedBatch]
             case _:
                 pass
     return found
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What the batches to come are to leave out, as the entries so far say."""
+
+    letters: tuple[Letter, ...] = ()
+    plan: str = ""
+
+    def follow(self, body: Body) -> None:
+        """Go on by one entry."""
+        match body:
+            case LeaveOut():
+                self.letters = (*self.letters, *body.records)
+            case Plan():
+                self.letters = self.letters if body.digest == self.plan else ()
+                self.plan = body.digest
+            case Rollback():
+                again = choose_letters(body.left_out, body.shards)
+                self.letters = merge_letters(self.letters, again)
+            case _:
+                pass
+
+    def take(self, body: Prepare) -> tuple[Letter, ...]:
+        """Return what a batch has left out: no later one reads it."""
+        if not self.letters:
+            return ()
+        ranges = [ShardRange(read.key, read.offsets) for read in body.shards]
+        taken = choose_letters(self.letters, ranges)
+        self.letters = tuple(each for each in self.letters if each not in taken)
+        return taken
 
 
 def _without(

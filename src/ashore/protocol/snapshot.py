@@ -19,7 +19,7 @@ from ashore.protocol.entries import (
     seal_bytes,
 )
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
-from ashore.protocol.query import PlanState, QueryState, VersionState
+from ashore.protocol.query import Letter, PlanState, QueryState, VersionState
 from ashore.protocol.tables import TableDefinition
 
 
@@ -45,6 +45,7 @@ class _Document:
     plan: PlanState | None = codec.added(None)  # noqa: RUF009
     tables: tuple[TableDefinition, ...] = codec.added(())
     version: VersionState | None = codec.added(None)  # noqa: RUF009
+    left_out: tuple[Letter, ...] = codec.added(())
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -69,6 +70,7 @@ def write_snapshot(fold: Fold) -> bytes:
         plan=fold.plan,
         tables=tuple(fold.tables[key] for key in sorted(fold.tables)),
         version=fold.version,
+        left_out=fold.left_out,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -95,6 +97,7 @@ def read_snapshot(data: bytes) -> Fold:
         counters=dict(document.counters),
         query=document.query,
         plan=document.plan,
+        left_out=document.left_out,
         tables={each.table: each for each in document.tables},
         version=document.version,
         base=document.number,

@@ -39,7 +39,10 @@ GOLDEN = build_golden()
 ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json", "version-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
-ASIDE = ["aside-prepare.json", "planned-prepare.json"]
+ASIDE = [
+    "planned-prepare.json",
+    *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
+]
 TABLES = ["snapshot-tables.json", "headers-define.json"]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, *TABLES]
 

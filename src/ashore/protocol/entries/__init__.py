@@ -24,6 +24,7 @@ from ashore.protocol.entries.frame import (
     write_entry,
 )
 from ashore.protocol.entries.join import Join, Joined
+from ashore.protocol.entries.leave_out import LeaveOut
 from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare, ShardRead
@@ -50,6 +51,7 @@ __all__ = [
     "FailedTries",
     "Join",
     "Joined",
+    "LeaveOut",
     "Open",
     "Plan",
     "Prepare",

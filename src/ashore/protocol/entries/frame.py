@@ -18,6 +18,7 @@ from ashore.protocol.effects import Closing
 from ashore.protocol.entries.commit import Commit
 from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.join import Join
+from ashore.protocol.entries.leave_out import LeaveOut
 from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare
@@ -55,12 +56,13 @@ Body = (
     | Define
     | ResetClock
     | Version
+    | LeaveOut
 )
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
         *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rollback),
-        *(Plan, Define, ResetClock, Version),
+        *(Plan, Define, ResetClock, Version, LeaveOut),
     )
 }
 

@@ -27,4 +27,8 @@ def fold_plan(fold: Fold, body: Plan) -> Changes:
     is_of_query = fold.query is not None or fold.next_batch == 0
     require(is_of_query, "a plan in a slice that landed topics")
     require(bool(body.digest and body.document), "the plan is empty")
-    return {"plan": PlanState(body.digest, body.document)}
+    left_out = fold.left_out
+    if fold.plan is not None and fold.plan.digest != body.digest:
+        # Other SQL may compute what that one could not, of what is not read yet.
+        left_out = tuple(each for each in left_out if each.offset < fold.shards[each.key].next)
+    return {"plan": PlanState(body.digest, body.document), "left_out": left_out}

@@ -8,6 +8,7 @@ one query, one after the other from 0.
 What it must not know: how a batch was written.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -17,8 +18,8 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.effects import HasEffects
 from ashore.protocol.files import DataFile, PartitionKey, Role, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState, ShardState, new_partition
-from ashore.protocol.positions import OffsetRange, ShardKey
-from ashore.protocol.query import Query, QueryState
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.query import Letter, Query, QueryState, choose_letters
 from ashore.protocol.rules import Refused, check_files, check_next, require, rows_of
 
 
@@ -86,7 +87,31 @@ def fold_prepare(fold: Fold, body: Prepare, number: int) -> Changes:
         "partitions": _fill(fold.partitions, body, number),
         "counters": counters,
         "query": _follow(fold.query, body),
+        "left_out": _leave_out(fold, body),
     }
+
+
+def _leave_out(fold: Fold, body: Prepare) -> tuple[Letter, ...]:
+    """Return what is left out of this batch and of those to come: of it all are dead letters."""
+    if not fold.left_out:
+        return ()
+    counts = Counter(
+        each.key for each in choose_letters(fold.left_out, [_range(read) for read in body.shards])
+    )
+    for read in body.shards:
+        count = counts[read.key]
+        require(read.dead >= count, f"{read.key}: {count} left out, {read.dead} dead")
+    # One that runs again has what this batch reads.
+    firsts = {read.key: read.offsets.start for read in body.shards}
+    return tuple(
+        each
+        for each in fold.left_out
+        if each.offset >= firsts.get(each.key, fold.shards[each.key].next)
+    )
+
+
+def _range(read: ShardRead) -> ShardRange:
+    return ShardRange(read.key, read.offsets)
 
 
 def _read(state: ShardState, read: ShardRead, body: Prepare) -> ShardState:

@@ -14,7 +14,7 @@ from ashore.protocol.effects import HasEffects
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState
 from ashore.protocol.positions import ShardKey, ShardRange
-from ashore.protocol.query import Query, QueryState
+from ashore.protocol.query import Letter, Query, QueryState, merge_letters
 from ashore.protocol.rules import Refused, check_files, require, rows_of
 
 
@@ -46,6 +46,8 @@ class Rollback(HasEffects):
     why: str
     # Of the leaders that had what comes before `shards`, as `ShardRead.leader_epoch`.
     leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
+    # Of that batch and of the later ones: they are left out again.
+    left_out: tuple[Letter, ...] = codec.added(())
 
 
 def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
@@ -64,6 +66,7 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
         "watermarks": {},  # the batch that is run next has the one of its checkpoint
         "partitions": _withdraw(fold, body, number),
         "query": _roll_back(fold.query, body),
+        "left_out": merge_letters(body.left_out, fold.left_out),
     }
 
 

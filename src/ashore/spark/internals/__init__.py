@@ -20,6 +20,7 @@ from ashore.spark.internals.lateness import TimeMark, count_observed, count_obse
 from ashore.spark.internals.positions import find_position
 from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import SparkRefusal, explain_refusal
+from ashore.spark.internals.row_parts import read_row_parts
 from ashore.spark.internals.sources import reads_files, refresh_files
 from ashore.spark.internals.statements import (
     ParsedInsert,
@@ -48,6 +49,7 @@ __all__ = [
     "plan_select",
     "read_marks",
     "read_plan",
+    "read_row_parts",
     "read_sources",
     "read_time_inputs",
     "reads_files",

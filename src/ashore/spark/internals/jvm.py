@@ -21,6 +21,7 @@ STREAMING = f"{EXECUTION}.streaming"
 LOGICAL_PLAN = f"{CATALYST}.plans.logical.LogicalPlan"
 SPARK_PLAN = f"{EXECUTION}.SparkPlan"
 ATTRIBUTE = f"{CATALYST}.expressions.Attribute"
+COLUMN_SET_OF = f"{CATALYST}.expressions.AttributeSet"
 SEQ = "scala.collection.immutable.Seq"
 MAP = "scala.collection.immutable.Map"
 OPTION = "scala.Option"
@@ -98,6 +99,7 @@ ANALYZED = Method(f"{EXECUTION}.QueryExecution", "analyzed", LOGICAL_PLAN)
 TO_RDD = Method(f"{EXECUTION}.QueryExecution", "toRdd", "org.apache.spark.rdd.RDD")
 PARTITIONS = Method("org.apache.spark.rdd.RDD", "getNumPartitions", "int")
 EXECUTED_PLAN = Method(f"{EXECUTION}.QueryExecution", "executedPlan", SPARK_PLAN)
+OPTIMIZED = Method(f"{EXECUTION}.QueryExecution", "optimizedPlan", LOGICAL_PLAN)
 CHECK_FOR_STREAMING = Static(
     f"{CATALYST}.analysis.UnsupportedOperationChecker",
     "checkForStreaming",
@@ -171,6 +173,15 @@ COLUMN_METADATA = Method(
 )
 HAS_METADATA = Method(f"{SQL}.types.Metadata", "contains", "boolean", (STRING,))
 
+AGGREGATE = f"{CATALYST}.plans.logical.Aggregate"
+GROUPING = Method(AGGREGATE, "groupingExpressions", SEQ)
+AGGREGATED = Method(AGGREGATE, "aggregateExpressions", SEQ)
+AGGREGATE_FILTER = Method(f"{CATALYST}.expressions.aggregate.AggregateExpression", "filter", OPTION)
+LOGICAL_JOIN_CONDITION = Method(f"{CATALYST}.plans.logical.Join", "condition", OPTION)
+REFERENCES = Method(f"{CATALYST}.expressions.Expression", "references", COLUMN_SET_OF)
+OUTPUT_SET = Method(f"{CATALYST}.plans.QueryPlan", "outputSet", COLUMN_SET_OF)
+SUBSET_OF = Method(COLUMN_SET_OF, "subsetOf", "boolean", (COLUMN_SET_OF,))
+
 STATE_INFO = Method(f"{STREAMING}.operators.stateful.StatefulOperator", "stateInfo", OPTION)
 STATE_OPERATOR_ID = Method(
     f"{STREAMING}.operators.stateful.StatefulOperatorStateInfo", "operatorId", "long"
@@ -190,13 +201,12 @@ RIGHT_PREDICATE = Method(JOIN_PREDICATES, "right", OPTION)
 JOIN_CONDITIONS = f"{JOIN}.StreamingSymmetricHashJoinHelper$JoinConditionSplitPredicates"
 JOIN_CONDITION = Method(f"{JOIN}.StreamingSymmetricHashJoinExec", "condition", JOIN_CONDITIONS)
 FULL_CONDITION = Method(JOIN_CONDITIONS, "full", OPTION)
-COLUMNS = f"{CATALYST}.expressions.AttributeSet"
-COLUMN_SET = Static(COLUMNS, "apply", COLUMNS, (ATTRIBUTE,))
+COLUMN_SET = Static(COLUMN_SET_OF, "apply", COLUMN_SET_OF, (ATTRIBUTE,))
 STATE_WATERMARK = Static(
     f"{CATALYST}.analysis.StreamingJoinHelper",
     "getStateValueWatermark",
     OPTION,
-    (COLUMNS, COLUMNS, OPTION, OPTION),
+    (COLUMN_SET_OF, COLUMN_SET_OF, OPTION, OPTION),
 )
 
 BASE_AGGREGATES = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateExpressions", SEQ)

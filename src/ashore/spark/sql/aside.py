@@ -1,8 +1,10 @@
-"""A batch of a query without state, with the records left aside that have no row.
+"""A batch of a query, with the records left aside that have no row.
 
 What it is: `AsideWriter`. Where SQL cannot compute a batch, parts of it are computed beside the
 stream until each record to blame is alone; the rest is written in one run. These records, and those
-that are too far ahead to be believed, become dead letters.
+that are too far ahead to be believed, become dead letters. Of a query that keeps state only what
+stands below the state is computed in parts, and the rest of the batch is the stream's own to
+compute, once the log says what is left out.
 What it promises: a record is left aside only where it fails alone, and the rows of all others come
 from one run that succeeded. What is no error of a row is raised as it was. Nothing counts before
 the batch is prepared, so that a crash leaves only staged files.
@@ -19,13 +21,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.errors import BadRecord, BatchFailed, RowNotComputed
-from ashore.landing.batch import Letter, LettersOrder, RowsOrder, TaskResult
+from ashore.landing.batch import LettersOrder, RowsOrder, TaskResult
 from ashore.landing.culprits import find_culprits
 from ashore.landing.sinks import FAR_FUTURE, LATE
 from ashore.protocol.names import SliceName
+from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import Letter
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import count_observed_once
+from ashore.spark.internals import count_observed_once, read_row_parts
 from ashore.spark.reader import RECORD, read_ranges
 from ashore.spark.sql.frames import QueryPlan, open_part
 from ashore.spark.sql.row_errors import find_row_error
@@ -57,8 +61,7 @@ class AsideBatch:
     """One batch."""
 
     frame: DataFrame  # its rows, by the stream
-    ranges: tuple[ShardRange, ...]
-    now_ms: int  # its time by the checkpoint
+    read: QueryBatch  # what the stream reads of it, and when
     rows: RowsOrder
     letters: LettersOrder
     count: Callable[[], dict[str, int]]  # what its views have counted, once `frame` is computed
@@ -72,6 +75,14 @@ class Computed:
     counted: dict[str, int]
 
 
+class LeftOutError(Exception):
+    """A batch cannot be computed with these records, and was not written."""
+
+    def __init__(self, letters: tuple[Letter, ...]) -> None:
+        super().__init__(f"{len(letters):,} records are left aside: {letters[0].reason}")
+        self.letters = letters
+
+
 class AsideWriter:
     """Writes the batches of one query."""
 
@@ -83,12 +94,13 @@ class AsideWriter:
         """Write the rows and the dead letters of a batch.
 
         Raises RowNotComputed where more than LETTERS_MAX records fail, or none alone; what Spark
-        raises that is no error of a row; BatchFailed.
+        raises that is no error of a row; BatchFailed; LeftOutError where the query keeps state: the
+        log is to say first what the batch is run again without.
         If interrupted: staged files remain; no entry names them.
         """
-        left_out: tuple[Letter, ...] = ()
         if self._parts.keeps_state:
-            return self._with_letters(batch, self._write_all(batch), left_out)
+            return self._write_stateful(batch)
+        left_out: tuple[Letter, ...] = ()
         run = functools.partial(self._write_all, batch)
         for _ in range(TRIES):
             try:
@@ -106,6 +118,16 @@ class AsideWriter:
             computed = run()
         return self._with_letters(batch, computed, left_out)
 
+    def _write_stateful(self, batch: AsideBatch) -> Computed:
+        try:
+            computed = self._write_all(batch)
+        except _FAILURES as error:
+            found = () if explain_row(error) is None else self._find(batch, batch.read.left_out)
+            if not found:
+                raise
+            raise LeftOutError(found) from error
+        return self._with_letters(batch, computed, batch.read.left_out)
+
     # ---- rows
 
     def _write_all(self, batch: AsideBatch) -> Computed:
@@ -113,7 +135,7 @@ class AsideWriter:
 
     def _write_rest(self, batch: AsideBatch, left_out: tuple[Letter, ...]) -> Computed:
         self._parts.say(f"{len(left_out):,} records become dead letters: {left_out[0].reason}")
-        written = land_frame(self._open(batch, batch.ranges, left_out), batch.rows)
+        written = land_frame(self._open(batch, batch.read.ranges, left_out), batch.rows)
         results = run_tasks(written)
         names = [f"{TIMES}:{view.name}" for view in self._views]
         counts = count_observed_once(written, names, 2)
@@ -127,7 +149,7 @@ class AsideWriter:
             self._parts.require_wanted()
             rows = self._open(batch, tuple(ranges), known)
             try:
-                run_tasks(rows.mapInArrow(functools.partial(try_rows, batch.rows), RESULT_DDL))
+                self._compute(rows, batch)
             except _FAILURES as error:
                 reason = explain_row(error)
                 if reason is None:
@@ -138,7 +160,9 @@ class AsideWriter:
         if compute(()) is not None:
             return ()  # what is read beside topics is to blame, and no record
         most = LETTERS_MAX - len(known)
-        found = find_culprits([each for each in batch.ranges if each.offsets.size], compute, most)
+        found = find_culprits(
+            [each for each in batch.read.ranges if each.offsets.size], compute, most
+        )
         if len(found) > most:
             raise RowNotComputed(
                 f"{self._parts.name}: SQL cannot compute more than {LETTERS_MAX} records of a "
@@ -147,12 +171,25 @@ class AsideWriter:
             )
         return tuple(found)
 
+    def _compute(self, rows: DataFrame, batch: AsideBatch) -> None:
+        """Compute rows of a part, or what stands below its state, and let go of them."""
+        if not self._parts.keeps_state:
+            run_tasks(rows.mapInArrow(functools.partial(try_rows, batch.rows), RESULT_DDL))
+            return
+        for part in read_row_parts(rows):
+            part.write.format("noop").mode("overwrite").save()
+
     def _open(
         self, batch: AsideBatch, ranges: tuple[ShardRange, ...], left_out: tuple[Letter, ...]
     ) -> DataFrame:
         parts = self._parts
-        reading = PartReading(ranges, left_out, batch.now_ms, parts.plan.mark)
+        reading = self._reading(batch, ranges, left_out)
         return open_part(parts.spark, parts.kafka, parts.plan, reading)
+
+    def _reading(
+        self, batch: AsideBatch, ranges: tuple[ShardRange, ...], left_out: tuple[Letter, ...]
+    ) -> PartReading:
+        return PartReading(ranges, left_out, batch.read.planned_ms, self._parts.plan.mark)
 
     # ---- dead letters
 
@@ -168,7 +205,7 @@ class AsideWriter:
         session = self._parts.plan.open_session(self._parts.spark)
         frames = [self._read_left_out(session, batch, left_out)] if left_out else []
         if far:
-            reading = PartReading(batch.ranges, left_out, batch.now_ms, self._parts.plan.mark)
+            reading = self._reading(batch, batch.read.ranges, left_out)
             frames += [self._read_far(session, view, reading) for view in self._views]
         if not frames:
             return []
@@ -189,7 +226,7 @@ class AsideWriter:
     ) -> DataFrame:
         """Return records with their reasons."""
         keys = {each.key for each in letters}
-        hulls = [each for each in batch.ranges if each.key in keys]
+        hulls = [each for each in batch.read.ranges if each.key in keys]
         reasons = [
             (each.key.stream, int(each.key.shard), each.offset, self._reason(each.reason))
             for each in letters

@@ -25,6 +25,7 @@ from ashore.plans.stored import StoredPlan
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
+from ashore.protocol.query import Letter
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import TimeMark, check_streaming, read_plan
@@ -68,6 +69,7 @@ class QueryPlan:
     leaves_aside: bool = False  # what SQL cannot compute becomes a dead letter
     offsets_max: Mapping[str, int] = field(default_factory=dict)  # of each view, a batch
     job_settings: tuple[tuple[str, str], ...] = ()  # what the job file says, without secrets
+    left_out: tuple[Letter, ...] = ()  # records that the log says are left out
 
     @property
     def mode(self) -> str:
@@ -152,7 +154,8 @@ def open_frame(
     def make_views(session: SparkSession) -> None:
         for view in plan.views:
             firsts = first_offsets(view, name, fold)
-            reading = ViewReading(firsts, plan.offsets_max.get(view.name), plan.mark)
+            offsets_max = plan.offsets_max.get(view.name)
+            reading = ViewReading(firsts, offsets_max, plan.mark, plan.left_out)
             create_view(session, kafka, view, reading)
 
     frame = make_frame(spark, plan, make_views)
@@ -166,7 +169,8 @@ def open_part(
 ) -> DataFrame:
     """Return what the INSERT selects from a part of one batch, beside its stream.
 
-    Requires: the query keeps no state. Raises as `open_frame`.
+    Of a query that keeps state only what stands below it is what it would be in the whole batch.
+    Raises as `open_frame`.
     """
 
     def make_views(session: SparkSession) -> None:

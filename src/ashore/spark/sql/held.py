@@ -32,7 +32,7 @@ from ashore.protocol.plan_query import (
     plan_start,
 )
 from ashore.protocol.positions import ShardRange
-from ashore.protocol.query import PlanState, link
+from ashore.protocol.query import PlanState, choose_letters, link
 from ashore.protocol.query_history import LandedBatch, read_batches
 from ashore.spark.internals import read_plan, read_sources
 from ashore.spark.sql.frames import QueryPlan, name_planner
@@ -135,7 +135,9 @@ def _hold_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Chec
         return
     before, after = checkpoint.read_ends(number - 1), checkpoint.read_ends(number)
     ranges = plan_ranges(name, fold, before, after)
-    decision = plan_query_batch(fold, QueryBatch(known.query_id, number, plan.digest, ranges))
+    left_out = choose_letters(fold.left_out, ranges)
+    batch = QueryBatch(known.query_id, number, plan.digest, ranges, left_out=left_out)
+    decision = plan_query_batch(fold, batch)
     if isinstance(decision, Refuse):
         raise unfit(name, decision)
 
@@ -146,7 +148,8 @@ def _hold_past(
     for number in numbers:
         ranges = [ShardRange(each.key, each.offsets) for each in past[number].body.shards]
         before = past[number - 1].query.lineage if number else ""
-        if link(before, plan.digest, ranges) != past[number].query.lineage:
+        lineage = link(before, plan.digest, ranges, past[number].left_out)
+        if lineage != past[number].query.lineage:
             text = f"batch {number} would run again with a different result"
             raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
 

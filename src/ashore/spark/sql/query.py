@@ -40,6 +40,7 @@ from ashore.plans.version import digest_version, write_version
 from ashore.protocol.names import query_source
 from ashore.protocol.plan_query import NO_BATCH, QueryBatch
 from ashore.protocol.positions import ShardKey
+from ashore.protocol.query import Letter, choose_letters, merge_letters
 from ashore.protocol.query_history import LandedBatch
 from ashore.sources.base import FirstOffset, Source, StreamInfo, StreamShard
 from ashore.sources.columns import KafkaAddress
@@ -50,7 +51,7 @@ from ashore.spark.internals import (
     read_plan,
     read_time_inputs,
 )
-from ashore.spark.sql.aside import AsideBatch, AsideParts, AsideWriter, Computed
+from ashore.spark.sql.aside import AsideBatch, AsideParts, AsideWriter, Computed, LeftOutError
 from ashore.spark.sql.catch_up import write_offsets
 from ashore.spark.sql.frames import QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
@@ -83,6 +84,10 @@ class QueryParts:
     clean: CleanRule
 
 
+class _RunAgain(BatchFailed):
+    """A batch is run again, without records that the log has named since it was begun."""
+
+
 class SqlQuery:
     """One INSERT: a Worker, whose turns are runs of a streaming query.
 
@@ -112,6 +117,7 @@ class SqlQuery:
         self._copied: tuple[int, str] | None = None  # the version that this attempt has a copy of
         self._frame: DataFrame | None = None  # that the query runs
         self._keeps_state = True  # so that a batch runs again for it
+        self._left_out: tuple[Letter, ...] = ()  # of batches that run again, and of those to come
         self._idle_inputs: IdleInputs | None = None
         self._passed_ms: dict[str, int] = {}  # watermarks of views that were idle
         self._next_idle_s = 0.0
@@ -139,19 +145,25 @@ class SqlQuery:
         Raises CheckpointUnfit, QueryRefused, HistoryTruncated, OffsetsWentBack, Fenced, LogError,
         StorageError, SourceError, BatchFailed.
         """
-        sink, parts = self.parts.sink, self.parts
+        while True:
+            try:
+                self._run_once()
+            except _RunAgain as found:
+                self._say(found.message)
+                # In a copy of the checkpoint: nothing that the batch has left in this one counts.
+                self._left = None
+            else:
+                return Tick.IDLE
+
+    def _run_once(self) -> None:
+        sink = self.parts.sink
         sink.open()
         behind = self._take_checkpoint()
         position = self._checkpoint.read_position()
         check_sources(self.name, self._sources, self._checkpoint.read_ends(position.planned))
         self._join()
         sink.check_histories()
-        bounded = replace(self.plan, offsets_max=self._plan_limits())
-        frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
-        self._take_plan(frame)
-        if self.plan.leaves_aside:  # of others nothing depends on it
-            self._keeps_state = keeps_state(read_plan(frame))
-        self._take_version(frame)
+        frame = self._open_frame(behind)
         self._past = {number: each.query.lineage for number, each in behind.items()}
         if behind:
             self._catch_up(frame, behind)
@@ -164,7 +176,6 @@ class SqlQuery:
             else writer.trigger(processingTime=interval),
         )
         self.plan.attempts.release(sink.fold.epoch)
-        return Tick.IDLE
 
     def _writer(self, frame: DataFrame) -> DataStreamWriter:
         return (
@@ -228,6 +239,26 @@ class SqlQuery:
     def _hold_against_log(self, checkpoint: Checkpoint) -> dict[int, LandedBatch]:
         sink = self.parts.sink
         return hold_checkpoint(self.plan, self.name, sink.fold, checkpoint, sink.parts.storage)
+
+    def _open_frame(self, behind: Mapping[int, LandedBatch]) -> DataFrame:
+        """Return what the query runs, without what its log leaves out. Raises QueryRefused.
+
+        `behind`: batches that run again first.
+        """
+        parts, sink = self.parts, self.parts.sink
+        bounded = replace(self.plan, offsets_max=self._plan_limits())
+        frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
+        self._take_plan(frame)
+        if self.plan.leaves_aside:  # of others nothing depends on it
+            self._keeps_state = keeps_state(read_plan(frame))
+        self._take_version(frame)
+        past = [each for batch in behind.values() for each in batch.left_out]
+        self._left_out = merge_letters(past, sink.fold.left_out)
+        if not self._left_out:
+            return frame
+        # No part of the plan: it is compared, and written down, without.
+        leaving = replace(bounded, left_out=self._left_out)
+        return open_frame(parts.spark, parts.kafka, leaving, self.name, sink.fold)
 
     def _take_plan(self, frame: DataFrame) -> None:
         """Hold the SQL against that of the state, and write it down. Raises QueryRefused."""
@@ -340,6 +371,7 @@ class SqlQuery:
             watermark_ms=settings.watermark_ms if settings else 0,
             planned_ms=settings.timestamp_ms if settings else 0,
         )
+        batch = replace(batch, left_out=choose_letters(self._left_out, batch.ranges))
         streams = self.parts.source.describe_streams(self._topics)
         require_streams(self._topics, streams)
         begun = sink.begin(batch, lambda key: _identity(streams, key), self._past)
@@ -353,7 +385,11 @@ class SqlQuery:
             sink.sent(counted, sent, self._check_identities)
             self._landed += 1
         else:
-            computed = self._write(frame, begun)
+            try:
+                computed = self._write(frame, begun)
+            except LeftOutError as found:
+                sink.leave_out(found.letters)
+                raise _RunAgain(str(found)) from found
             counted = replace(begun, counted=computed.counted)
             sink.land(counted, computed.results, self._check_identities)
             self._landed += 1
@@ -377,7 +413,7 @@ class SqlQuery:
             self._say,
         )
         letters = sink.letters_order(begun)
-        batch = AsideBatch(frame, begun.batch.ranges, begun.batch.planned_ms, order, letters, count)
+        batch = AsideBatch(frame, begun.batch, order, letters, count)
         return AsideWriter(aside).write(batch)
 
     def _require_wanted(self) -> None:

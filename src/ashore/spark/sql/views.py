@@ -22,7 +22,6 @@ from ashore.config.tables import HEADERS_COLUMN, PROVENANCE_COLUMNS
 from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
-from ashore.landing.batch import Letter
 from ashore.landing.specs import LandingSpec
 from ashore.plans.build import BELIEVED
 from ashore.plans.stored import ViewRule
@@ -30,6 +29,7 @@ from ashore.plans.text import normalise_sql
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, query_source
 from ashore.protocol.positions import ShardRange
+from ashore.protocol.query import Letter
 from ashore.routing.event_reading import find_path
 from ashore.routing.event_time import EVENT_MS_MAX, EVENT_MS_MIN, PER_SECOND
 from ashore.sources.columns import KafkaAddress
@@ -89,12 +89,14 @@ class ViewReading:
         firsts: where it begins.
         offsets_max: how many offsets of the topics a batch reads; None: all that are there.
         mark: the watermark that records of a batch are late by.
+        left_out: records that are left out, of whichever batch.
 
     """
 
     firsts: FirstOffsets
     offsets_max: int | None
     mark: TimeMark
+    left_out: tuple[Letter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +125,9 @@ class PartReading:
         """Return the records, in the columns that the view asks for."""
         mine = [each for each in self.ranges if each.key.stream in view.topics]
         if not mine:
-            return session.createDataFrame([], record_ddl(view.spec))
-        records = read_ranges(session, kafka, mine, view.spec)
-        shards: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for each in self.left_out:
-            shards[each.key.stream, each.key.shard].append(each.offset)
-        for (topic, shard), offsets in shards.items():
-            is_of_it = (F.col("topic") == topic) & (F.col("partition") == int(shard))
-            records = records.where(~(is_of_it & F.col("offset").isin(offsets)))
-        return records
+            # Of an empty list Spark would know, and compute nothing that is joined with it.
+            return session.createDataFrame(session.sparkContext.emptyRDD(), record_ddl(view.spec))
+        return _leave_out(read_ranges(session, kafka, mine, view.spec), self.left_out)
 
 
 def create_view(
@@ -141,7 +137,19 @@ def create_view(
     stream = _stream(session, kafka, view, reading.firsts)
     if reading.offsets_max is not None:
         stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
-    make_view(view, stream.load().select(*record_columns(view.spec)), reading.mark)
+    records = _leave_out(stream.load().select(*record_columns(view.spec)), reading.left_out)
+    make_view(view, records, reading.mark)
+
+
+def _leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
+    """Return records, without some of them."""
+    shards: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in left_out:
+        shards[each.key.stream, each.key.shard].append(each.offset)
+    for (topic, shard), offsets in shards.items():
+        is_of_it = (F.col("topic") == topic) & (F.col("partition") == int(shard))
+        records = records.where(~(is_of_it & F.col("offset").isin(offsets)))
+    return records
 
 
 def make_part_view(
