@@ -16,7 +16,9 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.control.jobs import open_job
+from ashore.control.verify import SampleRate
 from ashore.control.verify.job import verify_job
+from ashore.control.verify.values import WRITTEN_BY_SQL
 from ashore.errors import QueryRefused, RowNotComputed
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
@@ -60,8 +62,12 @@ def test_records_that_sql_cannot_compute_are_dead_letters_and_the_rest_lands(sit
     assert sum(state.dead for state in fold.shards.values()) == 3
     assert fold.counters["far_future"] == 1
     with open_job(job_file) as opened:
-        totals = verify_job(opened).totals
+        verified = verify_job(opened, sample=SampleRate(1, 7))
+    totals, values = verified.totals, verified.values
     assert (totals.landed, totals.dead, totals.lost, totals.duplicated) == (5, 3, 0, 0)
+    assert values is not None
+    assert (values.compared, values.different) == (3, 0), "dead letters are as their records are"
+    assert [(each.reason, each.rows) for each in values.not_compared] == [(WRITTEN_BY_SQL, 5)]
 
     path = checkpoint(site, NAME.slice)
     forget_commit(path, last_commit(path))

@@ -29,7 +29,7 @@ from ashore.landing.log_reader import read_log, read_number
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Commit, Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
-from ashore.protocol.names import SliceName, parse_query_source
+from ashore.protocol.names import SliceName, plain_source
 from ashore.protocol.plan_batch import ShardOffsets, plan_watermarks
 from ashore.protocol.plan_reset import is_ahead
 from ashore.protocol.plan_retire import Kept, plan_retire
@@ -307,8 +307,7 @@ def _ask(source: Source, fold: Fold) -> SourceState:
 
 def _is_of(key: ShardKey, source: Source) -> bool:
     """Tell whether a shard is read from the source: by a query, under a name of its own."""
-    of_query = parse_query_source(key.source)
-    return (of_query.source if of_query else key.source) == source.name
+    return plain_source(key.source) == source.name
 
 
 def _is_there(fold: Fold, key: ShardKey, streams: dict[str, StreamInfo]) -> bool:

@@ -343,6 +343,12 @@ def parse_query_source(source: str) -> QuerySource | None:
     return QuerySource(match[1], match[2], int(match[3] or 1)) if match else None
 
 
+def plain_source(source: str) -> str:
+    """Return what a landing slice calls a source, also where a query reads it by another name."""
+    of_query = parse_query_source(source)
+    return of_query.source if of_query else source
+
+
 def _checked(name: SliceName) -> SliceName:
     check(JOB.fullmatch(name.job) is not None, f"job name {name.job!r}")
     check(SLICE.fullmatch(name.slice) is not None, f"slice name {name.slice!r}")

@@ -33,6 +33,7 @@ from ashore.control.verify.table_rows import read_rows
 from ashore.errors import OffsetsGone, PathMissing, SourceError, SourceUnreachable
 from ashore.formats.ddl import Schema, parse_ddl
 from ashore.protocol.files import Role
+from ashore.protocol.names import plain_source
 from ashore.protocol.positions import OffsetRange, ShardKey
 from ashore.sources.base import Record, Source, StreamShard
 from ashore.storage.base import Storage
@@ -268,7 +269,7 @@ class _Comparison:
         generations: Generations = self._ledger.generations
         newest, stream_id = generations.get((shard.source, shard.stream), (0, ""))
         source = self._access.source
-        if shard.generation != newest or shard.source != source.name:
+        if shard.generation != newest or plain_source(shard.source) != source.name:
             raise NotComparable(REPLACED)
         if self._silent:
             raise NotComparable(self._silent)
