@@ -5,6 +5,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 from tests.spark.streams import make_views
 
+from ashore.errors import QueryRefused
+from ashore.plans.hints import strip_ids
 from ashore.plans.identity import identify
 from ashore.plans.regions import find_regions
 from ashore.plans.types import type_name
@@ -202,6 +204,53 @@ def test_an_operator_keeps_its_id_where_one_comes_above_or_below(views: SparkSes
     assert found[own] == 1
     below = AGGREGATES.replace("FROM clicks", "FROM (SELECT DISTINCT * FROM clicks)")
     assert identities(views.sql(below))[0][0] == own
+
+
+INNER = f"SELECT {{}} a.id, a.ts, a.country FROM clicks a JOIN views b ON {BOUND}"
+OUTER = "SELECT {} country, ts, count(*) AS n FROM ({}) GROUP BY country, ts"
+CTE = "WITH c AS (SELECT /*+ id('x') */ DISTINCT id, ts FROM clicks) "
+IDS = [
+    (OUTER.format("/*+ id('sums') */", INNER.format("/*+ id('pairs') */")), ["sums", "pairs"]),
+    (OUTER.format("", INNER.format("/*+ MERGE(b), id('pairs') */")), ["", "pairs"]),
+    (OUTER.format("/*+ id('sums') */", "SELECT * FROM named"), ["sums", "in_view"]),
+    (
+        f"{CTE} SELECT /*+ id('y') */ id, ts, count(*) AS n FROM c GROUP BY id, ts",
+        ["y", "x"],
+    ),
+    ("SELECT /*+ id('session') */ id, max(ts) FROM clicks GROUP BY 1, session_window(ts, '1 day')",
+     ["session"]),
+    ("SELECT /*+ id('all') */ count(*) FROM clicks", ["all"]),
+    ("SELECT '\U0001f4be' AS a, * FROM (SELECT /*+ id('e') */ DISTINCT id FROM clicks)", ["e"]),
+    (f"SELECT /*+ id('u') */ DISTINCT id, c FROM ({UNION})", ["u"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ids"), IDS, ids=range(len(IDS)))
+def test_an_id_of_the_author_is_that_of_its_operator(
+    views: SparkSession, text: str, ids: list[str]
+) -> None:
+    views.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW named AS "
+        "SELECT /*+ id('in_view') */ DISTINCT id, ts, country FROM clicks"
+    )
+    graph = read_plan(views.sql(text))
+    assert [node.given for node in graph.nodes if node.state] == ids
+    bare = read_plan(views.sql(strip_ids(text)))
+    assert [each.own for each in identify(bare)] == [each.own for each in identify(graph)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        INNER.format("/*+ id('x') */ DISTINCT"),
+        OUTER.format("/*+ id('x') */", INNER.format("/*+ id('x') */")),
+        f"{CTE} SELECT * FROM c UNION ALL SELECT * FROM c",
+        "SELECT /*+ id('x') */ DISTINCT id, ts FROM clicks INTERSECT SELECT id, seen FROM views",
+    ],
+)
+def test_an_id_that_names_two_operators_or_none_is_refused(views: SparkSession, text: str) -> None:
+    with pytest.raises(QueryRefused, match=r"id\('x'\)"):
+        read_plan(views.sql(text))
 
 
 TYPES = [

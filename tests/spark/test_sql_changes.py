@@ -84,7 +84,7 @@ def test_what_is_made_of_a_state_may_change_and_is_written_down(site: Site) -> N
     tables = [read_only(topic), PER_MINUTE_TABLE]
     site.produce(topic, encode(clicks(0, 100)))
     run(site, sql_job(site, PER_MINUTE, *tables))
-    spaced = PER_MINUTE.replace("SELECT", "SELECT -- for the record\n   ")
+    spaced = PER_MINUTE.replace("SELECT", "SELECT /*+ id('minutes') */ -- for the record\n")
     more = [*tables, read_only(unread, "unread")]
     view = "CREATE TEMPORARY VIEW aside AS SELECT * FROM unread;"
     run(site, sql_job(site, view + spaced, *more))  # the same, to who reads it
@@ -103,6 +103,7 @@ def test_what_is_made_of_a_state_may_change_and_is_written_down(site: Site) -> N
     assert first.batch == 0 < third.batch
     assert "sum(id) AS ids" in first.content.sql[-1]
     assert "-- for the record" in second.content.sql[-1]
+    assert [each.id for each in second.content.operators] == ["minutes"]
     (operator,) = third.content.operators
     assert operator.name.startswith("aggregate by ")
     # A copy lies beside the state of the attempt, and Spark has gone on.

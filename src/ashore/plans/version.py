@@ -71,14 +71,18 @@ class JobVersion:
 
 
 def digest_version(
-    plan: str, releases: Releases, settings: tuple[tuple[str, str], ...], state: StateForm
+    sql: tuple[str, ...],
+    releases: Releases,
+    settings: tuple[tuple[str, str], ...],
+    state: StateForm,
 ) -> str:
     """Return what differs where a start is that of another version.
 
-    `plan`: digest of the SQL, in which white space and comments play no part.
+    `sql`: the digest of the SQL, in which white space and comments play no part, and the ids that
+    it gives.
     """
     written = codec.encode(tuple(sorted(settings)))
-    return hash_form([plan, codec.encode(releases), written, codec.encode(state)])
+    return hash_form([codec.encode(sql), codec.encode(releases), written, codec.encode(state)])
 
 
 def write_version(version: JobVersion) -> str:

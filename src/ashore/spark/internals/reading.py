@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ashore.errors import check
 from ashore.plans.build import build_graph
 from ashore.plans.graph import PlanGraph
+from ashore.plans.hints import place_ids
 from ashore.plans.lineage import write_option
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.sources import PlanSource
@@ -22,6 +23,7 @@ from ashore.plans.trees import Node, parse_tree
 from ashore.spark.internals import jvm
 from ashore.spark.internals.planning import plan_streaming
 from ashore.spark.internals.version import require_known_spark
+from ashore.spark.internals.written import read_written
 
 # Of the options of Spark's Kafka source, those that say what is read; their words.
 TOPICS = {"subscribe": "", "subscribepattern": "topics like ", "assign": "partitions "}
@@ -35,13 +37,15 @@ WATERMARK = "spark.watermarkDelayMs"  # of the metadata of a column
 def read_plan(frame: DataFrame) -> PlanGraph:
     """Return what a streaming frame does. Nothing is started.
 
-    Raises SparkUnknown, and AnalysisException where Spark cannot plan the frame.
+    Raises SparkUnknown; QueryRefused where ids that its SQL gives cannot be told apart; and
+    AnalysisException where Spark cannot plan the frame.
     """
     physical = plan_streaming(frame)
     node = parse_tree(jvm.TO_JSON(physical))
     sources, columns = _read_leaves(frame)
     root = _read(frame.sparkSession, node, physical, is_kept=False)
-    return build_graph(Planned(root, sources, columns))
+    graph = build_graph(Planned(root, sources, columns))
+    return place_ids(graph, read_written(frame))
 
 
 # ---- nodes

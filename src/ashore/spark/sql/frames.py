@@ -21,6 +21,7 @@ from ashore.config.values import MASK
 from ashore.errors import QueryRefused
 from ashore.plans.checks import check_leaving_aside
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
+from ashore.plans.hints import check_all_placed, find_ids, strip_ids
 from ashore.plans.stored import StoredPlan
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.protocol.fold import Fold
@@ -103,11 +104,16 @@ class QueryPlan:
         return tuple(mask_literals(each, SECRET_NAME, MASK).strip() for each in texts)
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids that the statements give to operators."""
+        return tuple(each for text in self.written for each in find_ids(text))
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The statements of the views that are read, then the INSERT, without needless space."""
         read = self._names_read
         views = [each.text for each in self.script.views if name_made(each.text) in read]
-        return tuple(normalise_sql(text) for text in (*views, self.insert.text))
+        return tuple(normalise_sql(strip_ids(text)) for text in (*views, self.insert.text))
 
     @property
     def read_views(self) -> tuple[View, ...]:
@@ -237,6 +243,8 @@ def _check(frame: DataFrame, plan: QueryPlan) -> None:
         )
     try:
         check_streaming(frame, plan.mode)
+        if plan.ids:
+            check_all_placed(read_plan(frame), plan.ids)
     except QueryRefused as refused:
         message = f"{table}: {refused.message}"
         raise refused_at(sql.place(start), message, hint=refused.hint) from None

@@ -276,9 +276,8 @@ class SqlQuery:
     def _take_version(self, frame: DataFrame) -> None:
         """Write down what the job is from here on, where it is another version of it."""
         releases = name_releases(frame.sparkSession.version)
-        digest = digest_version(
-            self.plan.digest, releases, self.plan.job_settings, state_form(self.plan.settings)
-        )
+        sql, form = (self.plan.digest, *self.plan.ids), state_form(self.plan.settings)
+        digest = digest_version(sql, releases, self.plan.job_settings, form)
         self.parts.sink.take_version(
             digest, lambda: write_version(describe_version(self.plan, self.name, frame))
         )
