@@ -79,7 +79,7 @@ def _insert() -> str:
         ("CREATE TABLE a.b OPTIONS ('late' = '1s', 'late.after' = '1s')", "'late.a", "twice"),
         ("CREATE TABLE a.b OPTIONS ('select' = 'x')", "'select'", "a list of expressions"),
         ("CREATE TABLE a.b OPTIONS ('topic' = )", ")", "is missing"),
-        ("CREATE TABLE a.b PARTITIONED (x)", "(x", "`BY` is expected"),
+        ("CREATE TABLE a.b PARTITIONED (x)", "(x", "expected `BY`, got ("),
         ("CREATE TABLE", "CREATE", "ends after"),
         ("CREATE TABLE t USING kafka OPTIONS (topic = 'u')", "topic", "name is the topic"),
         ("CREATE TABLE t (x INT) USING kafka", "x INT", "those of the SELECT"),
