@@ -48,6 +48,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/run_command.py::run"): "as above",
     ("parameters", "src/ashore/cli/verify_command.py::verify"): "as above",
     ("parameters", "src/ashore/cli/reset_clock_command.py::reset_clock"): "as above",
+    ("parameters", "src/ashore/cli/rescale_command.py::checkpoint_rescale"): "as above",
     ("parameters", "src/ashore/cli/retire_command.py::retire"): "as above",
     ("parameters", "src/ashore/cli/rollback_command.py::roll_back"): "as above",
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",

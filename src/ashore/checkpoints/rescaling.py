@@ -80,7 +80,7 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     survey = take_survey(source)
     required = survey.required
     settings = required.offsets.settings
-    partitions = settings.partitions if settings else None
+    partitions = count_partitions(required)
     if settings is None or partitions is None:
         raise _unfit(source, "no_settings", "its last batch does not name its partitions", _OLD)
     if not required.chains:
@@ -106,6 +106,12 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
         operators,
         [each for each in required.files if not _is_written_anew(each.of)],
     )
+
+
+def count_partitions(required: Required) -> int | None:
+    """Return how many partitions the state of a batch has; None: the batch does not say."""
+    settings = required.offsets.settings
+    return settings.partitions if settings else None
 
 
 def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:

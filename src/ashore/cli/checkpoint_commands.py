@@ -1,6 +1,6 @@
 """The commands of `ashore checkpoint`.
 
-What it promises: no JVM is started.
+What it promises: no JVM is started, but by `rescale`.
 What it must not know: what is in a checkpoint.
 """
 
@@ -10,8 +10,9 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli import checkpoint_view, savepoint_view
-from ashore.cli.options import AsJson, Debug, Explain, new_group
+from ashore.cli.options import AsJson, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import print_answer, print_json, reported_errors, shown_progress
+from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.inspect import inspect
 from ashore.control.checkpoints.where import find_checkpoint
@@ -19,17 +20,6 @@ from ashore.control.checkpoints.where import find_checkpoint
 checkpoint = new_group("Checkpoints of queries: look into them, copy them, put them back.")
 
 
-Where = Annotated[
-    str,
-    typer.Argument(
-        metavar="WHERE",
-        help="A job file, or the directory of any checkpoint of Spark: a path or hdfs://...",
-    ),
-]
-Query = Annotated[
-    str | None,
-    typer.Option(help="Of a job file with several queries: the table or topic that one fills."),
-]
 Batch = Annotated[int | None, typer.Option(min=0, help="A finished batch. By default the newest.")]
 
 SavepointPath = Annotated[
@@ -171,3 +161,6 @@ def checkpoint_restore(
                 links=not copy,
             )
         print_answer(*savepoint_view.describe_restored(restored), as_json=as_json)
+
+
+checkpoint.command("rescale")(checkpoint_rescale)

@@ -22,6 +22,18 @@ TakeOver = Annotated[
 ]
 Why = Annotated[str, typer.Option(help="The reason, kept in the log.")]
 
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHERE",
+        help="A job file, or the directory of any checkpoint of Spark: a path or hdfs://...",
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option(help="Of a job file with several queries: the table or topic that one fills."),
+]
+
 
 def parse_duration(text: str) -> int:
     """Return the milliseconds that an option says, as `90s`."""

@@ -61,17 +61,9 @@ class SparkRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAddress:
-    """Where a checkpoint is.
-
-    Arguments:
-        uri: of the storage.
-        path: in the storage.
-        options: how it is reached; see `LakeAddress`.
-
-    """
+    """Where a checkpoint is, and how its storage is reached; see `LakeAddress`."""
 
     uri: str
-    path: str
     options: tuple[tuple[str, str], ...]
 
 

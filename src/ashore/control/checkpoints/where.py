@@ -8,7 +8,7 @@ What it must not know: what checkpoints hold.
 """
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ashore.base.clock import Clock
@@ -33,7 +33,7 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
     Raises JobFileInvalid, CheckpointUnfit, NotInstalled, StorageError.
 
     """
-    if not where.startswith((_FILE, _HDFS)) and Path(where).is_file():
+    if is_job_file(where):
         return _find_in_job(where, query, clock)
     if query is not None:
         raise JobFileInvalid(
@@ -72,6 +72,39 @@ def open_directory(
     return Checkpoint(address.open(clock), name, f"{scheme}://{parent}/{name}")
 
 
+def is_job_file(where: str) -> bool:
+    """Tell whether a person names a job file, and not the directory of a checkpoint."""
+    return not where.startswith((_FILE, _HDFS)) and Path(where).is_file()
+
+
+def choose_query(where: str, queries: Collection[str], query: str | None) -> str:
+    """Return the table or topic whose query is meant. Raises JobFileInvalid.
+
+    Arguments:
+        where: the job file, for messages.
+        queries: what its queries fill.
+        query: what a person has named; None where there is only one.
+
+    """
+    if not queries:
+        raise JobFileInvalid(
+            f"{where} has no query: only SQL keeps a checkpoint",
+            hint="name the job file of a query, or the directory of a checkpoint",
+        )
+    if query is None and len(queries) > 1:
+        raise JobFileInvalid(
+            f"{where} has {len(queries)} queries: {', '.join(sorted(queries))}",
+            hint=f"choose one, as in --query {min(queries)}",
+        )
+    chosen = query if query is not None else next(iter(queries))
+    if chosen not in queries:
+        raise JobFileInvalid(
+            f"no query of {where} fills {chosen}",
+            hint=suggest(chosen, queries, "name a table or topic that an INSERT of the job fills"),
+        )
+    return chosen
+
+
 def _find_in_job(where: str, query: str | None, clock: Clock) -> Checkpoint:
     # What reads a job file takes longer to import than a checkpoint to be looked at.
     from ashore.checkpoints.attempts import open_attempts  # noqa: PLC0415 - as said above
@@ -80,22 +113,7 @@ def _find_in_job(where: str, query: str | None, clock: Clock) -> Checkpoint:
 
     job = load_job_file(where)
     sinks = sinks_of(job)
-    if not sinks:
-        raise JobFileInvalid(
-            f"{where} has no query: only SQL keeps a checkpoint",
-            hint="name the job file of a query, or the directory of a checkpoint",
-        )
-    if query is None and len(sinks) > 1:
-        raise JobFileInvalid(
-            f"{where} has {len(sinks)} queries: {', '.join(sorted(sinks))}",
-            hint=f"choose one, as in --query {min(sinks)}",
-        )
-    chosen = query if query is not None else next(iter(sinks))
-    if chosen not in sinks:
-        raise JobFileInvalid(
-            f"no query of {where} fills {chosen}",
-            hint=suggest(chosen, sinks, "name a table or topic that an INSERT of the job fills"),
-        )
+    chosen = choose_query(where, sinks, query)
     name = sink_slice(job.job, sinks[chosen])
     lake = lake_of(job)
     newest = open_attempts(job, name, lake, lake.open(clock), clock).newest()

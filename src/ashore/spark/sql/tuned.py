@@ -38,6 +38,6 @@ def _refuse_other_partitions(checkpoint: Checkpoint, there: int, wanted: str) ->
         raise CheckpointUnfit(
             f"{checkpoint.uri}: the state has {there} partitions, but the job file has {wanted}",
             hint=f"write `state_partitions: {there}`, or remove the key; to change the number, "
-            "write to a new table or topic from the start",
+            f"stop the job and run `ashore checkpoint rescale JOB.yaml --partitions {wanted}`",
             why="other_partitions",
         )

@@ -37,8 +37,8 @@ def _rescale(request: str, send: Callable[[Event], None], jars: list[Path]) -> N
 
 
 def _open(address: CheckpointAddress) -> Checkpoint:
-    lake = LakeAddress(address.uri, options=address.options)
-    return Checkpoint(lake.open(), address.path, f"{address.uri.rstrip('/')}/{address.path}")
+    root, _, path = address.uri.rpartition("/")
+    return Checkpoint(LakeAddress(root, options=address.options).open(), path, address.uri)
 
 
 _COMMANDS = {"rescale": _rescale}

@@ -1,0 +1,235 @@
+"""Rescaling: the state of a query in another number of partitions.
+
+What it is: `rescale_copy`, from a checkpoint to a new one; `rescale_job`, which makes the new one
+the job's, and `undo_rescale`, which takes that back.
+What it promises: the checkpoint that was there is only read. The new one counts once its state was
+compared with the old one: as many rows in each store, with the same digest. Until then it is a
+directory in which Spark starts no query, and an attempt that no job takes.
+What it must not know: terminals; how state is written.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from ashore.base.clock import Clock
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.copying import copy_checkpoint
+from ashore.checkpoints.rescaling import (
+    RescalePlan,
+    count_partitions,
+    finish,
+    lay_out,
+    plan_rescale,
+)
+from ashore.checkpoints.survey import describe_place, take_survey
+from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.rollback import StoppedQuery
+from ashore.control.state_process import run_state_process
+from ashore.errors import CheckpointUnfit, JobProcessEnded
+from ashore.jobs.events import Rescaled, StateStep, StoreRows
+from ashore.jobs.requests import CheckpointAddress, RescaleRequest, SparkRequest
+from ashore.protocol.entries import Commit
+
+Report = Callable[[StateStep], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RescaleResult:
+    """A rescale that was done, or would be."""
+
+    path: str  # where the checkpoint is
+    from_partitions: int
+    to_partitions: int
+    batch: int
+    stores: tuple[StoreRows, ...]
+    took_s: float
+    is_done: bool = True
+
+    @property
+    def rows(self) -> int:
+        """In all stores together."""
+        return sum(each.rows for each in self.stores)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return it as `--json` prints it."""
+        return {
+            "path": self.path,
+            "batch": self.batch,
+            "from": self.from_partitions,
+            "to": self.to_partitions,
+            "rows": self.rows,
+            "stores": [asdict(each) for each in self.stores],
+            "seconds": round(self.took_s, 3),
+            "done": self.is_done,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaler:
+    """What a rescale works with.
+
+    Arguments:
+        spark: that rewrites the state.
+        options: how the storage of the checkpoints is reached; see `LakeAddress`.
+        clock: for the time that it takes.
+        report: told of each step.
+        debug: what Spark says on stderr is shown.
+
+    """
+
+    spark: SparkRequest
+    options: tuple[tuple[str, str], ...]
+    clock: Clock
+    report: Report
+    debug: bool = False
+
+    def address(self, checkpoint: Checkpoint) -> CheckpointAddress:
+        """Return where the state process finds a checkpoint."""
+        return CheckpointAddress(checkpoint.uri, self.options)
+
+
+def rescale_copy(
+    source: Checkpoint, target: Checkpoint, wanted: int, rescaler: Rescaler
+) -> RescaleResult:
+    """Make a checkpoint with another number of state partitions, beside the one that is there.
+
+    If interrupted: the target is a directory in which Spark starts no query.
+
+    Raises CheckpointUnfit, StorageError; JobProcessEnded, with the error of the state process.
+    """
+    if target.storage.list(target.path):
+        raise CheckpointUnfit(
+            f"{target.uri} is not empty; nothing was changed",
+            hint="name a directory that does not exist",
+            why="not_empty",
+        )
+    plan = plan_rescale(source, wanted)
+    return _rescale(source, target, plan, rescaler)
+
+
+def rescale_job(
+    opened: OpenJob, query: StoppedQuery, wanted: int, rescaler: Rescaler, *, takes_over: bool
+) -> RescaleResult:
+    """Give the state of a job's query another number of partitions: the next start goes on with it.
+
+    If interrupted: the job goes on from the checkpoint that it has.
+
+    Raises as `rescale_copy`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
+    """
+    newest = newest_of(query)
+    plan_rescale(newest, wanted)  # refused before anything is taken over
+    epoch = _take_over(opened, query, takes_over=takes_over)
+    done: list[RescaleResult] = []
+
+    def fill(target: Checkpoint) -> None:
+        done.append(_rescale(newest, target, plan_rescale(newest, wanted), rescaler))
+
+    query.attempts.remake(epoch, newest, fill)
+    return done[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A rescale that can be taken back: the checkpoint from before it."""
+
+    before: Checkpoint
+    from_partitions: int
+    to_partitions: int
+    batch: int
+
+
+def plan_undo(query: StoppedQuery) -> Undo:
+    """Return how the last rescale is taken back. Nothing is changed.
+
+    Raises CheckpointUnfit where it was none, where batches have run since, or where the checkpoint
+    from before it was cleaned; StorageError.
+    """
+    newest = newest_of(query)
+    before = query.attempts.before(newest)
+    if before is None:
+        raise _no_undo(newest, "there is no checkpoint from before")
+    now, then = take_survey(newest).required, take_survey(before).required
+    if now.query_id != then.query_id or now.batch != then.batch:
+        raise _no_undo(newest, f"batches have run since: {then.batch} was the last one then")
+    cut_now, cut_then = count_partitions(now), count_partitions(then)
+    if cut_now is None or cut_then is None or cut_now == cut_then:
+        raise _no_undo(newest, "the state has as many partitions as the checkpoint before it")
+    return Undo(before, cut_now, cut_then, now.batch)
+
+
+def undo_rescale(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> Undo:
+    """Let the next start go on with the checkpoint from before the last rescale.
+
+    If interrupted: the next start goes on with one of the two.
+
+    Raises as `plan_undo`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
+    """
+    plan_undo(query)
+    epoch = _take_over(opened, query, takes_over=takes_over)
+    undo = plan_undo(query)
+    query.attempts.remake(epoch, undo.before, lambda target: copy_checkpoint(undo.before, target))
+    return undo
+
+
+def _take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
+    """Open the log of a query that does not run, finish what is unclosed; return the epoch."""
+    require_stopped(opened, takes_over=takes_over)
+    committer = opened.committer(query.name)
+    committer.log.open()
+    closing = committer.finish()
+    if closing is not None:
+        committer.log.append(Commit("recovery"), closing)
+    return committer.log.fold.epoch
+
+
+def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
+    return CheckpointUnfit(
+        f"{describe_place(newest)}: no rescale can be undone: {text}; nothing was changed",
+        hint="rescale it to the number that you want: no row is lost either way",
+        why="no_rescale",
+    )
+
+
+def newest_of(query: StoppedQuery) -> Checkpoint:
+    """Return the newest attempt of a query. Raises CheckpointUnfit, StorageError."""
+    newest = query.attempts.newest()
+    if newest is None:
+        raise CheckpointUnfit(
+            f"{query.name}: there is no checkpoint yet",
+            hint="run the job first",
+            why="empty_checkpoint",
+        )
+    return newest
+
+
+def _rescale(
+    source: Checkpoint, target: Checkpoint, plan: RescalePlan, rescaler: Rescaler
+) -> RescaleResult:
+    began_s = rescaler.clock.monotonic_s()
+    lay_out(source, target, plan)
+    request = RescaleRequest(
+        spark=rescaler.spark,
+        source=rescaler.address(source),
+        target=rescaler.address(target),
+        batch=plan.batch,
+        partitions=plan.wanted,
+        state_format=plan.state_format,
+    )
+    rescaled: Rescaled | None = None
+    for event in run_state_process("rescale", source.uri, request, debug=rescaler.debug):
+        match event:
+            case StateStep():
+                rescaler.report(event)
+            case Rescaled():
+                rescaled = event
+    if rescaled is None:
+        raise JobProcessEnded("the state process has ended without an answer")
+    finish(source, target)
+    return RescaleResult(
+        target.uri,
+        plan.partitions,
+        plan.wanted,
+        plan.batch,
+        rescaled.stores,
+        rescaler.clock.monotonic_s() - began_s,
+    )
