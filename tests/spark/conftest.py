@@ -7,6 +7,7 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from tests.spark import tasks
+from tests.spark.programs import Use
 from tests.spark.site import SHORT_LIVED, Site
 
 from ashore.drills.sites.ahead import Ahead
@@ -51,3 +52,21 @@ def ahead() -> Iterator[Ahead]:
     ahead = Ahead({})
     yield ahead
     ahead.close()
+
+
+@pytest.fixture
+def use(spark: SparkSession) -> Iterator[Use]:
+    """Set settings of the session, until the test ends."""
+    before: dict[str, str | None] = {}
+
+    def set_all(wanted: dict[str, str]) -> None:
+        for name, value in wanted.items():
+            before.setdefault(name, spark.conf.get(name, None))
+            spark.conf.set(name, value)
+
+    yield set_all
+    for name, value in before.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

@@ -1,0 +1,177 @@
+"""State that comes back: whatever is done to a checkpoint, the results are those of one run.
+
+A seed makes a sequence of: records come; the query is killed after a batch that its sink has and
+before Spark says that it is done; a savepoint is taken, and the checkpoint deleted and restored
+elsewhere; an older savepoint is restored, and the sink goes back with it; the state is rescaled.
+Between any two the checkpoint is inspected.
+"""
+
+import itertools
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.checkpoint_files import opened
+from tests.marks import but
+from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
+
+from ashore.base.clock import SystemClock
+from ashore.checkpoints.survey import take_survey
+from ashore.control.checkpoints import savepoints
+from ashore.control.checkpoints.inspect import inspect
+
+CLOCK = SystemClock()
+STEPS = 7
+# Columns by which a query that updates says that a row replaces another.
+KEYS = {"aggregate": 1, "total": 0, "window": 2, "two operators": 1}
+
+
+def quiet(_done: int, _total: int) -> None:
+    pass
+
+
+class Story:
+    """One query, where its checkpoint is now, and what its sink holds by batch."""
+
+    def __init__(self, spark: SparkSession, home: Path, kind: str, seed: int) -> None:
+        self.program = Program(spark, home / "program", kind)
+        self.kind = kind
+        self.home = home
+        self.dice = random.Random(f"{kind} {seed}")
+        self.checkpoint = home / "checkpoint-0"
+        self.sink: dict[int, list[str]] = {}
+        self.saved: list[tuple[str, int]] = []
+        self.told: list[str] = []
+
+    def play(self) -> None:
+        self.come()
+        self.save()
+        choices: list[Callable[[], None]] = [
+            self.kill,
+            self.save_and_restore,
+            self.restore_older,
+            self.rescale,
+            self.come,
+        ]
+        for act in [*self.dice.sample(choices, len(choices)), self.rescale, self.come][:STEPS]:
+            act()
+            self.told.append(act.__name__)
+            self.inspect()
+        self.come()
+
+    def come(self) -> None:
+        self.program.put()
+        self.run()
+
+    def run(self) -> None:
+        self.sink.update(dict(self.program.run(self.checkpoint)))
+
+    def kill(self) -> None:
+        """Let the last batch be one that Spark has to run again: the sink gets it twice."""
+        self.come()
+        last = take_survey(opened(self.checkpoint)).done[-1]
+        for name in (str(last), f".{last}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+        self.run()
+
+    def save(self) -> None:
+        shelf = savepoints.open_shelf(str(self.home / "shelf"), CLOCK, links=self.flip())
+        saved = savepoints.take_savepoint(opened(self.checkpoint), None, shelf, CLOCK, quiet)
+        self.saved.append((saved.savepoint.place, saved.manifest.batch))
+
+    def save_and_restore(self) -> None:
+        self.save()
+        self.restore(-1)
+
+    def restore_older(self) -> None:
+        """Go back: the sink gives up what came after, and it comes again."""
+        _, batch = self.saved[0]
+        self.restore(0)
+        self.sink = {number: rows for number, rows in self.sink.items() if number <= batch}
+        self.run()
+
+    def restore(self, which: int) -> None:
+        place, _ = self.saved[which]
+        shutil.rmtree(self.checkpoint)
+        self.checkpoint = self.new_directory()
+        savepoints.restore_savepoint(
+            savepoints.find_savepoint(place, CLOCK),
+            str(self.checkpoint),
+            CLOCK,
+            quiet,
+            links=self.flip(),
+        )
+
+    def rescale(self) -> None:
+        self.checkpoint = rescaled(
+            self.program.spark, self.checkpoint, self.other_number(), self.new_directory()
+        )
+
+    def inspect(self) -> None:
+        found = inspect(str(self.checkpoint), None, None, CLOCK)
+        assert found.batch == max(self.sink, default=0) or found.batch in self.sink
+        assert found.operators
+
+    def other_number(self) -> int:
+        settings = take_survey(opened(self.checkpoint)).required.offsets.settings
+        now = settings.partitions if settings else None
+        return self.dice.choice([each for each in (1, 2, 3) if each != now])
+
+    def flip(self) -> bool:
+        return self.dice.random() < 0.5
+
+    def new_directory(self) -> Path:
+        number = int(self.checkpoint.name.rpartition("-")[2]) + 1
+        return self.checkpoint.with_name(f"checkpoint-{number}")
+
+
+def final(kind: str, sink: Rows) -> list[str]:
+    """What a table holds in the end: the last row of each key, or all rows."""
+    rows = [row for _, some in sorted(sink) for row in some]
+    if kind not in KEYS:
+        return sorted(rows)
+    latest = {tuple(key_of(row, KEYS[kind])): row for row in rows}
+    return sorted(latest.values())
+
+
+def key_of(row: str, columns: int) -> list[str]:
+    return split_row(row)[:columns]
+
+
+def split_row(row: str) -> list[str]:
+    """Return the columns of a row as text: a window is a column with commas in it."""
+    parts, depth, start = [], 0, 1
+    for place, character in enumerate(row):
+        depth += (character in "([") - (character in ")]")
+        if (character == "," and depth == 1) or (character == ")" and depth == 0):
+            parts.append(row[start:place].strip())
+            start = place + 1
+    return parts
+
+
+def test_rows_are_split_by_their_columns() -> None:
+    assert split_row("(Row(a=f(1, 2), b=3), 'x', 7)") == ["Row(a=f(1, 2), b=3)", "'x'", "7"]
+    assert split_row("(1,)") == ["1", ""]
+
+
+TOLD = [*itertools.product(QUERIES, (1, 2), (1, 2))]
+EVERY_DAY = {("window", 1, 1), ("outer join", 1, 1), ("two operators", 2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "state_format", "seed"), but(pytest.mark.long, TOLD, lambda *each: each in EVERY_DAY)
+)
+def test_whatever_is_done_to_a_checkpoint_the_results_are_those_of_one_run(
+    spark: SparkSession, use: Use, tmp_path: Path, kind: str, state_format: int, seed: int
+) -> None:
+    use(conf(state_format))
+    story = Story(spark, tmp_path, kind, seed)
+
+    story.play()
+
+    expected = final(kind, story.program.run(tmp_path / "one run"))
+    assert expected
+    assert final(kind, list(story.sink.items())) == expected, story.told
