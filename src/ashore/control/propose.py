@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from ashore.base.time_format import ISO
 from ashore.config.tables import PROVENANCE_COLUMNS
 from ashore.control.proposed_file import EventTimeGuess, TableProposal
 from ashore.formats.ddl import Atom, Schema, parse_ddl, to_ddl
@@ -80,8 +81,9 @@ def propose_table(sample: TopicSample, table: str, now_ms: int) -> TableProposal
         plain = TableProposal(sample.topic, table, decode, "", (), (), 0, 0, ())
         return _finish(plain, sample, notes)
     names = {name.casefold() for name in schema.names}
-    times = _find_times(inferred, now_ms, len(values) - values.count(None))
-    times = tuple(each for each in times if each.column in schema.names)
+    times = _find_times(inferred, now_ms)
+    kept = set(schema.names)  # a name may have a dot of its own
+    times = tuple(each for each in times if {each.column, each.column.split(".")[0]} & kept)
     partition_by = () if "date" in names else ("date",)
     if not partition_by:
         notes.append("the records have a column `date`: rename it to partition by date")
@@ -130,24 +132,36 @@ def _per_day(sample: TopicSample) -> float:
     return len(times) * _DAY_MS / span_ms
 
 
-def _find_times(inferred: Inferred, now_ms: int, count: int) -> tuple[EventTimeGuess, ...]:
-    """Return columns that may be the event time. One is sure by its name and all its values."""
-    ranked: list[tuple[bool, bool, int, int, EventTimeGuess]] = []
+def _find_times(inferred: Inferred, now_ms: int) -> tuple[EventTimeGuess, ...]:
+    """Return columns that may be the event time: those of records come before fields below them.
+
+    One is sure by its name, where all records have it: values that are no records are dead letters.
+    """
+    ranked: list[tuple[bool, bool, bool, int, int, EventTimeGuess]] = []
     for column in inferred.columns:
-        unit = "" if column.is_iso else _unit_of(column, now_ms)
-        if unit is None:
-            continue
-        name = column.name.casefold()
-        rank = _NAMES.index(name) if name in _NAMES else len(_NAMES)
-        is_named = rank < len(_NAMES) or _LIKE_TIME.search(column.name) is not None
-        is_whole = column.count == count >= SURE_RECORDS
-        guess = EventTimeGuess(column.name, unit, is_named and is_whole)
-        ranked.append((not guess.is_sure, not is_named, rank, len(ranked), guess))
+        ways = _ways_of(column, now_ms)
+        for unit, form in ways:
+            guess = EventTimeGuess(column.path, unit, is_sure=False, format=form)
+            name = guess.leaf.casefold()
+            rank = _NAMES.index(name) if name in _NAMES else len(_NAMES)
+            is_named = rank < len(_NAMES) or _LIKE_TIME.search(guess.leaf) is not None
+            is_whole = column.count == inferred.objects >= SURE_RECORDS
+            guess = replace(guess, is_sure=is_named and is_whole and len(ways) == 1)
+            is_below = column.path not in inferred.names
+            ranked.append((not guess.is_sure, not is_named, is_below, rank, len(ranked), guess))
     found = [each[-1] for each in sorted(ranked, key=lambda each: each[:-1])]
     named = [each for each in found if each.is_sure]
-    if len(named) > 1 and named[0].column.casefold() not in _NAMES:  # which of them only you know
+    if len(named) > 1 and named[0].leaf.casefold() not in _NAMES:  # which of them only you know
         found = [replace(each, is_sure=False) for each in found]
     return tuple(found)
+
+
+def _ways_of(column: Seen, now_ms: int) -> list[tuple[str, str]]:
+    """Return the units and formats in which a column may tell times; more than one: who knows."""
+    if column.is_iso:
+        return [("", ISO if "." in column.path else "")]
+    unit = _unit_of(column, now_ms)
+    return [("", form) for form in column.formats] if unit is None else [(unit, "")]
 
 
 def _unit_of(column: Seen, now_ms: int) -> str | None:
@@ -162,7 +176,8 @@ def _unit_of(column: Seen, now_ms: int) -> str | None:
 
 def _with_time(schema: Schema, times: Sequence[EventTimeGuess]) -> Schema:
     """Return the schema in which an event time that is a text is a TIMESTAMP."""
-    sure = times[0] if times and times[0].is_sure and not times[0].unit else None
+    is_text = bool(times) and times[0].is_sure and not times[0].unit and not times[0].format
+    sure = times[0] if is_text else None
     return Schema(
         tuple(
             replace(each, type=Atom.TIMESTAMP) if sure and each.name == sure.column else each

@@ -23,15 +23,35 @@ from ashore.landing.job import columns_of
 
 @dataclass(frozen=True, slots=True)
 class EventTimeGuess:
-    """A column that may say when a record happened. `unit`: of a number; empty for a text."""
+    """A column, or a field of one, that may say when a record happened.
+
+    Arguments:
+        column: its name, or that of the field: names with dots between.
+        unit: of a number; empty for a text.
+        is_sure: whether it is to be the event time.
+        format: of a text that is to stay one; empty where it is to be a TIMESTAMP.
+
+    """
 
     column: str
     unit: str
     is_sure: bool
+    format: str = ""
+
+    @property
+    def leaf(self) -> str:
+        """The last of the names."""
+        return self.column.rpartition(".")[2]
 
     def __str__(self) -> str:
         unit = f", unit: {self.unit}" if self.unit else ""
-        return f"{{column: {json.dumps(self.column)}{unit}}}"
+        form = f", format: {json.dumps(self.format)}" if self.format else ""
+        return f"{{column: {json.dumps(self.column)}{unit}{form}}}"
+
+
+def _plain(time: EventTimeGuess) -> dict[str, str | None]:
+    """Return an event time as `--json` prints it."""
+    return {"column": time.column, "unit": time.unit or None, "format": time.format or None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +94,7 @@ class TableProposal:
             "table": self.table,
             "decode": self.decode,
             "schema": self.schema or None,
-            "event_time": {"column": sure.column, "unit": sure.unit or None} if sure else None,
+            "event_time": _plain(sure) if sure else None,
             "event_time_candidates": [each.column for each in self.times],
             "partition_by": list(self.partition_by),
             "sampled": self.sampled,

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ashore.base.time_format import parse_time_format
 from ashore.formats.ddl import Array, Atom, DataType, Decimal, Field, Map, Schema, Struct
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
@@ -19,17 +20,28 @@ _DECIMAL_LIMIT = 10**38
 _MAP_KEYS_MIN = 30  # so many names of which records have few are keys, not fields
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
+# How times are written that are not in ISO 8601, and the parts that tell some of them apart.
+_FORMATS = {
+    text: re.compile(parse_time_format(text).pattern.replace(r"\z", r"\Z"))
+    for text in (
+        *("yyyy/MM/dd HH:mm:ss", "dd/MM/yyyy HH:mm:ss", "MM/dd/yyyy HH:mm:ss"),
+        *("dd.MM.yyyy HH:mm:ss", "yyyyMMddHHmmss", "yyyyMMdd'T'HHmmssX"),
+    )
+}
+_TIME_CHARS = range(14, 22)  # of a text in one of them
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of one top-level column, for who looks for times in it."""
+    """What was seen of one column, or of a field of a STRUCT, for who looks for times in it."""
 
-    name: str
+    path: str  # names with dots between
     type: DataType
     count: int  # of records that have a value
     least: int | None  # of whole numbers
     most: int | None
     is_iso: bool  # whether every value is a text in ISO 8601
+    formats: tuple[str, ...] = ()  # others that every value is a time in
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +53,7 @@ class Inferred:
         objects: how many values are JSON objects.
         texts: how many of the others are UTF-8.
         others: the rest, values that are missing left out.
-        columns: what was seen of each column.
+        columns: what was seen of each column, and of fields of those that are STRUCTs.
         notes: what is unsure, as sentences.
 
     """
@@ -53,6 +65,11 @@ class Inferred:
     columns: tuple[Seen, ...]
     notes: tuple[str, ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the columns themselves."""
+        return frozenset(self.schema.names if self.schema else ())
+
 
 @dataclass(slots=True)
 class _Kinds:
@@ -62,6 +79,7 @@ class _Kinds:
     least: int | None = None
     most: int | None = None
     iso: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
     element: "_Kinds | None" = None
     fields: "dict[str, _Kinds]" = field(default_factory=dict)
 
@@ -80,6 +98,7 @@ class _Kinds:
             case str():
                 self.counts["text"] += 1
                 self.iso += _ISO.fullmatch(value) is not None
+                self.formats.update(_formats_of(value))
             case list():
                 self.counts["array"] += 1
                 self.element = self.element or _Kinds()
@@ -115,7 +134,7 @@ def infer_json(values: Iterable[bytes | None]) -> Inferred:
     fields = tuple(_fields(top, "", notes))
     if not fields:
         return Inferred(None, top.counts["object"], texts, others, (), tuple(notes))
-    columns = tuple(_seen(each, top.fields[each.name]) for each in fields)
+    columns = tuple(_seen(fields, top, ""))
     return Inferred(Schema(fields), top.counts["object"], texts, others, columns, tuple(notes))
 
 
@@ -134,10 +153,25 @@ def _is_text(value: bytes) -> bool:
     return "\x00" not in text
 
 
-def _seen(column: Field, kinds: _Kinds) -> Seen:
-    count = kinds.values.total()
-    is_iso = 0 < count == kinds.iso
-    return Seen(column.name, column.type, count, kinds.least, kinds.most, is_iso)
+def _formats_of(text: str) -> Iterator[str]:
+    """Yield the formats in which a text is a time."""
+    if len(text) not in _TIME_CHARS or not text[0].isdigit():
+        return
+    for name, pattern in _FORMATS.items():
+        found = pattern.match(text)
+        if found and 1 <= int(found["month"]) <= 12 and 1 <= int(found["day"]) <= 31:
+            yield name
+
+
+def _seen(fields: Iterable[Field], kinds: _Kinds, above: str) -> Iterator[Seen]:
+    for each in fields:
+        inner, path = kinds.fields[each.name], above + each.name
+        count = inner.values.total()
+        is_iso = 0 < count == inner.iso
+        formats = tuple(name for name, times in inner.formats.items() if times == count)
+        yield Seen(path, each.type, count, inner.least, inner.most, is_iso, formats)
+        if isinstance(each.type, Struct):
+            yield from _seen(each.type.fields, inner, f"{path}.")
 
 
 def _fields(kinds: _Kinds, above: str, notes: list[str]) -> Iterator[Field]:
@@ -206,6 +240,7 @@ def _object(kinds: _Kinds, path: str, notes: list[str]) -> DataType:
 def _merge(one: _Kinds, other: _Kinds) -> None:
     one.counts += other.counts
     one.iso += other.iso
+    one.formats += other.formats
     for number in (other.least, other.most):
         if number is not None:
             one.least = number if one.least is None else min(one.least, number)

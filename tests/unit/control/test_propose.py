@@ -22,6 +22,8 @@ from ashore.errors import JobFileInvalid, StreamMissing
 from ashore.formats.ddl import parse_ddl
 from ashore.formats.registry import make_decoder
 from ashore.landing.job import columns_of
+from ashore.routing.event_columns import EventColumn
+from ashore.routing.event_reading import check_event_column, read_event_times
 from ashore.sources.base import Record, StreamShard
 from ashore.testing import FakeClock, RecordedSource
 
@@ -50,6 +52,7 @@ def loaded(*tables: TableProposal) -> Job:
     return parse_job(job_text(proposal), check_schema=columns_of, environment={})
 
 
+AMERICAN = "11/12/2026 08:00:00"  # or European: nobody can tell
 CLICK = {"id": 1, "ts": NOW_MS - 5, "user": "a", "price": 1.5, "ok": True}
 
 
@@ -118,6 +121,64 @@ def test_texts_in_iso_8601_are_the_event_time_as_timestamps() -> None:
     assert found.schema == "created_at TIMESTAMP, b STRING"
     assert str(found.event_time) == '{column: "created_at"}'
     assert found.decoded == found.sampled
+
+
+def test_values_that_are_no_records_make_no_event_time_unsure() -> None:
+    found = proposed(*jsons(CLICK), b"not JSON", b"[1]", None)
+    assert str(found.event_time) == '{column: "ts", unit: ms}'
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"meta": {"at": {"ts": NOW_MS - 1}}}, '{column: "meta.at.ts", unit: ms}'),
+        (
+            {"meta": {"sent_at": "2026-11-21T08:00:00Z"}},
+            '{column: "meta.sent_at", format: "iso8601"}',
+        ),
+        ({"time": "21/11/2026 08:00:00"}, '{column: "time", format: "dd/MM/yyyy HH:mm:ss"}'),
+        ({"time": "11/21/2026 08:00:00"}, '{column: "time", format: "MM/dd/yyyy HH:mm:ss"}'),
+        ({"ts": NOW_MS - 1, "meta": {"event_time": NOW_MS - 2}}, '{column: "ts", unit: ms}'),
+        ({"a.ts": NOW_MS - 1}, '{column: "a.ts", unit: ms}'),
+    ],
+)
+def test_fields_and_texts_are_event_times_too(value: dict[str, object], said: str) -> None:
+    found = proposed(*jsons(value))
+    assert str(found.event_time) == said
+    time = loaded(found).tables[0].event_time
+    assert time is not None
+    table = (
+        make_decoder("json", parse_ddl(found.schema))
+        .decode(pa.array(jsons(value), pa.binary()))
+        .table
+    )
+    event = EventColumn(time.column, time.unit, time.format or "")
+    check_event_column(event, table.schema)
+    assert read_event_times(event, table).null_count == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        jsons({"time": "11/12/2026 08:00:00"}),  # the day or the month?
+        jsons({"time": "21/11/2026 08:00:00"}, {"time": "12/24/2026 08:00:00"}),
+        jsons({"time": "21/13/2026 08:00:00"}),
+        jsons({"meta": {"ts": NOW_MS - 1}}, {"meta": None}),
+        jsons({"list": [{"ts": NOW_MS - 1}]}),
+    ],
+)
+def test_a_field_or_a_text_that_is_not_sure_is_a_comment(values: list[bytes]) -> None:
+    found = proposed(*values)
+    assert found.event_time is None
+    assert loaded(found).tables[0].event_time is None
+
+
+def test_both_orders_of_day_and_month_are_comments() -> None:
+    text = job_text(
+        JobProposal("a", "file:///lake", "b:1", {}, (proposed(*jsons({"time": AMERICAN})),))
+    )
+    assert '# event_time: {column: "time", format: "dd/MM/yyyy HH:mm:ss"}' in text
+    assert '# event_time: {column: "time", format: "MM/dd/yyyy HH:mm:ss"}' in text
 
 
 def test_values_that_are_no_json_are_text_or_bytes() -> None:
