@@ -14,8 +14,8 @@ from ashore.errors import OffsetsGone
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import Record, StreamShard
 from ashore.sources.client import Cluster
-from ashore.sources.consumer.messages import read_headers
 from ashore.sources.failures import OFFSET_OUT_OF_RANGE, Complaints
+from ashore.sources.headers import read_headers
 from ashore.sources.polling import READING, next_answer
 
 SETTINGS = {

@@ -7,7 +7,6 @@ What it must not know: ranges, tables.
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
-from operator import methodcaller
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ashore.errors import BadRecord
 from ashore.sources.consumer.base import Chunk, ConsumerEvent, TopicPartition
 from ashore.sources.fetched import FETCHED, FETCHED_WITH_HEADERS, to_headers, to_times
-
-Header = tuple[str, bytes | None]
-# Where a key is not UTF-8 the client returns a list, and leaves an error behind. A plain call would
-# let it pass, to be raised by whatever comes next; calls from C look for it.
-_ask_headers = methodcaller("headers")
+from ashore.sources.headers import Header, read_headers
 
 
 class MessageConsumer:
@@ -72,17 +67,6 @@ class MessageConsumer:
             pa.array([value for _, value in pairs], pa.binary()),
         )
         return pa.RecordBatch.from_arrays([*columns, column], schema=FETCHED_WITH_HEADERS)
-
-
-def read_headers(message: Message) -> list[Header] | None:
-    """Return the headers of a record; None: the client cannot read them.
-
-    It wants keys in UTF-8, and takes each to end at its first NUL.
-    """
-    try:
-        return list(_ask_headers(message) or [])
-    except (UnicodeDecodeError, SystemError):
-        return None
 
 
 def _headers_of(message: Message) -> list[Header]:
