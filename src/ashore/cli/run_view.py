@@ -104,7 +104,7 @@ class RunState:
     pid: int | None = None  # of the job process
     uses_spark: bool = True
     stopping: str | None = None  # what is being waited for, once somebody has asked for the end
-    launched_s: float = field(default_factory=time.monotonic)
+    launched_s: float | None = None  # None: not yet
     slices: dict[str, SliceState] = field(default_factory=dict)
     talk: deque[str] = field(default_factory=lambda: deque(maxlen=5))
     error: Failed | None = None
@@ -216,6 +216,8 @@ class RunState:
         """Return what a job is at that has not begun; None: it has."""
         if self.has_begun or self.error is not None:
             return None
+        if self.launched_s is None:
+            return self._starting
         return f"{self._starting} ({max(0, now_s - self.launched_s):.0f} s)"
 
 
@@ -264,7 +266,7 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
 
     A job process that is silent for the job's `patience` is killed.
     """
-    state = RunState(job.job, uses_spark=job.spark is not None)
+    state = RunState(job.job, uses_spark=job.spark is not None, launched_s=time.monotonic())
     as_json = style is Style.EVENTS
 
     def report(message: str) -> None:

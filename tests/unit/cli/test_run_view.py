@@ -162,6 +162,7 @@ def test_the_table_is_there_before_spark_is() -> None:
     assert "process 4711" in shown(state, 108.2)
     state.take(EVENTS[1], 109.0)
     assert "starting" not in shown(state, 109.0)
+    assert shown(RunState("clicks"), 8.0).split("(")[0].strip().endswith("starting Spark")
     assert "starting (3 s)" in shown(RunState("clicks", uses_spark=False, launched_s=5.0), 8.0)
 
 
