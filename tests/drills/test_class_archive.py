@@ -2,16 +2,18 @@
 
 from ashore.base.clock import SystemClock
 from ashore.drills.recorder import Recorder
-from ashore.drills.sites.class_archive import archive_path, use_options
 from ashore.drills.sites.servers import Servers
+from ashore.jobs.class_archive import archive_stem, find_archive, use_options
 
 
 def test_the_classes_are_kept_once_and_used(servers: Servers) -> None:
     recorder = Recorder(SystemClock(), lambda _snapshot: None)
     options = servers.java_options(recorder)
-    assert options == use_options(archive_path())
-    made_ns = archive_path().stat().st_mtime_ns
+    archive = find_archive()
+    assert archive is not None
+    assert options == use_options(archive)
+    made = archive.stat().st_ino
     assert servers.java_options(recorder) == options
-    assert archive_path().stat().st_mtime_ns == made_ns
-    mine = archive_path().parent.glob(f"{archive_path().stem}.*")
-    assert list(mine) == [archive_path()], "none is half written"
+    assert archive.stat().st_ino == made
+    mine = archive.parent.glob(f"{archive_stem().name}*")
+    assert list(mine) == [archive], "none is half written"

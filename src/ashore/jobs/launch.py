@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from ashore.jobs.class_archive import find_options
 from ashore.jobs.events import Event, Talk, decode_event
 from ashore.jobs.jars import jar_paths
 from ashore.jobs.java import find_java
@@ -47,6 +48,7 @@ class LaunchOptions:
     debug: bool = False  # what it says on stderr is shown, tracebacks too
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
     name: str = ""  # of the job, which its log file is named by; else the job file's
+    java_options: str = ""  # of Spark's driver; else those that let it use kept classes
     request: str = ""  # what its command is asked, as JSON; see `ashore.jobs.requests`
 
 
@@ -91,6 +93,8 @@ class JobLaunch:
             module = "ashore.spark.state.main" if self._options.is_state else "ashore.spark.main"
             environment["JAVA_HOME"] = str(find_java().resolve().parent.parent)
             arguments = [*arguments, *(f"--jar={jar}" for jar in jar_paths("spark-kafka"))]
+            if options := self._options.java_options or find_options():
+                arguments.append(f"--java-options={options}")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(

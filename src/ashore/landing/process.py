@@ -300,6 +300,7 @@ def _parse(module: str, arguments: list[str] | None, more: list[str]) -> argpars
     parser.add_argument("--accept-schema", action="store_true")
     parser.add_argument("--hold", action="store_true", help="get ready; wait for a line on stdin")
     parser.add_argument("--jar", action="append", default=[], type=Path)
+    parser.add_argument("--java-options", default="", help="of Spark's driver, beside the job's")
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("--request", default="", help="the arguments of the command, as JSON")
     return parser.parse_args(arguments)

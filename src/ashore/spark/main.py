@@ -30,18 +30,29 @@ from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.cases import run_cases
 from ashore.spark.sql.validate import describe_queries
 
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+
 
 class SparkEngine:
     """A Spark session of a job's own. See Engine."""
 
-    def __init__(self, jars: list[Path]) -> None:
+    def __init__(self, jars: list[Path], java_options: str = "") -> None:
         self._jars = jars
+        self._java_options = java_options
         self._spark: SparkSession | None = None
 
     def start(self, job: Job) -> None:
         """See Engine."""
         application = application_of(job)
-        self._spark = start_session(job.job, application.master, conf_of(job), self._jars)
+        self._spark = start_session(job.job, application.master, self._conf_of(job), self._jars)
+
+    def _conf_of(self, job: Job) -> dict[str, str]:
+        """Return settings for a job: of the driver's options its own come last, and so count."""
+        conf = conf_of(job)
+        own = conf.get(DRIVER_OPTIONS, "")
+        if not self._java_options or "Archive" in own:
+            return conf
+        return {**conf, DRIVER_OPTIONS: f"{self._java_options} {own}".strip()}
 
     def warm(self) -> None:
         """See Engine."""
@@ -120,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     return run_process(
         "ashore.spark.main",
         arguments,
-        lambda options: SparkEngine(options.jar),
+        lambda options: SparkEngine(options.jar, options.java_options),
         {"validate": validate, "sql": sql, "test": test},
     )
 

@@ -5,7 +5,6 @@ What it promises: at the end everything that was started is stopped.
 What it must not know: scenarios.
 """
 
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection
@@ -19,10 +18,10 @@ from ashore.base.clock import SystemClock
 from ashore.base.unique import unique
 from ashore.drills.plan import Server
 from ashore.drills.recorder import Recorder
-from ashore.drills.sites.class_archive import archive_path, use_options, write_options
 from ashore.drills.sites.machines import Machines
 from ashore.drills.sites.real import RealSite, SiteServers
 from ashore.drills.sites.site import SiteOptions
+from ashore.jobs.class_archive import NewArchive, find_archive, find_options
 from ashore.services.hdfs import Hdfs, HdfsOptions
 from ashore.services.hive import Hive, HiveOptions
 from ashore.services.kafka import Kafka
@@ -119,30 +118,27 @@ class Servers:
         Where that fails, jobs start as they do without.
         """
         if self._java_options is None:
-            path = archive_path()
-            if not path.exists():
+            if find_archive() is None:
                 if recorder is not None:
                     recorder.note("servers", "keeping the classes of Spark, for faster starts")
-                self._write_archive(path)
-            self._java_options = use_options(path) if path.exists() else ""
+                with suppress(OSError):  # jobs start without it
+                    self._write_archive()
+            self._java_options = find_options()
         return self._java_options
 
-    def _write_archive(self, path: Path) -> None:
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path.parent, os.W_OK):
-            return
-        directory = self._scratch("classes")
-        written = path.with_suffix(f".{unique()}")  # another drill may do the same at this moment
-        place = SiteServers(directory, self.kafka(), java_options=write_options(written))
-        site = RealSite(0, SiteOptions(), place, Recorder(SystemClock(), lambda _snapshot: None))
-        try:
-            site.produce(RECORDS)
-            if site.live().code == 0 and written.exists():
-                written.replace(path)
-        finally:
-            site.close()
-            written.unlink(missing_ok=True)
+    def _write_archive(self) -> None:
+        """Run a job that writes its classes down. Raises OSError where it cannot write."""
+        with NewArchive() as new:
+            directory = self._scratch("classes")
+            place = SiteServers(directory, self.kafka(), java_options=new.options)
+            recorder = Recorder(SystemClock(), lambda _snapshot: None)
+            site = RealSite(0, SiteOptions(), place, recorder)
+            try:
+                site.produce(RECORDS)
+                if site.live().code == 0:
+                    new.keep()
+            finally:
+                site.close()
 
     def site(self, seed: int, options: SiteOptions, recorder: Recorder) -> RealSite:
         """Return a new real site. Starts what it needs."""

@@ -1,0 +1,32 @@
+"""Options of the driver's JVM: those that a launch gives, and a job's own."""
+
+from pathlib import Path
+
+from ashore.config import Job, parse_job
+from ashore.spark.main import DRIVER_OPTIONS, SparkEngine
+
+JOB = """\
+job: clicks
+lake: file:///data/lake
+source: {{kafka: {{bootstrap_servers: "127.0.0.1:9092"}}}}
+tables: [{{topic: clicks, table: ods.clicks, schema: id BIGINT}}]
+spark: {{conf: {{{conf}}}}}
+"""
+GIVEN = "-XX:SharedArchiveFile=/cache/classes/0.jsa -Xlog:disable"
+
+
+def options_of(conf: str, given: str = GIVEN) -> str | None:
+    job: Job = parse_job(JOB.format(conf=conf))
+    return SparkEngine(list[Path](), given)._conf_of(job).get(DRIVER_OPTIONS)
+
+
+def test_a_jobs_own_options_come_last_and_so_count() -> None:
+    assert options_of(f"{DRIVER_OPTIONS}: '-Xlog:gc'") == f"{GIVEN} -Xlog:gc"
+    light = options_of("", given="")
+    assert light is not None
+    assert options_of("") == f"{GIVEN} {light}"
+
+
+def test_a_jobs_own_archive_is_left_to_it() -> None:
+    own = "-XX:SharedArchiveFile=/mine.jsa"
+    assert options_of(f"{DRIVER_OPTIONS}: '{own}'") == own
