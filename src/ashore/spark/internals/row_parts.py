@@ -34,28 +34,32 @@ def read_row_parts(frame: DataFrame) -> list[DataFrame]:
     `frame`: over views of topics that are no streams; Spark must not know one of them as empty, or
     it leaves out what is joined with it. Raises SparkUnknown.
     """
-    require_known_spark(frame.sparkSession)
+    spark = frame.sparkSession
+    require_known_spark(spark)
     plan = jvm.OPTIMIZED(jvm.execution_of(frame))
-    return [_select(frame.sparkSession, *part) for part in _find(plan)]
+    return [
+        _select(spark, rows, [] if operator is None else _taken(spark, operator, rows))
+        for rows, operator in _find(plan)
+    ]
 
 
-def _find(plan: JavaObject) -> Iterator[tuple[JavaObject, list[Column]]]:
-    """Yield the largest plans without state that read topics, and what is computed of their rows.
+def _find(plan: JavaObject) -> Iterator[tuple[JavaObject, JavaObject | None]]:
+    """Yield the largest plans without state that read topics, each with the operator above it.
 
-    That is what the operator above them takes in.
+    None: there is none, or it takes rows as they are.
     """
     if not _reads_topic(plan):
         return
     inputs = [each for each in jvm.items(jvm.CHILDREN(plan)) if _reads_topic(each)]
     if not _keeps_state(plan):
-        yield plan, []
+        yield plan, None
         return
     is_first = _is_state(plan)
     for each in inputs:
         if _keeps_state(each):
             yield from _find(each)
         else:
-            yield each, _taken(plan, each) if is_first else []
+            yield each, plan if is_first else None
 
 
 def _reads_topic(plan: JavaObject) -> bool:
@@ -82,15 +86,15 @@ def _is_state(plan: JavaObject) -> bool:
 # ---- what an operator takes in
 
 
-def _taken(plan: JavaObject, rows: JavaObject) -> list[Column]:
-    spark = SparkSession.active()
-    match jvm.class_name(plan):
+def _taken(spark: SparkSession, operator: JavaObject, rows: JavaObject) -> list[Column]:
+    """Return what an operator with state computes of rows of one of its inputs."""
+    match jvm.class_name(operator):
         case "Aggregate":
-            keys = [_column(spark, each) for each in jvm.items(jvm.GROUPING(plan))]
-            named = jvm.items(jvm.AGGREGATED(plan))
+            keys = [_column(spark, each) for each in jvm.items(jvm.GROUPING(operator))]
+            named = jvm.items(jvm.AGGREGATED(operator))
             return [*keys, *(each for name in named for each in _arguments(spark, name))]
         case "Join":
-            condition = jvm.LOGICAL_JOIN_CONDITION(plan)
+            condition = jvm.LOGICAL_JOIN_CONDITION(operator)
             if not jvm.IS_DEFINED(condition):
                 return []
             sides = _sides(jvm.OPTION_GET(condition))
