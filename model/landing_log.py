@@ -60,7 +60,7 @@ class Fold(NamedTuple):
 
 
 class Process(NamedTuple):
-    name: str  # W*: writers, R: recovery helper, J: janitor, A: accepts a loss, L: lands again
+    name: str  # W*, O*: writers, O of an earlier release; R: recovery helper, J: janitor, A: accepts a loss, L: lands again
     step: str = "off"
     life: int = 1
     fold: Optional[Fold] = None
@@ -78,7 +78,7 @@ class State(NamedTuple):
     log: tuple  # what lies at each number now, or None
     history: tuple  # ghost: what was created first at each number: the true log
     snapshot: Point  # the newest
-    removable: int  # ghost: the highest snapshot ever written; archivers remove up to here
+    archived: int  # the highest number that an archive holds; archives stay, and tell it
     files: frozenset  # (file, "source" | "target")
     lost: frozenset  # ghost: pending files that somebody else has deleted
     begun: Optional[int]  # ghost: the lowest offset that anybody has read
@@ -91,7 +91,7 @@ class State(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Bounds of one exploration. W0 owns the slice at the start."""
+    """Bounds of one exploration. `first` owns the slice at the start."""
 
     name: str
     others: tuple
@@ -103,8 +103,10 @@ class Setting(NamedTuple):
     latest: bool = False  # records come one by one, and reading begins behind those that are there
     drops: int = 0
     losses: int = 0
+    first: str = "W0"
 
 
+WRITERS = "WO"
 EMPTY = Point(-1, 0, 0, None)
 NOT_JOINED = EMPTY._replace(next=None)
 WORDING = (
@@ -232,16 +234,27 @@ def pending(state):
     return [file for file in named if file and can_link(state, file)]
 
 
-def removals(state, mutation):
-    """Archivers, current or frozen long ago: any number at or below a snapshot, in any order, at any time."""
-    for number in range(state.removable + (mutation != WORDING[1])):
-        if state.log[number] and (
-            state.history[number].kind != "open" or mutation == "remove old open entries"
-        ):
+def archiving(state, mutation):
+    """Archivers, current or frozen long ago: any number that an archive holds, in any order, at any time."""
+    if state.snapshot.end > state.archived:
+        yield (
+            f"archiver: packs up to {state.snapshot.end}",
+            state._replace(archived=state.snapshot.end),
+        )
+    for number in range(state.archived + (mutation != WORDING[1])):
+        if state.log[number] and may_go(state, number, mutation):
             yield (
                 f"archiver: removes {number}, {show(state.log[number])}",
                 state._replace(log=state.log[:number] + (None,) + state.log[number + 1 :]),
             )
+
+
+def may_go(state, number, mutation):
+    """An `open` is the number that the writer before it tries next: that one must look what it has done."""
+    if state.history[number].kind != "open" or mutation == "remove what an earlier release may try":
+        return True
+    opens = [entry for entry in state.history[:number] if entry.kind == "open"]
+    return bool(opens) and opens[-1].owner[0] != "O"
 
 
 # ---- processes: each function yields (what happened, the state after, the process after)
@@ -299,7 +312,7 @@ def looks_again(state, process, mutation):
     if mutation in WORDING:  # a reader at the end; a writer only after its open
         return (
             process.step == "end"
-            and process.name[0] != "W"
+            and process.name[0] not in WRITERS
             and state.snapshot.end > process.fold.end
         )
     return state.snapshot.end > process.fold.base
@@ -331,10 +344,22 @@ def accepted(process):
     fold = extend(process.fold, entry)
     if fold is None:
         return process.at("damaged")
-    if entry.kind == "open":
-        return process.at("opened", fold=fold)
-    is_moving = entry.kind in ("prepare", "reland")
-    return process.at("move" if is_moving else "own", fold=fold, job=None)
+    return process.at("opened" if entry.kind == "open" else "appended", fold=fold)
+
+
+def appended_steps(state, process, mutation):
+    """A number that was removed can be created again: who does so has lost the slice long ago."""
+    number, entry, _ = process.job
+    does_not_look = process.name[0] == "O" or mutation == "append without a look"
+    if state.archived >= number and not does_not_look:
+        yield (
+            f"sees that {number} is archived",
+            state,
+            process.at("fenced", fold=None, job=None),
+        )
+    else:
+        is_moving = entry.kind in ("prepare", "reland")
+        yield "goes on", state, process.at("move" if is_moving else "own", job=None)
 
 
 def settle_steps(state, process, mutation):
@@ -398,7 +423,7 @@ def opened_at(process, mutation):
 
 def owning_steps(state, process, setting, mutation):
     fold, number = process.fold, process.fold.end + 1
-    if process.name[0] == "W":
+    if process.name[0] in WRITERS:
         yield from reading_on_steps(state, process, setting, mutation)
     elif not fold.unclosed:
         yield "has done what it was called for", state, process.at("done", fold=None)
@@ -414,7 +439,7 @@ def owning_steps(state, process, setting, mutation):
         )
         yield (
             f"writes snapshot {point.end}",
-            state._replace(snapshot=newest, removable=max(state.removable, point.end)),
+            state._replace(snapshot=newest),
             process.at("own", fold=fold._replace(base=point.end)),
         )
 
@@ -563,6 +588,8 @@ def process_steps(state, process, setting, mutation):
         yield from settle_steps(state, process, mutation)
     elif step == "opened":
         yield from opened_steps(state, process, mutation)
+    elif step == "appended":
+        yield from appended_steps(state, process, mutation)
     elif step == "own":
         yield from owning_steps(state, process, setting, mutation)
     elif step == "clean":
@@ -571,7 +598,11 @@ def process_steps(state, process, setting, mutation):
         yield from moving_steps(state, process, mutation)
     elif step == "gone":
         yield from giving_up_steps(state, process, mutation)
-    if process.name[0] == "W" and process.life < setting.lives and step not in ("off", "fenced"):
+    if (
+        process.name[0] in WRITERS
+        and process.life < setting.lives
+        and step not in ("off", "fenced")
+    ):
         yield "crashes", state, Process(process.name, life=process.life + 1)
 
 
@@ -579,7 +610,7 @@ def steps(state, setting, mutation):
     yield from late_effects(state)
     yield from outside(state, setting)
     if setting.archive:
-        yield from removals(state, mutation)
+        yield from archiving(state, mutation)
     for index, process in enumerate(state.processes):
         for label, after, changed in process_steps(state, process, setting, mutation):
             processes = state.processes[:index] + (changed,) + state.processes[index + 1 :]
@@ -599,7 +630,8 @@ def violation(state, start=EMPTY):
         if file not in named:
             return f"I3: {show(file)} is final and no prepare names it"
     for number, entry in enumerate(state.log):
-        if entry and entry.kind != "open" and entry != state.history[number]:
+        is_stray = entry and entry != state.history[number]
+        if is_stray and entry.kind != "open" and number > state.archived:
             return f"I4: {show(entry)} was created again as {number}"
     for file in named:
         if (file, "source") not in state.files and file not in final and file not in state.lost:
@@ -673,13 +705,13 @@ def show(thing):
 def explore(setting, mutation=None):
     """Visit every state; return what `search` returns."""
     start = NOT_JOINED if setting.latest else EMPTY
-    first = Entry("open", 1, "W0.1", None, None)
-    owner = Process("W0", "own", 1, extend(begin(start), first))
+    first = Entry("open", 1, f"{setting.first}.1", None, None)
+    owner = Process(setting.first, "own", 1, extend(begin(start), first))
     state = State(
         log=(first,) + (None,) * (setting.numbers - 1),
         history=(first,),
         snapshot=start,
-        removable=-1,
+        archived=-1,
         files=frozenset(),
         lost=frozenset(),
         begun=None,
@@ -717,6 +749,14 @@ def stopped_without_damage(state, mutation):
 LATE = Setting("two writers, archiver, an unanswered call", ("W1",), 3, 5, faults=1, archive=True)
 RESTART = Setting("two writers that restart, an unanswered call", ("W1",), 2, 5, faults=1, lives=2)
 THREE = Setting("three writers, archiver", ("W1", "W2"), 2, 4, archive=True)
+UPGRADE = Setting(
+    "a writer of an earlier release, two of this one, archiver",
+    ("W1", "W2"),
+    2,
+    4,
+    archive=True,
+    first="O0",
+)
 CLEAN = Setting("two writers, archiver, janitor", ("W1", "J"), 2, 4, archive=True)
 HELP = Setting("two writers, recovery helper, an unanswered call", ("W1", "R"), 2, 5, faults=1)
 LATE_CLEAN = Setting("two writers, janitor, an unanswered call", ("W1", "J"), 2, 4, faults=1)
@@ -740,11 +780,12 @@ LATE_LOSS = Setting(
 HELP_LOSS = Setting("a loss, one lands again, recovery helper", ("L", "R"), 2, 6, losses=1)
 CLEAN_LOSS = Setting("a loss, one lands again, janitor", ("L", "J"), 2, 6, losses=1)
 SETTINGS = (
-    *(LATE, RESTART, THREE, CLEAN, HELP, LATE_CLEAN),
+    *(LATE, RESTART, THREE, UPGRADE, CLEAN, HELP, LATE_CLEAN),
     *(JOIN, LATE_JOIN, GAP, LATE_GAP, LOSS, LATE_LOSS, HELP_LOSS, CLEAN_LOSS),
 )
 MUTATIONS = (
-    ("remove old open entries", LATE),
+    ("append without a look", LATE),
+    ("remove what an earlier release may try", UPGRADE),
     ("skip the look", LATE),
     ("one snapshot name", LATE),
     ("retry with other content", RESTART),

@@ -139,10 +139,10 @@ class Chain:
             done=tuple(done),
         )
 
-    def open(self) -> Fold:
+    def open(self, *, looks_back: bool = False) -> Fold:
         """Take over."""
         self.epoch += 1
-        return self.append(self.draft(Open("host", 1, "0.1.0")))
+        return self.append(self.draft(Open("host", 1, "0.1.0", looks_back)))
 
     def join(self, *keys: ShardKey, first: int = 0) -> Fold:
         """Join shards. Each generation of a stream has an identity of its own."""

@@ -111,6 +111,7 @@ def build_golden() -> dict[str, bytes]:
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
         files[f"entry-{kind}.json"] = data
+    files["entry-open-looks.json"] = write_entry(_again())[1]
     files["log.jsonl"] = b"".join(data for _, data in log.entries)
     log.add(ResetClock(START_MS + 5_000, WATERMARKS, "ana", "the clock was two seconds ahead"))
     files["entry-reset_clock.json"] = log.entries[10][1]
@@ -316,6 +317,13 @@ def _reland() -> Reland:
         targets=second.targets,
         files=(_file(3, 0, FileSpan(0, 110, 113, 3)),),
     )
+
+
+def _again() -> Draft:
+    """Return the `open` of a writer that looks back, after one that does not."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    return replace(log.draft(Open("worker-8", 815, "0.1.0", looks_back=True)), epoch=2)
 
 
 def _archive() -> bytes:

@@ -17,6 +17,7 @@ from tests.crash.harness import (
     check_readers,
     clean,
     finish,
+    history,
     keep_house,
     memory_world,
     reference,
@@ -26,6 +27,7 @@ from tests.crash.storage_calls import Case
 
 from ashore.errors import Fenced
 from ashore.landing.log_reader import read_log
+from ashore.protocol.fold import Fold
 from ashore.storage import Storage
 from ashore.testing import (
     FailAfterEffect,
@@ -37,6 +39,7 @@ from ashore.testing import (
 )
 
 T = TypeVar("T")
+OPENS = 8  # of a crash loop: as many as an archive has entries in its tests
 BATCH_RECORDS = 4  # more batches, so that the log grows past what the frozen writer knows
 
 
@@ -80,6 +83,14 @@ def land_everything(world: World) -> None:
         keep_house(world, world.machine)
 
 
+def start_again_and_again(world: World) -> None:
+    """Die after each take-over; then land everything, archive and clean."""
+    for _ in range(OPENS):
+        world.start().loop.open()
+    check_end(world.start().run())
+    keep_house(world, world.machine)
+
+
 def only_open(world: World) -> None:
     """Take over and finish what was prepared; the frozen writer wakes in the midst of it."""
     world.start().loop.open()
@@ -108,12 +119,16 @@ WAKING: dict[str, Callable[[int], Sequence[Fault]]] = {
 }
 
 
-def frozen_writers(others: Callable[[World], None], waking: str) -> Iterator[Case]:
-    """Freeze the first writer before each of its calls. No call is left out."""
+def frozen_writers(
+    others: Callable[[World], None], waking: str, kind: str | None = None
+) -> Iterator[Case]:
+    """Freeze the first writer before each of its calls, or each of a kind."""
     expected = reference(new_world())
     whole = new_world().start()
     check_end(whole.run())
     for call in whole.faulty.calls:
+        if kind not in (None, call.kind):
+            continue
 
         def run(number: int = call.number) -> None:
             run_frozen(number, others, WAKING[waking](number), expected)
@@ -131,11 +146,19 @@ def run_frozen(
     require(frozen.has_frozen, "it was never frozen")
     if not isinstance(ended, Fenced):
         require(ended is None, f"the woken writer ended with {ended!r}")
-        ours, epoch = woken.loop.parts.log.fold.epoch, read_log(world.machine, NAME).epoch
-        require(ours == epoch, f"it ended well as epoch {ours}; the owner is epoch {epoch}")
+        is_last = number == woken.faulty.calls[-1].number
+        require_own(woken.loop.parts.log.fold, world, is_last=is_last)
     check_readers(world.machine)
     frozen.pending.release()
     finish(world, expected)
+
+
+def require_own(ours: Fold, world: World, *, is_last: bool) -> None:
+    """A writer that ended well has the slice; or it was frozen at its last look, and had it."""
+    epoch = read_log(world.machine, NAME).epoch
+    entries = {entry.number: entry.checksum for entry in history(world.machine)}
+    had = is_last and entries.get(ours.end) == ours.last
+    require(ours.epoch == epoch or had, f"it ended well as {ours.epoch}; the owner is {epoch}")
 
 
 def frozen_keepers() -> Iterator[Case]:

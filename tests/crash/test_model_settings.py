@@ -10,6 +10,7 @@ from model.landing_log import (
     RESTART,
     SETTINGS,
     THREE,
+    UPGRADE,
     Setting,
     explore,
 )
@@ -27,7 +28,7 @@ SLOW = {
     but(
         pytest.mark.long,
         [each for each in SETTINGS if each not in (LATE_CLEAN, GAP)],
-        lambda setting: setting not in (LATE, RESTART, THREE),
+        lambda setting: setting not in (LATE, RESTART, THREE, UPGRADE),
     ),
     ids=lambda each: each.name,
 )

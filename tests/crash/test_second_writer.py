@@ -9,17 +9,21 @@ from tests.crash.harness import (
     NAME,
     World,
     find_failures,
+    history,
     keep_house,
     memory_world,
+    read_entries_once,
     report,
     walk,
 )
 from tests.crash.second_writer import (
+    OPENS,
     OTHERS,
     WAKING,
     begun_world,
     land_everything,
     land_one_batch,
+    start_again_and_again,
 )
 from tests.marks import but
 
@@ -53,6 +57,36 @@ def staged(storage: Storage) -> list[str]:
 )
 def test_a_writer_frozen_before_every_call(others: Callable[[World], None], waking: str) -> None:
     report(find_failures(second_writer.frozen_writers(others, waking)))
+
+
+@pytest.mark.parametrize(
+    ("waking", "kind"),
+    [
+        ("wakes", "create"),
+        *(pytest.param(each, None, marks=pytest.mark.long) for each in WAKING),
+    ],
+)
+def test_a_writer_frozen_before_every_call_while_others_start_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, waking: str, kind: str | None
+) -> None:
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", OPENS)
+    read_entries_once(monkeypatch)
+    report(find_failures(second_writer.frozen_writers(start_again_and_again, waking, kind)))
+
+
+def test_what_a_frozen_writer_tries_next_has_been_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", OPENS)
+    world = second_writer.new_world()
+    first = world.start()
+    first.loop.tick()
+    following = first.loop.parts.log.fold.end + 1
+    start_again_and_again(world)
+    (opened,) = [each for each in history(world.machine) if each.number == following]
+    assert opened.kind == "open"
+    kept = list_log(world.machine, NAME).entries
+    assert following not in kept
+    with pytest.raises(Fenced):
+        first.loop.tick()
 
 
 def test_housekeeping_frozen_before_every_call() -> None:

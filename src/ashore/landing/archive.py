@@ -2,15 +2,19 @@
 
 What it is: the archiver: packs whole thousands of entries below the newest snapshot, reads the
 archive back, and only then removes the entries.
-What it promises: `open` entries stay, since the number that a frozen writer tries next is one.
-Archives are never deleted, the two newest snapshots stay. Off the commit path; may stop anywhere
-and run again, also twice at the same time.
+What it promises: an `open` is the number that the writer before it tries next, should it only be
+frozen; so it goes only where that writer looks for the archive of its number after each append. Of
+each archive the first and the last `open` stay: who came before the first one is told elsewhere,
+and the last one tells who has the slice. Archives are never deleted, the two newest snapshots stay.
+Off the commit path; may stop anywhere and run again, also twice at the same time.
 What it must not know: the fold.
 """
 
 import contextlib
 import gzip
 import io
+import itertools
+from collections.abc import Sequence
 
 from ashore.errors import LogDamaged, PathExists, PathMissing
 from ashore.landing.log_reader import LogListing, list_log, read_archive
@@ -43,7 +47,7 @@ def _unsettled(listing: LogListing) -> range:
     """Return the thousands that may have something left to do.
 
     Whoever packs a thousand has settled all before it: so of those that are packed only the newest
-    is looked at again, however many `open`s a log has kept.
+    is looked at again, however many `open`s of earlier releases a log has kept.
     """
     whole = max(listing.snapshots, default=-1) // names.ARCHIVE_ENTRIES
     packed, archives = 0, set(listing.archives)
@@ -52,9 +56,17 @@ def _unsettled(listing: LogListing) -> range:
     return range(max(0, min(packed - 1, whole)), whole)
 
 
-def stays(entry: Entry) -> bool:
-    """Tell whether an entry keeps its own file: the number that a frozen writer tries next."""
-    return isinstance(entry.body, Open)
+def find_staying(opens: Sequence[Entry]) -> set[int]:
+    """Return the numbers of the `open` entries that keep their own files, of those of an archive.
+
+    `opens`: in their order. Where some have been removed already, the others stay as before.
+    """
+    numbers = [entry.number for entry in opens]
+    staying = {*numbers[:1], *numbers[-1:]}
+    for before, entry in itertools.pairwise(opens):
+        if not (isinstance(before.body, Open) and before.body.looks_back):
+            staying.add(entry.number)
+    return staying
 
 
 def _pack(storage: Storage, name: SliceName, index: int) -> None:
@@ -90,31 +102,37 @@ def _remove_packed(storage: Storage, name: SliceName, index: int, listing: LogLi
     """Remove the files of entries that an archive holds, once it has been read back."""
     first = index * names.ARCHIVE_ENTRIES
     there = [n for n in listing.entries if first <= n < first + names.ARCHIVE_ENTRIES]
-    if all(_is_settled(storage, names.entry_path(name, number)) for number in there):
+    if _is_settled(storage, name, there):
         return 0  # the usual case, told without reading the archive
-    removable: set[int] = set()
+    opens: list[Entry] = []
     previous: str | None = None
     for entry in read_archive(storage, name, index):
         if entry.number > first and entry.previous != previous:
             path = names.archive_path(name, index)
             raise LogDamaged(f"{path}: chain at entry {entry.number}", hint="restore it", path=path)
         previous = entry.checksum
-        if not stays(entry):
-            removable.add(entry.number)
+        if isinstance(entry.body, Open):
+            opens.append(entry)
     # Whoever made archive and snapshot may have been killed, or hang, before its last sync.
     storage.sync([names.log_directory(name)])
+    staying = find_staying(opens)
     return sum(
-        _remove(storage, names.entry_path(name, each)) for each in there if each in removable
+        _remove(storage, names.entry_path(name, each)) for each in there if each not in staying
     )
 
 
-def _is_settled(storage: Storage, path: str) -> bool:
-    try:
-        return stays(read_entry(storage.read(path)))
-    except PathMissing:
-        return True
-    except EntryInvalid:
-        return False
+def _is_settled(storage: Storage, name: SliceName, there: list[int]) -> bool:
+    """Tell whether of these entries nothing but what stays has a file."""
+    found: list[Entry] = []
+    for number in there:
+        try:
+            found.append(read_entry(storage.read(names.entry_path(name, number))))
+        except PathMissing:
+            continue  # another archiver is at it
+        except EntryInvalid:
+            return False
+    opens = [entry for entry in found if isinstance(entry.body, Open)]
+    return len(opens) == len(found) == len(find_staying(opens))
 
 
 def _remove(storage: Storage, path: str) -> int:

@@ -10,11 +10,13 @@ What it must not know: what the entries are for.
 
 from collections.abc import Callable, Collection
 
-from ashore.errors import StorageError, SyncFailed
+from ashore.errors import AshoreError, InvariantBroken, StorageError, SyncFailed
+from ashore.landing.archive import archive_log
 from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.committer import Committer
 from ashore.landing.effects import Effects
 from ashore.landing.log import LandingLog
+from ashore.protocol import names
 from ashore.protocol.entries import Body, Closing, Commit, Retire
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_publish import NOTHING_CLOSED, complete_deferred, drop_deferred, find_due
@@ -108,6 +110,25 @@ class EntryWriter:
         """Close the last entry on its own, where it is not closed."""
         if self._closing is not None:
             self.append(Commit(reason))
+
+    def shorten(self, remember_ms: int, sealing: Collection[str] = ()) -> None:
+        """At a start, write a snapshot if one is due, and pack what lies below it.
+
+        Each start appends an entry; a job that dies soon, and is started again and again, never
+        comes to its housekeeping. What it forgets: see `LandingLog.write_snapshot`.
+        If interrupted: the start that comes to the next whole archive goes on.
+        """
+        log = self.log
+        packed = log.fold.base // names.ARCHIVE_ENTRIES
+        self.write_snapshot(remember_ms, sealing)
+        if log.fold.base // names.ARCHIVE_ENTRIES == packed:
+            return
+        try:
+            archive_log(self._committer.storage, log.name)
+        except (InvariantBroken, SyncFailed):
+            raise
+        except AshoreError as error:
+            self._committer.progress.warn(log.name.slice, f"packing the log: {error.message}")
 
     def write_snapshot(self, remember_ms: int, sealing: Collection[str] = ()) -> None:
         """Write a snapshot of the log if one is due, closing the last entry before.

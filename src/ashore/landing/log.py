@@ -2,7 +2,9 @@
 
 What it is: `LandingLog`, one writer's view of one slice's log.
 What it promises: an entry is appended by exclusive creation of the next number, and an unclear
-append is settled by reading that number. Of two writers at most one appends (I4).
+append is settled by reading that number. Of two writers at most one appends (I4). A number that
+was archived may have been removed, and is free again: so a writer looks for the archive of its
+number after each append, and before it does anything that the log must be its own for.
 What it must not know: what the entries are for.
 """
 
@@ -91,7 +93,7 @@ class LandingLog:
         if self._is_overtaken:
             self._fenced_or_damaged()
         self._is_settled = False
-        who = Open(socket.gethostname(), os.getpid(), __version__)
+        who = Open(socket.gethostname(), os.getpid(), __version__, looks_back=True)
         while True:
             fold = self._read_whole()
             self._fold = fold
@@ -124,7 +126,7 @@ class LandingLog:
         check(self._is_settled, "after an error a log must be opened again before an append")
         self._is_settled = False
         extended = self._try_append(fold, fold.epoch, closing, body)
-        if extended is None:
+        if extended is None or self._is_archived(extended.end):
             self._fenced_or_damaged()
         self._fold, self._is_settled = extended, True
         return extended
@@ -135,8 +137,15 @@ class LandingLog:
 
     def look(self) -> None:
         """Look at the next number. Raises Fenced where another writer has appended there."""
-        if read_number(self._context.storage, self.name, self.fold.end + 1) is not None:
+        following = self.fold.end + 1
+        is_there = read_number(self._context.storage, self.name, following) is not None
+        if is_there or self._is_archived(following):  # in this order: first packed, then removed
             self._fenced_or_damaged()
+
+    def _is_archived(self, number: int) -> bool:
+        """Look whether an archive holds entry `number`: only then it may have been removed."""
+        path = names.archive_path(self.name, number // names.ARCHIVE_ENTRIES)
+        return self._context.storage.stat(path) is not None
 
     @property
     def is_snapshot_due(self) -> bool:

@@ -155,7 +155,7 @@ class QuerySink:
         planned = self._plan_define(self.fold)
         record(planned, self._entries, self.parts.progress, self.plan.accepted_by)
         self._entries.close("recovery")
-        self._entries.write_snapshot(self.plan.remember_ms)  # each start appends an entry
+        self._entries.shorten(self.plan.remember_ms)
         self._measure()
         return self.fold
 

@@ -144,7 +144,7 @@ class SliceLoop:
         self._step(Step.OPEN)
         self._entries.open(self.plan.require_readable)
         self._measure()
-        self._write_snapshot()  # a job that dies before its first batch may be started for ever
+        self._entries.shorten(self.plan.remember_ms, self._sealing())
 
     def tick(self) -> Tick:
         """Land one batch, or find that there is nothing to land. See Worker."""
@@ -360,9 +360,11 @@ class SliceLoop:
         self._write_snapshot()
 
     def _write_snapshot(self) -> None:
+        self._entries.write_snapshot(self.plan.remember_ms, self._sealing())
+
+    def _sealing(self) -> set[str]:
         sealer = self.parts.sealer
-        sealing = {rule.table for rule in sealer.rules()} if sealer else set[str]()
-        self._entries.write_snapshot(self.plan.remember_ms, sealing)
+        return {rule.table for rule in sealer.rules()} if sealer else set()
 
     def _measure(self) -> None:
         name, fold = self.plan.name.slice, self.parts.log.fold

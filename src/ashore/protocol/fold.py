@@ -15,7 +15,8 @@ refuses it with LogDamaged; the rest is held where it says.
 - I2 No storage call on the commit path deletes or overwrites, and none needs its answer: each may
   have been applied, once, twice, or later (`landing.mover`, `landing.log`).
 - I3 A reader sees only files that a `prepare` or a `reland` names (`plan_moves` moves no other).
-- I4 Of two writers at most one appends: numbers are created exclusively (`landing.log`). Numbers
+- I4 Of two writers at most one appends: numbers are created exclusively, and what is created at a
+  number that was archived is no entry (`landing.log`, `landing.log_reader`). Numbers
   go up by one, each entry names the checksum of the one before, epochs go up by one with each
   `open`, and all other entries are of the epoch of the last `open` (`extend`, open).
 - I5 What a recovery needs is in the fold: at most one entry is `unclosed`, its effects may be done

@@ -15,7 +15,7 @@ from ashore.landing.archive import archive_log
 from ashore.landing.committer import Committer, Quiet
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import list_log, read_log
 from ashore.landing.query_sink import QuerySink, QuerySlice, SinkParts
 from ashore.landing.traces import find_traces, require_whole
 from ashore.protocol import names
@@ -245,15 +245,42 @@ def test_a_job_that_never_comes_to_its_first_batch_reads_no_more_of_its_log(monk
     assert job.reported.landed_rows == 4, "it lands, once it lives long enough"
 
 
+def test_what_is_left_of_its_starts_is_bounded(monkeypatch):
+    monkeypatch.setattr(log_module, "SNAPSHOT_EVERY", 5)
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 10)
+    storage = Job("clicks").storage
+    for _ in range(106):
+        Job("clicks", storage=storage).slices[0].open()
+    listing = list_log(storage, Job("clicks", storage=storage).slices[0].log.name)
+    assert listing.archives == tuple(range(10))
+    packed = [number for number in listing.entries if number < 100]
+    assert packed == [each for index in range(10) for each in (10 * index, 10 * index + 9)]
+
+
+def test_a_start_goes_on_where_its_log_cannot_be_packed(monkeypatch):
+    monkeypatch.setattr(log_module, "SNAPSHOT_EVERY", 5)
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 10)
+    job = Job("clicks")
+    for _ in range(14):
+        Job("clicks", storage=job.storage).slices[0].open()
+    job.storage.delete(names.entry_path(job.slices[0].log.name, 3))
+    job.slices[0].open()
+    assert any("packing the log" in each for each in job.reported.warnings)
+    job.slices[0].tick()
+    assert job.reported.landed_rows == 4
+
+
 def test_nor_does_a_query(monkeypatch):
     monkeypatch.setattr(log_module, "SNAPSHOT_EVERY", 5)
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 10)
     storage, clock = MemoryStorage(), FakeClock()
-    for _ in range(23):
+    for _ in range(26):
         log = LandingLog(LogContext(storage, clock, unique), NAME)
         plan = QuerySlice(LakeAddress("memory:"), NAME, None, 1, topic="results")
         fold = QuerySink(plan, SinkParts(storage, log, clock)).open()
         assert fold.end - fold.base < 5
-    assert read_log(storage, NAME).epoch == 23
+    assert read_log(storage, NAME).epoch == 26
+    assert list_log(storage, NAME).entries == (0, 9, 10, 19, *range(20, 26))
 
 
 # ---- partitions that are never sealed

@@ -28,7 +28,7 @@ from ashore.errors import (
 from ashore.landing import log as log_module
 from ashore.landing.archive import archive_log
 from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.log_reader import read_history, read_log, read_number
 from ashore.protocol import names
 from ashore.protocol.entries import Closing, Commit, Draft, Open, write_entry
 from ashore.protocol.fold import EMPTY
@@ -361,7 +361,7 @@ def test_a_late_open_at_a_removed_number_changes_nothing_for_anybody(lake: Lake)
 
 @pytest.mark.usefixtures("small_archives")
 def test_a_prepare_of_a_fenced_writer_that_was_archived_may_come_again_and_does_nothing(lake: Lake):
-    """Its bytes are the true ones: the writer moves what is moved, and is fenced at its next."""
+    """Its bytes are the true ones; the writer finds its number archived, and is fenced."""
     first = lake.opened(lake.faulty(LateEffect(6, "create", None), FailBefore(7, "create")))
     join(first)
     fill(first, 4)
@@ -383,12 +383,69 @@ def test_a_prepare_of_a_fenced_writer_that_was_archived_may_come_again_and_does_
             others()
 
     first._context = replace(first._context, on_wait=wait)
-    first.append(body, None)
-    assert isinstance(first.fold.unclosed.body, type(body))
-    closing = finish(first, lake.storage)
     with pytest.raises(Fenced):
-        first.append(BODY, closing)
+        first.append(body, None)
+    assert isinstance(read_number(lake.storage, NAME, 5).body, type(body))
     assert lake.wrong() is None
+
+
+# ---- what a writer looks for, where its number may have been removed
+
+
+def opened_again_and_again(lake: Lake, closing: Closing | None = None) -> None:
+    """Take the slice over in a crash loop; then go on, and pack."""
+    for _ in range(6):
+        log = lake.opened()
+    log.append(BODY, closing or NOTHING)
+    fill(log, 16, snapshot=True)
+    archive_log(lake.storage, NAME)
+
+
+def test_who_looks_where_the_next_entry_was_removed_is_fenced(lake: Lake, monkeypatch):
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 8)
+    first = lake.opened()
+    join(first)
+    fill(first, 4)
+    opened_again_and_again(lake)
+    assert lake.storage.stat(names.entry_path(NAME, 5)) is None
+    with pytest.raises(Fenced):
+        first.look()
+    with pytest.raises(Fenced):
+        first.open()
+
+
+def test_who_looks_while_the_next_entry_is_packed_and_removed_is_fenced(lake: Lake, monkeypatch):
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 8)
+    first = lake.opened()
+    join(first)
+    fill(first, 4)
+    frozen = Frozen(lake.storage)
+    first._context = replace(first._context, storage=frozen)
+    frozen.before("read", entry_name(5), lambda: opened_again_and_again(lake))
+    with pytest.raises(Fenced):
+        first.look()
+    assert frozen.is_done
+    assert lake.storage.stat(names.entry_path(NAME, 5)) is None
+
+
+def test_a_writer_whose_look_for_the_archive_fails_goes_on_through_a_new_open(lake: Lake):
+    log = lake.opened(lake.faulty(FailBefore(1, "stat")))
+    with pytest.raises(StorageError):
+        log.append(BODY, NOTHING)
+    with pytest.raises(InvariantBroken):
+        log.append(BODY, NOTHING)
+    assert log.open().end == 2  # the entry stands in the log
+    assert lake.wrong() is None
+
+
+def test_an_append_looks_once_and_an_idle_look_twice(lake: Lake):
+    storage = lake.faulty()
+    log = lake.opened(storage)
+    before = len(storage.calls)
+    log.append(BODY, NOTHING)
+    assert [call.kind for call in storage.calls[before:]] == ["create", "stat"]
+    log.look()
+    assert [call.kind for call in storage.calls[before + 2 :]] == ["read", "stat"]
 
 
 # ---- snapshots

@@ -1,14 +1,16 @@
-"""Packing: nothing is removed before it is packed and read back, `open` entries never."""
+"""Packing: nothing is removed before it is packed and read back; of `open` entries some stay."""
 
 import gzip
 
 import pytest
+from tests.strategies import Chain
 from tests.unit.landing.log_lake import LOG, NAME, Frozen, Lake, entry_name, fill
 
 from ashore.errors import LogDamaged, StorageError
-from ashore.landing.archive import archive_log
+from ashore.landing.archive import archive_log, find_staying
 from ashore.landing.log_reader import list_log, read_archive, read_history, read_log
 from ashore.protocol import names
+from ashore.protocol.entries import Entry
 from ashore.testing import (
     FailAfterEffect,
     FailBefore,
@@ -44,7 +46,7 @@ PACKED = [
 ]
 
 
-def test_whole_archives_below_the_newest_snapshot_are_packed_and_opens_stay():
+def test_whole_archives_below_the_newest_snapshot_are_packed():
     lake = grown()
     assert archive_log(lake.storage, NAME) == 10
     assert lake.listed() == PACKED
@@ -54,6 +56,81 @@ def test_whole_archives_below_the_newest_snapshot_are_packed_and_opens_stay():
         assert packed == b"".join(lake.storage.first[names.entry_path(NAME, n)] for n in numbers)
         assert [entry.number for entry in read_archive(lake.storage, NAME, index)] == [*numbers]
     assert lake.wrong() is None
+
+
+def started_again(monkeypatch) -> Lake:
+    """A log with a crash loop: opens at 0, 3, 4, 5, 6, 7, 8 and 9, archives of eight."""
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 8)
+    lake = Lake()
+    fill(lake.opened(), 2)
+    for _ in range(7):
+        log = lake.opened()
+    fill(log, 20, snapshot=True)
+    return lake
+
+
+STARTED = [
+    *(entry_name(number) for number in (0, 7, 8, 9, *range(16, 21))),
+    *(f"_archive-{index}.gz" for index in range(2)),
+    "_snapshot-20.json",
+]
+
+
+def test_of_each_archive_the_first_and_the_last_open_stay(monkeypatch):
+    lake = started_again(monkeypatch)
+    assert archive_log(lake.storage, NAME) == 12
+    assert lake.listed() == STARTED
+    assert list(read_history(lake.storage, NAME)) == lake.history()
+    assert lake.wrong() is None
+    storage = lake.faulty()
+    assert archive_log(storage, NAME) == 0
+    assert [call.kind for call in storage.calls] == ["list", "read", "read"]  # it is settled
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_stop_at_any_call_while_opens_are_removed_loses_nothing(monkeypatch, when):
+    whole = started_again(monkeypatch).faulty()
+    archive_log(whole, NAME)
+    for call in whole.calls:
+        lake = started_again(monkeypatch)
+        with pytest.raises(ProcessStopped):
+            archive_log(lake.faulty(StopProcess(call.number, when=when)), NAME)
+        assert lake.wrong() is None, call
+        archive_log(lake.storage, NAME)
+        assert lake.listed() == STARTED, call
+        assert list(read_history(lake.storage, NAME)) == lake.history()
+
+
+def test_a_stray_at_the_number_of_a_removed_open_is_removed(monkeypatch):
+    lake = started_again(monkeypatch)
+    archive_log(lake.storage, NAME)
+    content = lake.storage.first[names.entry_path(NAME, 4)]
+    lake.storage.create(names.entry_path(NAME, 10), content)
+    assert archive_log(lake.storage, NAME) == 1
+    assert lake.listed() == STARTED
+
+
+def opens_of(*looks_back: bool) -> list[Entry]:
+    chain = Chain()
+    for each in looks_back:
+        chain.open(looks_back=each)
+    return chain.entries
+
+
+@pytest.mark.parametrize(
+    ("looks_back", "staying"),
+    [
+        ([], set()),
+        ([True], {0}),
+        ([True, True], {0, 1}),
+        ([True, True, True, True], {0, 3}),
+        ([False, False, False], {0, 1, 2}),
+        ([False, False, True, True, True, True], {0, 1, 2, 5}),
+        ([True, False, True, True], {0, 2, 3}),
+    ],
+)
+def test_an_open_stays_where_the_writer_before_does_not_look(looks_back, staying):
+    assert find_staying(opens_of(*looks_back)) == staying
 
 
 def test_doing_it_again_does_nothing_and_reads_no_archive():

@@ -40,7 +40,7 @@ from ashore.landing.log import LandingLog
 from ashore.landing.log_reader import read_history, read_log, read_number
 from ashore.landing.recovery import open_and_find_lost
 from ashore.protocol import names, plan_clean
-from ashore.protocol.entries import Commit, Join, Open, Reland, Skip
+from ashore.protocol.entries import Commit, Draft, Join, Open, Reland, Skip, write_entry
 from ashore.protocol.extend import extend
 from ashore.protocol.files import BatchPlace, DataFile
 from ashore.protocol.fold import EMPTY, Fold, Unclosed
@@ -86,26 +86,61 @@ def unanswered_open(lake: Lake) -> None:
         lake.writer(lake.faulty(*faults)).open()
 
 
+def start_again_and_again(lake: Lake) -> None:
+    """Take the slice over in a crash loop, go on, pack: the first of its opens is removed."""
+    for _ in range(4):
+        log = lake.opened()
+    log.append(Commit("test"), finish(log, lake.storage))
+    pack(lake, log, 16)
+
+
 @both
-def test_remove_old_open_entries(lake: Lake, monkeypatch, is_mutated: bool):
-    """A writer frozen before its append wakes up when the `open` that fenced it is archived."""
+def test_append_without_a_look(lake: Lake, monkeypatch, is_mutated: bool):
+    """A writer frozen before its append wakes up when the `open` that fenced it was removed."""
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 8)
     if is_mutated:
-        monkeypatch.setattr(archive, "stays", lambda _: False)
+        monkeypatch.setattr(LandingLog, "_is_archived", lambda *_: False)
     zombie = lake.opened()
     join(zombie)
     closing = land(lake, zombie)
     body = write_batch(lake, zombie)
-
-    def others() -> None:
-        second = lake.opened()
-        second.append(Commit("test"), finish(second, lake.storage))
-        pack(lake, second, 9)
-
+    others = lambda: start_again_and_again(lake)  # noqa: E731 - as short as it gets
     with frozen_before(lake, "create", entry_name(3), others) as storage:
         zombie._context = replace(zombie._context, storage=storage)
         if is_mutated:
             zombie.append(body, closing)
-            assert lake.wrong() == "I4: entry 3, a open, was created again as a prepare"
+            finish(zombie, lake.storage)
+            assert (lake.wrong() or "").endswith("is final and no prepare names it")
+        else:
+            with pytest.raises(Fenced):
+                zombie.append(body, closing)
+            assert lake.wrong() is None
+    assert isinstance(read_number(lake.storage, NAME, 3).body, type(body))  # nobody sees it
+
+
+@both
+def test_remove_what_an_earlier_release_may_try(lake: Lake, monkeypatch, is_mutated: bool):
+    """As above, but the writer is of a release that does not look: that `open` stays."""
+    monkeypatch.setattr(names, "ARCHIVE_ENTRIES", 8)
+    if is_mutated:
+        monkeypatch.setattr(archive, "find_staying", lambda _: set())
+    who = replace(Open("worker-7", 4711, "0.1.0"), looks_back=False)
+    lake.storage.create(
+        names.entry_path(NAME, 0), write_entry(Draft(0, "e" * 32, 1, 0, None, None, who))[1]
+    )
+    zombie = lake.writer()
+    zombie.resume()
+    monkeypatch.setattr(zombie, "_is_archived", lambda _: False)
+    join(zombie)
+    closing = land(lake, zombie)
+    body = write_batch(lake, zombie)
+    others = lambda: start_again_and_again(lake)  # noqa: E731 - as short as it gets
+    with frozen_before(lake, "create", entry_name(3), others) as storage:
+        zombie._context = replace(zombie._context, storage=storage)
+        if is_mutated:
+            zombie.append(body, closing)
+            finish(zombie, lake.storage)
+            assert (lake.wrong() or "").endswith("is final and no prepare names it")
         else:
             with pytest.raises(Fenced):
                 zombie.append(body, closing)
@@ -123,12 +158,12 @@ def test_skip_the_look(lake: Lake, monkeypatch, is_mutated: bool):
     with frozen_before(lake, "create", entry_name(5), lambda: pack(lake, owner, 12)) as storage:
         late = lake.opened(storage)
     body = write_batch(lake, late)
-    late.append(body, NOTHING)
     if is_mutated:
-        # Two writers own the slice: each reads from the same next offset.
-        assert lake.wrong() == "I4: entry 6, a commit, was created again as a prepare"
-        owner.append(Commit("test"), NOTHING)
+        # I6: it believes that it owns the slice, and stops with damage where nothing is damaged.
+        with pytest.raises(LogDamaged, match="in the same epoch 2"):
+            late.append(body, NOTHING)
     else:
+        late.append(body, NOTHING)
         finish(late, lake.storage)
         assert lake.wrong() is None
         with pytest.raises(Fenced):

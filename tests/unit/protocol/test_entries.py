@@ -36,7 +36,8 @@ from ashore.protocol.query import PlanState, QueryState
 from ashore.protocol.snapshot import read_snapshot
 
 GOLDEN = build_golden()
-ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, "commit-failed", "retire-counted")]
+MORE = ("commit-failed", "retire-counted", "open-looks")
+ENTRIES = [f"entry-{kind}.json" for kind in (*KINDS, *MORE)]
 QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json", "version-snapshot.json"]
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
 ASIDE = [

@@ -8,6 +8,7 @@ What it must not know: how a writer wins the number.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ashore.protocol import codec
 from ashore.protocol.effects import Closing
 from ashore.protocol.fold import Changes, Fold
 from ashore.protocol.rules import require
@@ -15,12 +16,18 @@ from ashore.protocol.rules import require
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A writer takes the slice over. Closes nothing."""
+    """A writer takes the slice over. Closes nothing.
+
+    `looks_back`: after each append the writer looks whether its number was archived before. So the
+    `open` that comes after its entries may be removed: where it frees the number that this writer
+    tries next, this writer notices.
+    """
 
     kind: ClassVar[str] = "open"
     host: str
     process: int
     version: str
+    looks_back: bool = codec.added(default=False)
 
 
 def fold_open(fold: Fold, epoch: int, closing: Closing | None) -> Changes:
