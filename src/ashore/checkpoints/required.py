@@ -21,6 +21,7 @@ What it must not know: storages; what rows say.
     state, for each store    its chain: the newest snapshot up to the batch, and each change since
     tables                   those that the snapshots of the chains name, with the size they say
     checksums                of format 2, of the files of the chains
+    versions of the job      Ashore's own, where there are copies of them: they say whose it is
     versions                 all copies of the job's versions, which Spark does not look at: they
                              say whose the checkpoint is
     not needed               partitions at or above the number that the batch has, hidden files, and
@@ -177,6 +178,7 @@ class _Planner:
         offsets = OffsetsFile.parse(*self._take(BatchPath(BatchLog.OFFSETS, self.batch)))
         planned, ends = self._plan_logs(offsets)
         self._plan_sources(ends)
+        self.needed.update(each for each in self.there if isinstance(each, VersionPath))
         operators = self._plan_operators()
         chains = self._plan_state(offsets, commit)
         files = sorted((self.there[each] for each in self.needed), key=lambda each: each.path)

@@ -176,6 +176,14 @@ def test_a_partition_without_a_file_is_missed(tmp_path: Path) -> None:
         take_survey(opened(root))
 
 
+def test_copies_of_versions_of_the_job_go_with_it(tmp_path: Path) -> None:
+    root = unpack("stateless", tmp_path)
+    (root / "ashore-version-3.json").write_bytes(b"{}")
+    (root / "ashore-version-3.json.part").write_bytes(b"{}")
+    found = {each.path for each in take_survey(opened(root)).required.files}
+    assert {each for each in found if each.startswith("ashore")} == {"ashore-version-3.json"}
+
+
 def test_a_log_of_seen_files_begins_with_what_was_compacted(tmp_path: Path) -> None:
     root = unpack("stateless", tmp_path)
     seen = root / "sources/0"

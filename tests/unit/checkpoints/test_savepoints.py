@@ -171,6 +171,23 @@ def test_where_a_file_goes_meanwhile_a_newer_batch_is_taken(
     ]
 
 
+class Forgetful(WrappedStorage):
+    """A storage that gives back less of a state file than it was given."""
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
+        data = super().read(path, start, length)
+        return data[:-1] if path.endswith(".sst") else data
+
+
+def test_what_was_written_is_read_back_before_there_is_a_manifest(tmp_path: Path) -> None:
+    source = opened(unpack("rocksdb", tmp_path))
+    storage = Forgetful(MemoryStorage(FakeClock()))
+    shelf = Shelf(storage, "saved", "memory:saved", lambda: "0" * 16)
+    with pytest.raises(CheckpointUnfit, match=r"\.sst has"):
+        save(source, None, shelf, FakeClock(), silent)
+    assert list_savepoints(storage, shelf.path, shelf.uri) == []
+
+
 # ---- bad input
 
 
