@@ -494,5 +494,5 @@ def test_rates(text: str, rate: float):
 
 @pytest.mark.parametrize("text", ["0", "-1", "2", "101%", "nan", "all", ""])
 def test_rates_that_are_none(text: str):
-    with pytest.raises(JobFileInvalid, match="no rate"):
+    with pytest.raises(JobFileInvalid, match="is not a rate"):
         parse_rate(text)
