@@ -121,7 +121,7 @@ AUDIT_EVENTS = {
     "`listing` and `reading` are, since when `kafka`, the `lake` or the `catalog` is away, and "
     "`activity`: when the newest entry was written, and since when there is work and the log "
     "has not grown.",
-    "error": "The last line where it could not go on: the error as in [errors](errors.md).",
+    "error": "The last line if it failed: the error as in [errors](errors.md).",
     "ended": "The last line, with the exit code.",
 }
 

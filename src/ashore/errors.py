@@ -419,7 +419,7 @@ EXIT_CODES: dict[int, str] = {
     "a case of `test` failed",
     6: "`verify`, `audit` or a drill found nothing wrong, but could not check everything",
     7: "something outside is missing: broker, topic, Java, a server",
-    8: "a query stopped, while the rest of the job went on and ended in order",
+    8: "a query stopped, while the rest of the job continued and exited normally",
     9: "SQL failed on a row; the hint says what to write",
     70: "a bug of Ashore: an invariant did not hold",
     130: "interrupted",

@@ -55,7 +55,7 @@ def test_a_job_is_asked_to_stop_and_the_asker_learns_that_it_did(
     assert document["logs"] == [{"slice": "main", "entry": last.number}]
     assert isinstance(last.body, Commit), "nothing is left to recover"
     code, out, _ = stop(job_file, home)
-    assert (code, out) == (0, "job landing has stopped before, in order\n")
+    assert (code, out) == (0, "job landing has already stopped\n")
 
     with running(job_file, home) as run:
         pid = int(run.wait_for(r"started, process (\d+)")[1])

@@ -427,7 +427,7 @@ class _Planner:
         return self._missing(StatePath(store, version, kind).path)
 
 
-_OTHER_BATCH = "choose another batch with --batch, or bring the file back"
+_OTHER_BATCH = "choose another batch with --batch, or restore the file"
 
 
 def _order(store: Store) -> tuple[int, int, str]:

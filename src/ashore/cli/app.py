@@ -29,7 +29,7 @@ class Listed(NamedTuple):
 
 COMMANDS = (
     Listed("run", "run_command", "Run a job until it is stopped."),
-    Listed("stop", "stop_command", "Stop a running job in order, and wait until it has stopped."),
+    Listed("stop", "stop_command", "Stop a running job gracefully, and wait until it has stopped."),
     Listed(
         "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
     ),

@@ -47,7 +47,8 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
     from_files: Annotated[bool, typer.Option("--from-files", help=_FILES_HELP)] = False,
     land_missing: Annotated[bool, typer.Option("--land-missing", help=_MISSING_HELP)] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="With --apply: do it although somebody writes.")
+        bool,
+        typer.Option("--take-over", help="With --apply: do it although another process writes."),
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,

@@ -1,6 +1,6 @@
 """The command `ashore stop`.
 
-What it promises: with exit code 0 the job has stopped in order, now or before, and its process is
+What it promises: with exit code 0 the job has stopped, now or before, and its process is
 gone; `--now` says that it was ended at once.
 What it must not know: how a job is asked.
 """
@@ -47,7 +47,7 @@ def stop(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Stop a running job in order, and wait until it has stopped."""
+    """Stop a running job gracefully, and wait until it has stopped."""
     if now and (finish_batch or timeout is not None):
         raise typer.BadParameter("--now excludes --finish-batch and --timeout")
     asked_s = None if timeout is None else parse_duration(timeout) / 1000

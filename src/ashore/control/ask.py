@@ -22,7 +22,7 @@ POLL_S = 0.1
 ACCEPTED_WITHIN_S = 5.0  # a process looks twice a second
 SILENT_S = 10.0  # a process beats each second
 LOOK_AGAIN_S = 2.5  # whether it beats: clocks of machines differ
-_SAFE = "stopping it is safe at any moment: the next start goes on from its log"
+_SAFE = "stopping it is safe at any moment: the next start resumes from its log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class _Waiting:
             if waited_s > patience.done_s:
                 raise JobNotAnswering(
                     f"it is not done after {format_duration(round(1000 * waited_s))}: process "
-                    f"{self._beat.pid} has accepted it and goes on with it",
+                    f"{self._beat.pid} has accepted it and continues with it",
                     hint="wait for it with a longer --timeout",
                 )
             self._look_at_beat(patience)
@@ -184,7 +184,7 @@ def _text_of(answer: RequestAnswer) -> str:
 def _ended(beat: Heartbeat, when: str) -> JobNotRunning:
     why = f": {beat.why}" if beat.why else ""
     message = f"process {beat.pid} of job {beat.job} {beat.ended} {when}{why}"
-    hint = "start it: it goes on from its log"
+    hint = "start it: it resumes from its log"
     told = {"ended": beat.ended, "beat_ms": beat.beat_ms}
     return JobNotRunning(message, hint=hint, pid=beat.pid, **told)
 
@@ -192,7 +192,7 @@ def _ended(beat: Heartbeat, when: str) -> JobNotRunning:
 def _died(beat: Heartbeat, when: str) -> JobNotRunning:
     return JobNotRunning(
         f"process {beat.pid} of job {beat.job} is gone and did not say why: {when}",
-        hint="start it: it finishes what was begun",
+        hint="start it: it finishes what was started",
         pid=beat.pid,
         beat_ms=beat.beat_ms,
     )

@@ -454,7 +454,7 @@ def _warn_stopped(workers: Iterable[WorkerBeat], now_ms: int) -> Iterator[Warned
         if each.stopped is not None:
             age = format_duration(max(0, now_ms - each.since_ms))
             text = f"stopped {age} ago: {each.stopped}"
-            hint = "the rest of the job goes on without it until the job is started again"
+            hint = "the rest of the job continues without it until the job is started again"
             yield Warned("stopped", each.slice, text, hint)
 
 
@@ -483,7 +483,7 @@ def _warn_held_back(job: Job, slices: Iterable[SliceStatus], now_ms: int) -> Ite
                 each.slice,
                 f"{query.held_by} has had no record for {format_duration(silent_ms)}: it holds "
                 "back the watermark, and rows that wait for it",
-                "a job that keeps running goes on without it with the next batch; one that runs "
+                "a job that keeps running continues without it with the next batch; one that runs "
                 "with --available-now does not: send it a record with the current time as event "
                 "time",
             )
@@ -499,7 +499,7 @@ def _warn_deferred(name: SliceName, status: SliceStatus) -> Iterator[Warned]:
             f"{each.effects:,} x {each.action} deferred: failing for "
             f"{format_duration(each.failing_ms)}, tried {each.tries:,} times, the last "
             f"{format_duration(each.last_age_ms)} ago: {each.error}",
-            "landing goes on; a job that runs tries again every half minute",
+            "landing continues; a running job retries every half minute",
         )
 
 

@@ -63,7 +63,7 @@ def stop_job(running: RunningJob, request: StopRequest, timeout_s: float, look: 
         return look(error)
     done = read_asked(StopDone, answer)
     _wait_until_gone(beat, running.clock)
-    return JobStopped(beat.pid, beat.host, done.logs, f"process {beat.pid} has stopped in order")
+    return JobStopped(beat.pid, beat.host, done.logs, f"process {beat.pid} has stopped")
 
 
 def kill_job(running: RunningJob, look: Look) -> JobStopped:

@@ -31,7 +31,7 @@ def look_at_logs(opened: OpenJob, found: JobNotRunning) -> JobStopped:
     ends = [each for each in logs if each is not None]
     if not ends and "pid" not in found.fields:
         return JobStopped(None, None, (), f"job {job} was never started")
-    in_order = JobStopped(None, None, (), f"job {job} has stopped before, in order")
+    in_order = JobStopped(None, None, (), f"job {job} has already stopped")
     beat_ms = found.fields.get("beat_ms")
     after_ms = max((each.written_ms for each in ends), default=0) - (
         beat_ms if isinstance(beat_ms, int) else -math.inf
@@ -84,5 +84,5 @@ def _require_gone(job: str, writer: LastWriter) -> None:
     raise JobNotRunning(
         f"{process} of this machine, which opened the log of job {job} last, is gone, and the log "
         "does not say that it stopped",
-        hint="start it: it finishes what was begun",
+        hint="start it: it finishes what was started",
     )

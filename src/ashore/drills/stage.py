@@ -105,7 +105,7 @@ class Stage:
                 break
             self._clock.sleep(min(within_s / PAUSES, PAUSE_S_MAX))
             end = site.live()
-        self.require(end.code == 0, f"the job did not go on: {end.code}: {end.message}")
+        self.require(end.code == 0, f"the job did not continue: {end.code}: {end.message}")
 
     def together(self, *actions: Callable[[], None]) -> None:
         """Do things at the same time; in memory, where there is one clock, one after the other."""

@@ -106,7 +106,7 @@ class LastEntry:
 
 @dataclass(frozen=True, slots=True)
 class StopDone:
-    """A job has stopped in order: the batch under way is over, and its logs are closed."""
+    """A job has stopped: the batch under way is over, and its logs are closed."""
 
     logs: tuple[LastEntry, ...]  # that were open
 

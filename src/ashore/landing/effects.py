@@ -100,7 +100,7 @@ class Effects:
             case Action.HTTP:
                 return self._call(effects)
             case _:
-                raise StorageError(f"this release does not know the effect {action}")
+                raise StorageError(f"this release does not support the effect {action}")
 
     def _register(self, effects: Sequence[DeferredAction]) -> set[str]:
         by_table: dict[str, list[DeferredAction]] = defaultdict(list)

@@ -83,13 +83,13 @@ def _plan(fold: Fold, source: Source, wish: SkipWish) -> Skip | None:
     if there.end < state.next:
         raise OffsetsWentBack(
             f"{state.key} ends at {there.end}, but {state.next} is the next offset to read",
-            hint="this is no gap: was the topic truncated, or restored from a backup?",
+            hint="this is not a gap: was the topic truncated, or restored from a backup?",
         )
     if wish.to > there.earliest:
         is_gap, first = there.earliest > state.next, max(there.earliest, state.next)
         raise Stopped(
             f"Kafka has {state.key} from {first} on: offsets that can be read are never skipped",
-            hint=f"write --to {first}" if is_gap else "there is no gap: start the job",
+            hint=f"write --to {first}" if is_gap else "nothing to skip: start the job",
             earliest=there.earliest,
         )
     return planned

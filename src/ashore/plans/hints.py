@@ -121,7 +121,7 @@ def check_ids(ids: Sequence[str]) -> None:
             raise QueryRefused(
                 f"`{each}` cannot be the id of an operator",
                 hint="use letters, digits, `_` and `-`, at most 64, such as `per_minute`; eight "
-                "hexadecimal digits are how ids look that nobody gave",
+                "hexadecimal digits look like ids that were generated",
             )
         if ids.count(each) > 1:
             raise QueryRefused(f"`id('{each}')` names two operators", hint=_ONE_EACH)

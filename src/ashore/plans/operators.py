@@ -89,7 +89,7 @@ def _describe(node: PlanNode, state: OperatorState, words: Words) -> StatefulOpe
     describe = DESCRIBED.get(node.kind)
     if describe is None:
         raise SparkUnknown(
-            f"Spark plans a stateful operator that Ashore does not know: {node.kind}",
+            f"Spark plans a stateful operator that is unknown to Ashore: {node.kind}",
             hint="write the query without it",
         )
     found = describe(node, state, words)

@@ -11,7 +11,7 @@ from ashore.errors import AshoreError, JobNotAnswering, JobNotRunning
 from ashore.protocol.entries import Commit
 
 SILENT = JobNotRunning("there is no heartbeat")
-IN_ORDER = "job clicks has stopped before, in order"
+IN_ORDER = "job clicks has already stopped"
 
 
 def ended(lake: Lake, how: str, seconds_ago: float = 0.0) -> JobNotRunning:

@@ -423,7 +423,7 @@ def test_the_fold_remembers_the_last_two_batches_of_a_query(query_chain: Chain):
 def test_versions_of_a_query_are_numbered_and_name_the_one_before(chain: Chain):
     refuse(chain, "a version in a slice that landed topics", Version(1, None, 0, "d", "{}"))
     versions = Chain.started(KEY)
-    refuse(versions, "a version that says nothing", Version(1, None, 0, "", "{}"))
+    refuse(versions, "the version is empty", Version(1, None, 0, "", "{}"))
     refuse(versions, "version 2, not 1", Version(2, None, 0, "d", "{}"))
     refuse(versions, "batch 1 does not come next", Version(1, None, 1, "d", "{}"))
     versions.add(next_version(versions.fold, "d", "{}"))

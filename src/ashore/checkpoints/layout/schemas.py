@@ -59,9 +59,9 @@ def parse_schemas(data: bytes, place: str) -> tuple[StoreSchema, ...]:
                 text = f"{place} begins with {other[:20]!r}, v1, v2 and v3 are known"
                 raise unfit(Wrong.OTHER_VERSION, text)
     except (struct.error, UnicodeDecodeError, IndexError):
-        raise unfit(Wrong.OTHER_CONTENT, f"{place} is no schema of a state store") from None
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} is not a schema of a state store") from None
     if not found or reader.at != len(data):
-        raise unfit(Wrong.OTHER_CONTENT, f"{place} is no schema of a state store")
+        raise unfit(Wrong.OTHER_CONTENT, f"{place} is not a schema of a state store")
     return found
 
 

@@ -55,7 +55,7 @@ class SnapshotFile:
         if not isinstance(tables, list):
             raise unfit(Wrong.OTHER_CONTENT, f"{place} has no tables")
         if document.get("logFiles"):  # Spark turns RocksDB's own log off
-            raise unfit(Wrong.OTHER_CONTENT, f"{place} names log files, which Ashore does not know")
+            raise unfit(Wrong.OTHER_CONTENT, f"{place} names log files, which is unknown to Ashore")
         match document.get("numKeys"):
             case int(rows) if rows >= 0:
                 counted: int | None = rows

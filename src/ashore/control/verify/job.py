@@ -231,14 +231,14 @@ def _note_tables(job: Job, tables: Sequence[TableVerdict], since_ms: int | None)
 def _note_sinks(sinks: Sequence[str]) -> list[str]:
     return [
         f"{table} is written by SQL: its files were compared with the log; whether its rows are "
-        "what the query should give was not looked at"
+        "what the query should give was not checked"
         for table in sinks
     ]
 
 
 def _note_topics(topics: Sequence[str]) -> list[str]:
     return [
-        f"topic {topic} is written by SQL, at least once: its records were not looked at"
+        f"topic {topic} is written by SQL, at least once: its records were not checked"
         for topic in topics
     ]
 

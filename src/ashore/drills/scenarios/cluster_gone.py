@@ -102,7 +102,7 @@ def _look(stage: Stage, site: Site) -> None:
 DRILL = Drill(
     name="cluster-gone",
     title="Cluster and driver are destroyed between prepare and move",
-    shows="any machine that sees the lake goes on, from another directory of another cluster",
+    shows="any machine that sees the lake can continue, from another directory of another cluster",
     short=Length(
         rounds=1,
         records=750,

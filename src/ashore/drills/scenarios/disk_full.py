@@ -60,14 +60,14 @@ def _land(stage: Stage, site: MemorySite, full: DiskFull) -> FullStorage:
         if end.code == 0:
             break
         site.clock.sleep(10.0)
-    stage.require(end.code == 0, f"{full}: the job did not go on: {end.code}: {end.message}")
+    stage.require(end.code == 0, f"{full}: the job did not continue: {end.code}: {end.message}")
     return disk
 
 
 DRILL = Drill(
     name="disk-full",
     title="The disk is full in the midst of a batch",
-    shows="what was half written is seen by nobody, and landing goes on once there is room",
+    shows="what was half written is never visible, and landing continues once there is space",
     short=Length(rounds=6, records=400, text="full six times, for 3 s to 10 min, in memory"),
     long=Length(
         rounds=60,

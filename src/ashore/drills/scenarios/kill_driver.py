@@ -41,7 +41,7 @@ def play(stage: Stage) -> None:
 DRILL = Drill(
     name="kill-driver",
     title="The driver is killed with SIGKILL, again and again",
-    shows="a job goes on from its log, wherever it was when it died",
+    shows="a job resumes from its log, at whatever step it was killed",
     short=Length(
         rounds=2,
         records=3_000,

@@ -50,7 +50,7 @@ def play(stage: Stage) -> None:
         for index in range(stage.length.rounds):
             site.produce(stage.length.records)
             end = live([planned for planned in stage.schedule if planned.round == index])
-            stage.require(end.code == 0, f"the job did not go on: {end.code}: {end.message}")
+            stage.require(end.code == 0, f"the job did not continue: {end.code}: {end.message}")
     struck, planned_count = stage.recorder.faults, len(stage.schedule)
     stage.require_proof(struck >= planned_count, f"{struck} of {planned_count} strikes came")
 
@@ -91,7 +91,7 @@ def _in_memory(planned: PlannedFault) -> list[FailBefore]:
 DRILL = Drill(
     name="kill-executor",
     title="Executors are killed while they write: one, then two",
-    shows="what an executor had half written is seen by nobody; its tasks run again, once",
+    shows="what an executor had half written is never visible; its tasks run again, once",
     short=Length(
         rounds=1,
         records=20_000,

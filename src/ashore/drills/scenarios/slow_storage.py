@@ -66,7 +66,7 @@ def _land(stage: Stage, site: MemorySite, slow: SlowCalls) -> None:
         end = site.live(wrap=wrap)
         if end.code == 0:
             break
-    stage.require(end.code == 0, f"{slow}: the job did not go on: {end.code}: {end.message}")
+    stage.require(end.code == 0, f"{slow}: the job did not continue: {end.code}: {end.message}")
     struck = sum(each.struck for each in made)
     if struck:
         calls = Flight(f"{struck:,} calls that were slow", is_proof=True)

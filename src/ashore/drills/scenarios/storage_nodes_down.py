@@ -27,7 +27,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 DRILL = Drill(
     name="storage-nodes-down",
     title="DataNodes stop while files are written, one and then all",
-    shows="what is half written is seen by nobody, and landing goes on once there is a node",
+    shows="what is half written is never visible, and landing continues once there is a node",
     short=Length(
         rounds=1,
         records=3_000,

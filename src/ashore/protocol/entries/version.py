@@ -30,7 +30,7 @@ def fold_version(fold: Fold, body: Version, number: int) -> Changes:
     """Return what a `version` changes in the fold. Raises Refused."""
     is_of_query = fold.query is not None or fold.next_batch == 0
     require(is_of_query, "a version in a slice that landed topics")
-    require(bool(body.digest and body.document), "a version that says nothing")
+    require(bool(body.digest and body.document), "the version is empty")
     expected = next_version(fold, body.digest, body.document)
     require(body.version == expected.version, f"version {body.version}, not {expected.version}")
     require(body.before == expected.before, "it names another version before")

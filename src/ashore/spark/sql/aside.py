@@ -79,7 +79,7 @@ class LeftOutError(Exception):
     """A batch cannot be computed with these records, and was not written."""
 
     def __init__(self, letters: tuple[Letter, ...]) -> None:
-        super().__init__(f"{len(letters):,} records are left aside: {letters[0].reason}")
+        super().__init__(f"{len(letters):,} records become dead letters: {letters[0].reason}")
         self.letters = letters
 
 

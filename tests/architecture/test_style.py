@@ -1,0 +1,91 @@
+"""Messages, help texts and pages, held to `docs/style.md`.
+
+Only phrases that are never right are listed here: a page of style cannot be checked as a whole.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STYLE = ROOT / "docs" / "style.md"
+# What was said once, and what to say.
+NEVER = {
+    r"rides? out": "retries, survives",
+    r"held against|against the (log|files)": "compared with",
+    r"\bany more\b": "no longer",
+    r"\bhas? no more\b": "no longer has",
+    r"\bput off\b": "deferred",
+    r"\banew\b": "again",
+    r"\bcut into\b": "has ... partitions",
+    r"\bstands? (there|in it|here)( twice)?\b": "is, appears twice",
+    r"\ba (row|file|line|batch|call) a (table|batch|second|entry)\b": "per",
+    r"\bof one's own\b": "user-defined, your own",
+    r"\bstrangers?\b": "orphans",
+    r"\bleft aside\b": "dead letters, skipped",
+    r"\bfor (the|its) state alone\b": "only to rebuild the state",
+    r"\bcomes of\b": "comes from",
+    r"\bis wanted\b": "expected ..., got ...",
+    r"\bis no [a-z]+ of (the|a)\b": "is not a ... of",
+    r"\bdoes not heed\b": "does not react to",
+    r"\bnot yours to set\b": "cannot be set",
+    r"\b(is|are) (fed|sinks) by\b": "sink table",
+}
+
+
+def texts_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every string of a module that is not a docstring."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            value = node.value
+            if isinstance(value, str) and " " in value.strip():
+                yield node.lineno, value
+
+
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (f"{path.relative_to(ROOT)}:{line}", text)
+        for path in sorted((ROOT / "src" / "ashore").rglob("*.py"))
+        for line, text in texts_of(path.read_text("utf-8"))
+    )
+
+
+@pytest.mark.parametrize("phrase", NEVER)
+def test_no_message_says_what_the_field_would_not_say(phrase: str) -> None:
+    pattern = re.compile(phrase, re.IGNORECASE)
+    found = [(place, text) for place, text in messages() if pattern.search(text)]
+    assert not found, f"say: {NEVER[phrase]} (docs/style.md)"
+
+
+def test_a_message_is_read_as_one_whatever_its_lines_and_docstrings_are_left_out() -> None:
+    source = '''
+def fail(name):
+    """It rides out nothing."""
+    raise ValueError(
+        "is held "
+        "against the files"
+        f"; {name} is left aside"
+    )
+'''
+    (text,) = [text for _, text in texts_of(source) if "held" in text]
+    assert "held against the files" in text
+    assert not any("rides out" in text for _, text in texts_of(source))
+
+
+def test_the_page_of_style_stays_short() -> None:
+    rows = [line for line in STYLE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    pairs = [row for row in rows if not row.startswith(("| Not |", "|---"))]
+    assert 20 <= len(pairs) <= 34
