@@ -96,3 +96,9 @@ def rescaled(spark: SparkSession, source: Path, wanted: int, target: Path | None
     assert sum(each.rows for each in done.stores) > 0
     finish(old, new)
     return target
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return every file below a directory."""
+    files = (each for each in directory.rglob("*") if each.is_file())
+    return {str(each.relative_to(directory)): each.read_bytes() for each in files}

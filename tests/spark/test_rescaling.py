@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.checkpoint_files import opened, unpack
 from tests.marks import but
 from tests.plain_spark import CASES, feed_again, run
-from tests.spark.programs import QUERIES, Program, Use, conf, rescaled
+from tests.spark.programs import QUERIES, Program, Use, conf, contents, rescaled
 
 from ashore.checkpoints.layout import OperatorFile
 from ashore.checkpoints.survey import take_survey
@@ -23,11 +23,6 @@ def at_home(root: Path) -> Path:
             says.move(lambda place: f"file:{root}/state/{place.partition('/state/')[2]}").write()
         )
     return root
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    files = (each for each in directory.rglob("*") if each.is_file())
-    return {str(each.relative_to(directory)): each.read_bytes() for each in files}
 
 
 def partitions_of(checkpoint: Path) -> set[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.rescaling import plan_rescale
+from ashore.checkpoints.survey import describe_place
 from ashore.control.checkpoints.rescaling import (
     Report,
     Rescaler,
@@ -114,7 +115,7 @@ def _copy(
 ) -> RescaleResult:
     plan = plan_rescale(source, wanted)
     if asked.explains:
-        path = asked.to or source.uri
+        path = asked.to or describe_place(source)
         return RescaleResult(path, plan.partitions, wanted, plan.batch, (), 0.0, is_done=False)
     target = open_directory(asked.to or "", rescaler.clock, dict(rescaler.options))
     return rescale_copy(source, target, wanted, rescaler)

@@ -226,7 +226,7 @@ def _rescale(
         raise JobProcessEnded("the state process has ended without an answer")
     finish(source, target)
     return RescaleResult(
-        target.uri,
+        describe_place(target),
         plan.partitions,
         plan.wanted,
         plan.batch,
