@@ -26,7 +26,7 @@ from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick
 from ashore.protocol import extend as extend_module
-from ashore.protocol.entries import Rollback
+from ashore.protocol.entries import Rollback, Version
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.plan_rollback import Wish
 from ashore.protocol.query_history import read_batches
@@ -125,6 +125,23 @@ def test_what_is_withdrawn_lies_aside() -> None:
     assert len(aside) == len(rollback.files) > 1
     assert not aside & visible_files(world.machine)
     assert count_state(world) == reference(query_world()).rows.total()
+
+
+def test_a_rollback_takes_no_version_back_and_the_next_one_begins_earlier() -> None:
+    world = back_world()
+    check_end(world.start().run())
+    assert versions_of(world) == [(1, 0)]
+    back = back_world()
+    back.start(BACK.lives[0].ends).run()
+    back.checkpoint.plan = "other"
+    back.is_back = True
+    check_end(back.start().run())
+    assert versions_of(back) == [(1, 0), (2, WISH.batch_id + 1)]
+
+
+def versions_of(world: BackWorld) -> list[tuple[int, int]]:
+    bodies = (each.body for each in read_history(world.machine, NAME))
+    return [(each.version, each.batch) for each in bodies if isinstance(each, Version)]
 
 
 @storage_calls.every_strike

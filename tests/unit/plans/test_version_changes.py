@@ -98,6 +98,7 @@ def test_another_order_of_what_a_state_keeps_is_a_change() -> None:
         ('OPTIONS (x.password "b")', "OPTIONS (x.password '***')"),
         ("OPTIONS (password '${env:P}')", "OPTIONS (password '${env:P}')"),
         ("SELECT 1 WHERE password = 'b'", "SELECT 1 WHERE password = 'b'"),
+        ("SELECT f(password => 'b')", "SELECT f(password => 'b')"),
         ("OPTIONS (user 'a') AS SELECT concat(secret, 'b')",
          "OPTIONS (user 'a') AS SELECT concat(secret, 'b')"),
     ],
