@@ -14,7 +14,8 @@ from tests.kafka_tools import consume, create_topic
 from tests.raw_headers import RawRecord, produce_raw
 
 from ashore.control.jobs import open_job
-from ashore.control.verify import SampleRate, VerifyResult, verify_job
+from ashore.control.verify import SampleRate, VerifyResult
+from ashore.control.verify.job import verify_job
 from ashore.errors import BadRecord
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.positions import OffsetRange
