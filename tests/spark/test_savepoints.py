@@ -1,6 +1,8 @@
 """Spark goes on from a savepoint: from the files that its batch needs, and from no others."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -8,12 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.checkpoint_files import opened, unpack
 from tests.marks import but
-from tests.plain_spark import CASES, COUNTRIES, Rows, feed_again, run
+from tests.plain_spark import CASES, CHANGELOG, COUNTRIES, Case, Rows, feed, feed_again, run
 
 from ashore.base.clock import SystemClock
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints.inspect import inspect
 from ashore.control.checkpoints.savepoints import open_shelf, restore_savepoint, take_savepoint
+from ashore.errors import CheckpointUnfit
 
 EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}
 # Batches in the middle: of snapshots alone, of changes alone, of both.
@@ -86,3 +89,36 @@ def test_inspect_counts_the_rows_that_spark_reads(
         rows = reader.option("storeName", part.store or "default").load()
         assert part.rows == rows.where(f"partition_id = {part.partition}").count()
     assert known
+
+
+@pytest.mark.long
+def test_savepoints_are_taken_beside_a_query_that_deletes_old_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark keeps two batches, so that files go while they are copied."""
+    inputs, live, clock = tmp_path / "inputs", tmp_path / "live", SystemClock()
+    for number in range(12):
+        feed(inputs, number, number % 10)
+    settings = {
+        **CHANGELOG,
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    }
+    case = Case("SELECT country, count(*) AS n FROM clicks GROUP BY country", settings)
+    shelf, taken = open_shelf(str(tmp_path / "saved"), clock, links=True), []
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, spark, case, live, inputs)
+        while not running.done():
+            with suppress(CheckpointUnfit):  # before the first batch is done
+                taken.append(take_savepoint(opened(live), None, shelf, clock, silent))
+        running.result()
+    batches = [each.manifest.batch for each in taken]
+    assert len(set(batches)) > 3
+    assert batches == sorted(batches)
+    shutil.rmtree(live)
+    chosen = taken[len(taken) // 2]
+    restore_savepoint(chosen.savepoint, str(live), clock, silent, links=True)
+
+    emitted = run(spark, case, live, inputs)
+
+    assert {row for row in emitted if row[1] == 12} == {(each, 12) for each in COUNTRIES}
