@@ -16,13 +16,15 @@ from ashore.protocol import names
 from ashore.protocol.entries import (
     Commit,
     Entry,
+    Join,
+    Joined,
     Prepare,
     Reland,
     Retire,
     RetiredPartition,
     Skip,
 )
-from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.sources.base import StreamShard
 from ashore.testing import FailBefore, FaultyStorage
 
@@ -386,6 +388,31 @@ def test_a_history_that_was_cut_and_has_grown_on_is_raised(lake: Lake, watch: Wa
     nothing = ShardRange(lake.key(0), OffsetRange(110, 110))
     lake.append(Skip((nothing,), None, (), (), "me", "kept", leader_epochs=((lake.key(0), 2),)))
     assert watch.tick().findings == ()
+
+
+def test_a_history_that_only_a_query_reads_and_that_was_cut_is_raised(lake: Lake):
+    lake.source.create("views", 1)
+    shard = StreamShard("views", "0")
+    fill(lake.source, "views", 0, 10)
+    query = lake.new_slice("ods__per_view")
+    key = ShardKey(names.query_source(query.name), "views", 1, "0")
+    stream_id = lake.source.describe_streams(["views"])["views"].stream_id
+    query.open()
+    query.append(Join((Joined(key, stream_id, 0, "earliest"),)))
+    query.leader = 0
+    query.land({key: (0, 10)})
+    query.append(Commit("idle"))
+    watch = Watch(lake)
+    assert [each.problem.kind for each in watch.first.findings] == []
+    lag = watch.first.gauge.lag
+    lake.source.elect(shard)
+    assert watch.tick().findings == (), "another leader with the same records"
+    lake.source.elect(shard, cut_at=5)
+    fill(lake.source, "views", 0, 20)
+    report = watch.tick()
+    assert raised(report) == [ProblemKind.HISTORY_TRUNCATED]
+    assert "--table ods.per_view" in report.raised[0].problem.text
+    assert report.gauge.lag == lag, "how far a query is, its checkpoint tells"
 
 
 def test_entries_wait_for_a_source_that_is_away(lake: Lake, watch: Watch):

@@ -321,7 +321,9 @@ class Auditor:
     def _shards(self) -> Iterator[ShardLog]:
         for key, offset in self._log.builder.positions().items():
             generation, stream_id = self._ledger.generations[key.source, key.stream]
-            if key.generation == generation and key.source == self._opened.source.name:
+            of_query = names.parse_query_source(key.source)
+            source = of_query.source if of_query else key.source
+            if key.generation == generation and source == self._opened.source.name:
                 table = self._ledger.table_of_shard.get(key, "")
                 yield ShardLog(key, stream_id, offset, table, self._log.builder.leaders.get(key))
 
@@ -334,14 +336,14 @@ class Auditor:
             return SourceAnswers(before, {}, {}, {})
         try:
             streams = source.describe_streams(sorted({each.key.stream for each in logged}))
-            shards = [
+            shards = {
                 each.shard
                 for each in logged
                 if (info := streams.get(each.key.stream)) is not None
                 and info.stream_id == each.stream_id
                 and each.key.shard in info.shards
-            ]
-            offsets = source.read_offsets(shards) if shards else {}
+            }
+            offsets = source.read_offsets(sorted(shards)) if shards else {}
             cut = self._find_cut(logged, offsets)
         except SourceError as error:
             self._kafka.note(error.message, now_ms)

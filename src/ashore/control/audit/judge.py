@@ -158,6 +158,11 @@ class ShardLog:
         """Its name in the source."""
         return StreamShard(self.key.stream, self.key.shard)
 
+    @property
+    def is_of_query(self) -> bool:
+        """Whether a query reads it: how far that is, and what it lacks, its checkpoint tells."""
+        return names.parse_query_source(self.key.source) is not None
+
 
 def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int]:
     """Say where log and source contradict each other, and the lag.
@@ -169,6 +174,8 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
     for shard in shards:
         info = seen.streams.get(shard.key.stream)
         if info is not None and info.stream_id != shard.stream_id:
+            if shard.is_of_query:
+                continue
             text = "the topic was deleted and created again"
             kind = ProblemKind.STREAM_REPLACED
             problems[Problem(kind, shard.table, shard.key.stream, text)] = None
@@ -176,9 +183,10 @@ def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Obser
         offsets = seen.offsets.get(StreamShard(shard.key.stream, shard.key.shard))
         if offsets is None:
             continue
-        lag += max(0, offsets.end - max(shard.next, offsets.earliest))
-        gone += max(0, offsets.earliest - shard.next)
-        problems.update(dict.fromkeys(_judge_offsets(shard, seen.before, offsets)))
+        if not shard.is_of_query:
+            lag += max(0, offsets.end - max(shard.next, offsets.earliest))
+            gone += max(0, offsets.earliest - shard.next)
+            problems.update(dict.fromkeys(_judge_offsets(shard, seen.before, offsets)))
         if (error := seen.cut.get(shard.key)) is not None:
             text = f"{error.message}. {error.hint}"
             kind = ProblemKind.HISTORY_TRUNCATED
