@@ -6,6 +6,7 @@ What it must not know: how a job is asked.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,17 +15,17 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, JobFile, parse_duration
-from ashore.cli.output import escape, print_answer, reported_errors, say
+from ashore.cli.output import escape, print_answer, reported_errors, say, shown_progress
 from ashore.config import load_job
 from ashore.control.ask import RunningJob
 from ashore.control.stop import JobStopped, Look, kill_job, stop_job
-from ashore.errors import JobNotRunning
+from ashore.errors import AshoreError, JobNotRunning, error_of
 from ashore.jobs.requests import StopRequest
 
 BEYOND_GRACE_S = 30.0  # Spark's end, beside the batch
 
 
-def stop(
+def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     job_file: JobFile,
     finish_batch: Annotated[
         bool,
@@ -44,17 +45,25 @@ def stop(
             "grace, and with --finish-batch as long as it takes."
         ),
     ] = None,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Then take a savepoint of each query: a directory, as a path or hdfs://...",
+        ),
+    ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Stop a running job gracefully, and wait until it has stopped."""
-    if now and (finish_batch or timeout is not None):
-        raise typer.BadParameter("--now excludes --finish-batch and --timeout")
+    if now and (finish_batch or timeout is not None or savepoint is not None):
+        raise typer.BadParameter("--now excludes --finish-batch, --timeout and --savepoint")
     asked_s = None if timeout is None else parse_duration(timeout) / 1000
     with reported_errors(as_json=as_json, debug=debug):
         job = load_job(job_file)  # whether it can be run does not matter
         running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
         look = _looking(job_file)
+        save = None if savepoint is None else _saving(job_file, savepoint, quiet=as_json)
         if now:
             stopped = kill_job(running, look)
         else:
@@ -66,8 +75,45 @@ def stop(
                 look,
             )
         ends = [f"{each.slice}: its log ends with entry {each.entry:,}" for each in stopped.logs]
-        document = {"job": job.job, **asdict(stopped)}
-        print_answer([stopped.sentence, *ends], document, as_json=as_json)
+        lines, document = [stopped.sentence, *ends], {"job": job.job, **asdict(stopped)}
+        if save is not None:
+            try:
+                more, document["savepoints"] = save()
+            except AshoreError as error:
+                message = f"{stopped.sentence}; there is no savepoint of it: {error.message}"
+                raise error_of(error.code, message, hint=error.hint) from error
+            lines += more
+        print_answer(lines, document, as_json=as_json)
+
+
+Save = Callable[[], tuple[list[str], list[dict[str, object]]]]
+
+
+def _saving(job_file: Path, to: str, *, quiet: bool) -> Save:
+    """Return what takes savepoints and describes them, having looked whether it can."""
+    from ashore.cli.savepoint_view import describe_saved  # noqa: PLC0415 - 0.5 s, where needed
+    from ashore.control.checkpoints import each_query  # noqa: PLC0415
+
+    clock = SystemClock()
+    each_query.require_queries(str(job_file), to, clock)
+
+    def save() -> tuple[list[str], list[dict[str, object]]]:
+        with shown_progress(quiet=quiet) as progress:
+            saved = each_query.save_each_query(
+                str(job_file),
+                to,
+                clock,
+                lambda done, total: progress("copying", done, total),
+                lambda line: say(escape(line)),
+            )
+        lines, documents = [], []
+        for each in saved:
+            described, document = describe_saved(each.saved)
+            lines += [f"{each.query}: {described[0]}", *described[1:]]
+            documents.append({"query": each.query, **document})
+        return lines, documents
+
+    return save
 
 
 def _looking(job_file: Path) -> Look:
