@@ -50,6 +50,26 @@ def list_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
     return sorted(found, key=lambda each: each.path)
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is directly in a directory of a checkpoint; directories are paths below its root."""
+
+    files: list[CheckpointFile]
+    directories: list[str]
+
+
+def list_directory(checkpoint: Checkpoint, directory: str) -> Listed:
+    """Return what is directly in a directory; one that is not there is empty. Raises StorageError.
+
+    `directory`: below the root; empty: the root.
+    """
+    found = _list(checkpoint, directory)
+    return Listed(
+        [_file(checkpoint, each) for each in found if not each.is_directory],
+        [each.path.removeprefix(f"{checkpoint.path}/") for each in found if each.is_directory],
+    )
+
+
 def list_partitions(checkpoint: Checkpoint) -> dict[int, list[int]]:
     """Return the partitions that each operator has state of, sorted. Raises StorageError."""
     operators = _list_numbers(checkpoint, STATE)
