@@ -12,13 +12,14 @@ caught up with the table, or refused.
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.files import list_files
+from ashore.checkpoints.layout import is_number
 from ashore.config import Job
 from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
 from ashore.protocol import names
@@ -149,6 +150,32 @@ class Attempts:
         found = self._list()
         for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
             self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
+        for started in self._find_followed(found, now_ms, ttl_ms):
+            self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
+            for each in list_files(self.attempt(started)):
+                self._delete(names.join(self.attempt(started).path, each.path))
+            self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
+
+    def newest_epoch(self) -> int | None:
+        """Return the epoch of the newest complete attempt. Raises StorageError."""
+        return max(self._list()[AttemptFile.COMPLETE], default=None)
+
+    def list_followed(self, now_ms: int, ttl_ms: int) -> list[int]:
+        """Return the epochs of attempts that have had a successor for `ttl_ms`, ascending."""
+        return list(self._find_followed(self._list(), now_ms, ttl_ms))
+
+    def list_emptied(self, before: int) -> list[int]:
+        """Return the epochs before one of which only directories are left, if anything is."""
+        started = self._list()[AttemptFile.STARTED]
+        listed = [
+            names.leaf(each.path) for each in self.storage.list(self.path) if each.is_directory
+        ]
+        epochs = sorted(int(name) for name in listed if is_number(name))
+        return [each for each in epochs if each < before and each not in started]
+
+    def _find_followed(
+        self, found: dict[AttemptFile, list[int]], now_ms: int, ttl_ms: int
+    ) -> Iterator[int]:
         for started in found[AttemptFile.STARTED]:
             later = [each for each in found[AttemptFile.COMPLETE] if each > started]
             made = (
@@ -156,12 +183,8 @@ class Attempts:
                 if later
                 else None
             )
-            if made is None or now_ms - made.modified_ms < ttl_ms:
-                continue
-            self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
-            for each in list_files(self.attempt(started)):
-                self._delete(names.join(self.attempt(started).path, each.path))
-            self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
+            if made is not None and now_ms - made.modified_ms >= ttl_ms:
+                yield started
 
     def _list(self) -> dict[AttemptFile, list[int]]:
         """Return the epochs that there is a file of, in their order, by the kind of file."""

@@ -21,7 +21,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import WORKERS, CheckpointFile, list_directory, list_partitions
 from ashore.checkpoints.garbage import (
     Garbage,
-    Kept,
+    KeptBatches,
     StoreIds,
     Unneeded,
     plan_hidden,
@@ -91,6 +91,14 @@ def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | L
                 yield from found
 
 
+def find_directories(checkpoint: Checkpoint) -> Iterator[Garbage]:
+    """Yield the directories of a checkpoint that holds no file, the root last; else none."""
+    files, directories = _list_all(checkpoint, "")
+    if not files:
+        for each in directories:
+            yield Garbage(each, 0, Unneeded.EMPTY)
+
+
 def delete_garbage(checkpoint: Checkpoint, found: Iterable[Garbage]) -> Iterator[Garbage]:
     """Delete what was found, some at a time, and yield what is gone. Raises StorageError.
 
@@ -134,7 +142,7 @@ def _read_kept(
     logs: Iterable[CheckpointFile],
     partitions: dict[int, list[int]],
     before_ms: int,
-) -> Kept:
+) -> KeptBatches:
     batches: dict[BatchLog, set[int]] = {log: set() for log in BatchLog}
     for each in logs:
         match each.of:
@@ -159,7 +167,7 @@ def _read_kept(
         if count is not None and highest >= count:  # an earlier batch may have had more
             counts = list(pool.map(lambda batch: _read_partitions(checkpoint, batch), done))
             count = None if None in counts else max(each or 0 for each in counts)
-    return Kept(tuple(done), count, ids, before_ms)
+    return KeptBatches(tuple(done), count, ids, before_ms)
 
 
 def _read_ids(checkpoint: Checkpoint, batch: int) -> StoreIds | None:
@@ -183,7 +191,9 @@ def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
 # ---- state
 
 
-def _look_through(checkpoint: Checkpoint, at: _Partition, kept: Kept) -> list[Garbage | LeftAlone]:
+def _look_through(
+    checkpoint: Checkpoint, at: _Partition, kept: KeptBatches
+) -> list[Garbage | LeftAlone]:
     """Return what is garbage of one partition of an operator."""
     root = names.join(STATE, str(at.operator), str(at.number))
     files, directories = _list_all(checkpoint, root)
@@ -230,7 +240,7 @@ def _list_all(checkpoint: Checkpoint, directory: str) -> tuple[list[CheckpointFi
 
 
 def _with_hidden(
-    files: list[CheckpointFile], kept: Kept, found: Iterable[Garbage]
+    files: list[CheckpointFile], kept: KeptBatches, found: Iterable[Garbage]
 ) -> Iterator[Garbage]:
     gone = set()
     for each in found:

@@ -51,20 +51,20 @@ def list_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DirectoryListing:
     """What is directly in a directory of a checkpoint; directories are paths below its root."""
 
     files: list[CheckpointFile]
     directories: list[str]
 
 
-def list_directory(checkpoint: Checkpoint, directory: str) -> Listed:
+def list_directory(checkpoint: Checkpoint, directory: str) -> DirectoryListing:
     """Return what is directly in a directory; one that is not there is empty. Raises StorageError.
 
     `directory`: below the root; empty: the root.
     """
     found = _list(checkpoint, directory)
-    return Listed(
+    return DirectoryListing(
         [_file(checkpoint, each) for each in found if not each.is_directory],
         [each.path.removeprefix(f"{checkpoint.path}/") for each in found if each.is_directory],
     )

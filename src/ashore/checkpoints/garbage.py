@@ -1,7 +1,7 @@
 """Files of a checkpoint that no kept batch refers to.
 
 What it is: `plan_store`, `plan_logs` and `plan_hidden`, from what is in a few directories to the
-files that may go; `Kept`, what the logs say of the batches that are kept.
+files that may go; `KeptBatches`, what the logs say of the batches that are kept.
 What it promises: pure. A kept batch is one that is planned, done and still in both logs; what a
 restart after it reads stays, and so does what leads from there to any later one. What is younger
 than the last batch that is done is a running writer's, and what was written since `before_ms` may
@@ -58,7 +58,7 @@ class Garbage:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptBatches:
     """The batches that are kept, and what they say of state.
 
     Arguments:
@@ -89,7 +89,7 @@ class Kept:
         return file.modified_ms < self.before_ms
 
 
-def plan_logs(files: Iterable[CheckpointFile], kept: Kept) -> Iterator[Garbage]:
+def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Garbage]:
     """Yield the files of `offsets` and `commits` that tell of no kept batch, nor of a later one.
 
     The batch before the oldest kept one stays planned: a restart asks for it.
@@ -104,7 +104,9 @@ def plan_logs(files: Iterable[CheckpointFile], kept: Kept) -> Iterator[Garbage]:
                 pass
 
 
-def plan_hidden(files: Sequence[CheckpointFile], kept: Kept, gone: set[str]) -> Iterator[Garbage]:
+def plan_hidden(
+    files: Sequence[CheckpointFile], kept: KeptBatches, gone: set[str]
+) -> Iterator[Garbage]:
     """Yield hidden files of directories that are no use: half-made ones, and checksums of none.
 
     Arguments:
@@ -133,7 +135,7 @@ ReadTables = Callable[[StatePath], Iterable[str]]
 
 
 def plan_store(
-    store: Store, files: Sequence[CheckpointFile], kept: Kept, read_tables: ReadTables
+    store: Store, files: Sequence[CheckpointFile], kept: KeptBatches, read_tables: ReadTables
 ) -> Iterator[Garbage]:
     """Yield the files of a state store that may go.
 
@@ -171,7 +173,7 @@ def _version_of(path: CheckpointPath) -> int:
             return 0
 
 
-def _find_base(store: Store, files: Iterable[CheckpointFile], kept: Kept) -> int:
+def _find_base(store: Store, files: Iterable[CheckpointFile], kept: KeptBatches) -> int:
     """Return the version that the chains of kept batches begin with, or later; 0: with nothing.
 
     Batches that no chain leads to count for nothing: Spark deletes old state and old logs apart.
@@ -199,7 +201,7 @@ def _find_base(store: Store, files: Iterable[CheckpointFile], kept: Kept) -> int
     )
 
 
-def _is_snapshot(found: Collection[StatePath], version: int, kept: Kept) -> bool:
+def _is_snapshot(found: Collection[StatePath], version: int, kept: KeptBatches) -> bool:
     """Tell whether one of the files of a version holds all of it, and counts.
 
     Of several tasks that made a version only its commit tells which one counts.
@@ -208,7 +210,7 @@ def _is_snapshot(found: Collection[StatePath], version: int, kept: Kept) -> bool
     return is_one and any(path.is_whole for path in found)
 
 
-def _judge(file: CheckpointFile, base: int, store: Store, kept: Kept) -> Unneeded | None:
+def _judge(file: CheckpointFile, base: int, store: Store, kept: KeptBatches) -> Unneeded | None:
     match file.of:
         case StatePath(version=version) as path if version <= kept.newest and kept.is_old(file):
             if version < base:
@@ -218,7 +220,7 @@ def _judge(file: CheckpointFile, base: int, store: Store, kept: Kept) -> Unneede
             return None
 
 
-def _is_dead(path: StatePath, store: Store, kept: Kept) -> bool:
+def _is_dead(path: StatePath, store: Store, kept: KeptBatches) -> bool:
     """Tell whether the commit of the batch that made a version names other files for it."""
     ids = kept.store_ids.get(path.version - 1)
     if ids is None:
@@ -229,7 +231,7 @@ def _is_dead(path: StatePath, store: Store, kept: Kept) -> bool:
 
 
 def _judge_checksums(
-    files: Iterable[CheckpointFile], kept: Kept, gone: Iterable[CheckpointPath]
+    files: Iterable[CheckpointFile], kept: KeptBatches, gone: Iterable[CheckpointPath]
 ) -> dict[CheckpointPath, Unneeded]:
     there = {each.of for each in files}.difference(gone)
     return {
@@ -244,7 +246,7 @@ def _judge_checksums(
 
 def _judge_tables(
     files: Sequence[CheckpointFile],
-    kept: Kept,
+    kept: KeptBatches,
     gone: Iterable[CheckpointPath],
     read_tables: ReadTables,
 ) -> dict[CheckpointPath, Unneeded]:

@@ -10,6 +10,7 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli import checkpoint_view, savepoint_view
+from ashore.cli.checkpoint_clean_command import checkpoint_clean
 from ashore.cli.options import AsJson, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import print_answer, print_json, reported_errors, shown_progress
 from ashore.cli.rescale_command import checkpoint_rescale
@@ -164,3 +165,4 @@ def checkpoint_restore(
 
 
 checkpoint.command("rescale")(checkpoint_rescale)
+checkpoint.command("clean")(checkpoint_clean)

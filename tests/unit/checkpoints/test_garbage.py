@@ -139,6 +139,7 @@ def test_what_a_running_spark_writes_stays_whatever_its_age(tmp_path: Path) -> N
     for name in ("13.changelog", "14.changelog"):  # batch 11 is the last that is done
         add(root, f"state/0/0/{name}", "state/0/0/12.changelog")
     add(root, "state/0/0/13.zip", "state/0/0/10.zip")
+    add(root, "state/0/7/13.changelog", "state/0/0/12.changelog")  # it has more partitions
     add(root, "offsets/12", "offsets/11")
     assert found(opened(root)) == before
 

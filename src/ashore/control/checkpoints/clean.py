@@ -1,0 +1,169 @@
+"""Cleaning checkpoints: the use case behind `ashore checkpoint clean`.
+
+What it is: `clean`, over one checkpoint, over a directory of many, or over the attempts of a job's
+query.
+What it promises: with `explain` nothing is changed, and what it counts is what would go. Files are
+found and deleted some at a time, so that memory does not grow with them. What a running Spark may
+write stays.
+What it must not know: terminals; which file is garbage.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ashore.base.clock import Clock
+from ashore.base.units import parse_duration_ms
+from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.cleaning import (
+    LeftAlone,
+    delete_garbage,
+    find_directories,
+    find_garbage,
+)
+from ashore.checkpoints.files import list_files
+from ashore.checkpoints.garbage import Garbage, Unneeded
+from ashore.checkpoints.layout import QueryPath
+from ashore.checkpoints.survey import describe_place
+from ashore.control.checkpoints.where import find_checkpoint
+from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.protocol import names
+
+OLDER_THAN = "24h"
+
+
+@dataclass(slots=True)
+class GarbageTally:
+    """How many files, and their bytes."""
+
+    files: int = 0
+    size_bytes: int = 0
+
+    def add(self, garbage: Garbage) -> None:
+        """Count a file."""
+        self.files += 1
+        self.size_bytes += garbage.size_bytes
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What was found, or deleted.
+
+    Arguments:
+        checkpoints: that were looked through.
+        amounts: by the reason why nothing refers to the files; directories count as files there.
+        left: what was left alone, as nobody knows what it is for.
+
+    """
+
+    checkpoints: list[str] = field(default_factory=list)
+    amounts: dict[Unneeded, GarbageTally] = field(default_factory=lambda: defaultdict(GarbageTally))
+    left: list[LeftAlone] = field(default_factory=list)
+
+    @property
+    def total(self) -> GarbageTally:
+        """All files, without directories."""
+        files = [each for why, each in self.amounts.items() if why is not Unneeded.EMPTY]
+        return GarbageTally(
+            sum(each.files for each in files), sum(each.size_bytes for each in files)
+        )
+
+
+def parse_age(text: str) -> int:
+    """Return the milliseconds of `24h`. Raises JobFileInvalid."""
+    try:
+        return parse_duration_ms(text)
+    except ValueError:
+        raise JobFileInvalid(f"--older-than {text!r} is not a duration", hint="write 24h") from None
+
+
+def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: bool) -> Cleaned:
+    """Find what nothing refers to, and delete it.
+
+    Arguments:
+        where: a job file, a checkpoint, or a directory with checkpoints: see `find_checkpoint`.
+        query: of a job file with several.
+        age_ms: what was modified since stays.
+        clock: of the storage, and of the age.
+        explain: only count.
+
+    Raises as `find_checkpoint`; CheckpointUnfit where there is no checkpoint, or none of its
+    batches is done; StorageError.
+    If interrupted: what was deleted is gone, and the rest is found the next time.
+
+    """
+    named = find_checkpoint(where, query, clock)
+    before_ms = clock.now_ms() - age_ms
+    cleaned = Cleaned()
+    checkpoints = _list_checkpoints(named)
+    for checkpoint in checkpoints:
+        place = describe_place(checkpoint)
+        cleaned.checkpoints.append(place)
+        found = _without_left(find_garbage(checkpoint, before_ms), cleaned.left)
+        try:
+            for each in found if explain else delete_garbage(checkpoint, found):
+                cleaned.amounts[each.why].add(each)
+        except CheckpointUnfit as error:
+            if len(checkpoints) == 1:
+                raise
+            cleaned.left.append(LeftAlone(place, error.message))
+    if Path(where).is_file():
+        attempts = Attempts(named.storage, names.parent(named.path), named.uri.rpartition("/")[0])
+        for each in _clean_attempts(attempts, clock.now_ms(), age_ms, explain=explain):
+            cleaned.amounts[each.why].add(each)
+    return cleaned
+
+
+def _without_left(found: Iterable[Garbage | LeftAlone], left: list[LeftAlone]) -> Iterator[Garbage]:
+    for each in found:
+        match each:
+            case Garbage():
+                yield each
+            case LeftAlone():
+                left.append(each)
+
+
+def _list_checkpoints(named: Checkpoint) -> list[Checkpoint]:
+    """Return the checkpoint that was named, or those in the directory that was."""
+    storage = named.storage
+    if _is_checkpoint(named):
+        return [named]
+    below = [names.leaf(each.path) for each in storage.list(named.path) if each.is_directory]
+    many = [
+        Checkpoint(storage, names.join(named.path, name), f"{named.uri}/{name}") for name in below
+    ]
+    found = [each for each in many if _is_checkpoint(each)]
+    if not found:
+        raise CheckpointUnfit(
+            f"{describe_place(named)} is not a checkpoint of Spark, and has none in it",
+            hint="name the directory that Spark's option checkpointLocation names, or its parent",
+            why="no_checkpoint",
+        )
+    return found
+
+
+def _is_checkpoint(checkpoint: Checkpoint) -> bool:
+    return checkpoint.storage.stat(names.join(checkpoint.path, QueryPath().path)) is not None
+
+
+def _clean_attempts(
+    attempts: Attempts, now_ms: int, age_ms: int, *, explain: bool
+) -> Iterator[Garbage]:
+    """Yield the files of attempts that another one has followed, then their directories.
+
+    The directories of such attempts stay when a job cleans them itself; they go here.
+    """
+    for epoch in attempts.list_followed(now_ms, age_ms):
+        for each in list_files(attempts.attempt(epoch)):
+            yield Garbage(each.path, each.size_bytes, Unneeded.ATTEMPT)
+    newest = attempts.newest_epoch()
+    if newest is None:
+        return
+    if not explain:
+        attempts.clean(newest, now_ms, age_ms)
+    for epoch in attempts.list_emptied(newest):
+        attempt = attempts.attempt(epoch)
+        found = find_directories(attempt)
+        yield from found if explain else delete_garbage(attempt, found)
