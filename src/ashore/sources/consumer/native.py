@@ -97,12 +97,13 @@ class NativeConsumer:
         try:
             rows = np.empty(count, ROW)
             loops.ashore_look(messages.ctypes.data, count, library.time_of, rows.ctypes.data)
-            messages = messages[:count]
             is_event = rows["error"] != 0
             events = [self._event(row) for row in rows[is_event]]
+            # All of `messages` are let go below, events too: the records get a name of their own.
+            records = messages[:count]
             if events:
-                rows, messages = rows[~is_event], messages[~is_event]
-            return Chunk(list(self._batches(rows, messages)), events)
+                rows, records = rows[~is_event], records[~is_event]
+            return Chunk(list(self._batches(rows, records)), events)
         finally:
             loops.ashore_let_go(messages.ctypes.data, count, library.destroy)
 
