@@ -42,7 +42,6 @@ class LaunchOptions:
     """How a job process is started."""
 
     uses_spark: bool = True  # else processes of this machine do what its executors would
-    is_state: bool = False  # a verb of `ashore checkpoint` on Spark, without a job file
     available_now: bool = False  # it ends when everything that was there has landed
     accept_schema: bool = False  # what is risky about changed tables is accepted
     debug: bool = False  # what it says on stderr is shown, tracebacks too
@@ -50,6 +49,7 @@ class LaunchOptions:
     name: str = ""  # of the job, which its log file is named by; else the job file's
     java_options: str = ""  # of Spark's driver; else those that let it use kept classes
     request: str = ""  # what its command is asked, as JSON; see `ashore.jobs.requests`
+    is_state: bool = False  # a verb of `ashore checkpoint` on Spark, without a job file
 
 
 DEFAULT = LaunchOptions()
