@@ -84,7 +84,7 @@ class QueryParts:
     clean: CleanRule
 
 
-class _RunAgain(BatchFailed):
+class _RunAgain(Exception):
     """A batch is run again, without records that the log has named since it was begun."""
 
 
@@ -149,7 +149,7 @@ class SqlQuery:
             try:
                 self._run_once()
             except _RunAgain as found:
-                self._say(found.message)
+                self._say(str(found))
                 # In a copy of the checkpoint: nothing that the batch has left in this one counts.
                 self._left = None
             else:
@@ -506,7 +506,7 @@ class SqlQuery:
         except PySparkException as error:
             if self._is_stopping.is_set() and not isinstance(self._failure, Fenced):
                 return
-            if isinstance(self._failure, AshoreError):
+            if isinstance(self._failure, AshoreError | _RunAgain):
                 raise self._failure from error
             raise explain_failure(str(self.name), error, self._failure, self._locate) from error
         except Py4JError as error:
