@@ -9,7 +9,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
 
@@ -327,10 +327,21 @@ def check_files(
 
 
 def contents(storage: Storage) -> dict[str, bytes]:
-    """What readers and the next writer go by: the visible files and the log."""
+    """What readers and the next writer go by: the visible files and the log.
+
+    Of an entry that an archive holds the archive counts: that its file is gone need not be durable.
+    """
     log = [found.path for found in storage.list(names.log_directory(NAME))]
-    paths = visible_files(storage) | {path for path in log if not is_temporary(path)}
+    archives = {names.parse_archive(names.leaf(path)) for path in log}
+    paths = visible_files(storage) | {
+        path for path in log if not is_temporary(path) and not _is_archived(path, archives)
+    }
     return {path: storage.read(path) for path in sorted(paths)}
+
+
+def _is_archived(path: str, archives: Collection[int | None]) -> bool:
+    number = names.parse_entry(names.leaf(path))
+    return number is not None and number // names.ARCHIVE_ENTRIES in archives
 
 
 def check_ranges(entries: Sequence[Entry], fold: Fold) -> None:

@@ -59,7 +59,7 @@ from ashore.landing.clock_reset import reset_clock
 from ashore.landing.committer import Committer
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import list_log, read_log
 from ashore.landing.recovery import help_dead, plan_help, rejoin
 from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
@@ -338,9 +338,21 @@ class LandingMachine(RuleBasedStateMachine):
 
     def bury(self, writer: Writer) -> None:
         writer.kill()
-        destructive = [call for call in writer.storage.calls if call.kind == "delete"]
+        deleted = [call.path for call in writer.storage.calls if call.kind == "delete"]
+        destructive = [path for path in deleted if not self.is_packed(path)]
         require(not destructive, f"a writer deletes: {destructive}")
         self.writers.remove(writer)
+
+    def is_packed(self, path: str) -> bool:
+        """Tell whether a file of the log may go: an archive has it, or two newer ones replace it.
+
+        A start packs the log. An archive is never removed, and is made of files that are there.
+        """
+        leaf, listing = names.leaf(path), list_log(self.world.machine, NAME)
+        entry, snapshot = names.parse_entry(leaf), names.parse_snapshot(leaf)
+        if path == names.join(names.log_directory(NAME), leaf) and entry is not None:
+            return entry // names.ARCHIVE_ENTRIES in listing.archives
+        return snapshot is not None and sum(each > snapshot for each in listing.snapshots) >= 2
 
     @rule(policy=st.sampled_from(PowerCutPolicy), before=st.sampled_from(["", "create", "move"]))
     def cut_the_power(self, policy: PowerCutPolicy, before: str) -> None:
