@@ -23,6 +23,7 @@ from ashore.protocol.entries import (
     FailedTries,
     Join,
     Joined,
+    LeaveOut,
     Open,
     Plan,
     Prepare,
@@ -36,6 +37,7 @@ from ashore.protocol.entries import (
     SealedPartition,
     ShardRead,
     Skip,
+    Version,
     Withdrawn,
     write_entry,
 )
@@ -43,6 +45,7 @@ from ashore.protocol.extend import extend
 from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
+from ashore.protocol.query import Letter
 from ashore.protocol.tables import TableColumn, TableDefinition
 
 # A test on a busy machine is not wrong because it is slow.
@@ -326,7 +329,7 @@ definitions = st.builds(
     headers=st.booleans(),
 )
 KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
-    "open": st.builds(Open, texts, numbers, texts),
+    "open": st.builds(Open, texts, numbers, texts, st.booleans()),
     "join": st.builds(Join, _many(st.builds(Joined, shard_keys, texts, numbers, texts))),
     "prepare": st.builds(
         Prepare,
@@ -336,7 +339,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         targets=_many(targets),
         files=_many(files),
         counters=_pairs(texts, numbers),
-        query=st.none() | st.builds(Query, texts, numbers, texts),
+        query=st.none() | st.builds(Query, texts, numbers, texts, numbers),
     ),
     "commit": st.builds(Commit, texts),
     "reland": st.builds(
@@ -367,7 +370,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "rewind": st.builds(
         Rollback,
         entry=numbers,
-        query=st.builds(Query, texts, numbers, texts),
+        query=st.builds(Query, texts, numbers, texts, numbers),
         before=texts,
         shards=_many(st.builds(ShardRange, shard_keys, offset_ranges)),
         targets=_many(targets),
@@ -379,6 +382,8 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "reset_clock": st.builds(ResetClock, numbers, _pairs(texts, numbers), texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
     "define": st.builds(Define, _many(definitions), _many(texts), texts),
+    "version": st.builds(Version, numbers, st.none() | numbers, numbers, texts, texts),
+    "leave_out": st.builds(LeaveOut, _many(st.builds(Letter, shard_keys, numbers, texts))),
 }
 bodies = st.one_of(*KIND_STRATEGIES.values())
 drafts = st.builds(
