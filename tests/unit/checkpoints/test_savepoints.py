@@ -29,7 +29,7 @@ from ashore.testing.wrapped import WrappedStorage
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
 EVERY_DAY = {"join-3", "hdfs-backed"}
-GOLDEN = Path(__file__).parents[2] / "golden" / "savepoint.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "savepoints" / "savepoint.json"
 
 
 def silent(_done: int, _total: int) -> None:
