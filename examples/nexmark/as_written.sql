@@ -34,7 +34,7 @@ ON auction_bids.window_start = max_bids.window_start
   AND auction_bids.num >= max_bids.max_num;
 
 -- q6: Average selling price by seller: of the last ten auctions that each closed.
--- refused: `ROW_NUMBER() OVER (...)` looks at the order of all rows of a partition, and a stream never has all of them
+-- refused: `ROW_NUMBER() OVER (...)` needs all rows of a partition, and a stream is unbounded
 SELECT q.seller, avg(q.final) OVER (
     PARTITION BY q.seller ORDER BY q.date_time ROWS BETWEEN 10 PRECEDING AND CURRENT ROW
   ) AS average
@@ -61,7 +61,7 @@ JOIN (
 WHERE b.date_time BETWEEN highest.window_end - INTERVAL 10 SECONDS AND highest.window_end;
 
 -- q9: Winning bids: the highest bid of each auction, the first of those that are equal.
--- refused: `ROW_NUMBER() OVER (...)` looks at the order of all rows of a partition, and a stream never has all of them
+-- refused: `ROW_NUMBER() OVER (...)` needs all rows of a partition, and a stream is unbounded
 SELECT id, item_name, seller, auction, bidder, price, bid_time
 FROM (
   SELECT *, row_number() OVER (PARTITION BY id ORDER BY price DESC, bid_time) AS place
@@ -114,7 +114,7 @@ FROM bid
 GROUP BY channel, day;
 
 -- q18: Find last bid: of each bidder for each auction.
--- refused: `ROW_NUMBER() OVER (...)` looks at the order of all rows of a partition, and a stream never has all of them
+-- refused: `ROW_NUMBER() OVER (...)` needs all rows of a partition, and a stream is unbounded
 SELECT auction, bidder, price, channel, url, date_time, extra
 FROM (
   SELECT *, row_number() OVER (PARTITION BY bidder, auction ORDER BY date_time DESC) AS place
@@ -123,7 +123,7 @@ FROM (
 WHERE place <= 1;
 
 -- q19: Auction top ten price: the ten highest bids of each auction.
--- refused: `ROW_NUMBER() OVER (...)` looks at the order of all rows of a partition, and a stream never has all of them
+-- refused: `ROW_NUMBER() OVER (...)` needs all rows of a partition, and a stream is unbounded
 SELECT *
 FROM (
   SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number

@@ -222,8 +222,8 @@ def test_a_mutant_is_found_out(
     ("batch", "kept", "why"),
     [
         pytest.param(4, {2, 3, 4}, "not after batch 4", id="later than the table"),
-        pytest.param(1, {2}, "keeps batches 2 to 2, not batch 1", id="not kept any more"),
-        pytest.param(1, set(), "keeps no batch", id="empty"),
+        pytest.param(1, {2}, "has batches 2 to 2, not batch 1", id="not kept any more"),
+        pytest.param(1, set(), "has no batch", id="empty"),
     ],
 )
 def test_what_cannot_go_back_is_refused(batch: int, kept: set[int], why: str) -> None:

@@ -37,7 +37,8 @@ def test_a_topic_becomes_a_job_that_lands_it(kafka: Kafka, tmp_path: Path, topic
     assert code == 0, err
     (table,) = json.loads(out)["tables"]
     assert table["schema"] == "id BIGINT, ts BIGINT, meta STRUCT<tags: ARRAY<STRING>>"
-    assert table["event_time"] is None  # a record has none: the one that is not JSON
+    # What is not JSON is a dead letter, whatever the event time is.
+    assert table["event_time"] == {"column": "ts", "unit": "ms", "format": None}
     assert table["event_time_candidates"][0] == "ts"
     assert (table["sampled"], table["decoded"]) == (200, 199)
 

@@ -126,7 +126,7 @@ def test_one_that_is_frozen(process: "subprocess.Popen[str]") -> None:
 
 
 def test_one_that_takes_longer_than_is_waited_for(process: "subprocess.Popen[str]") -> None:
-    with pytest.raises(JobNotAnswering, match=r"is not done after .*goes on with it"):
+    with pytest.raises(JobNotAnswering, match=r"is not done after .*continues with it"):
         asked("wait", replace(QUICK, done_s=0.0))
     told: list[AshoreError] = []
 

@@ -78,7 +78,7 @@ def test_a_query_that_runs_shows_watermark_state_and_what_came_late(monkeypatch)
         "watermark 2026-11-18T12:00:00.000Z",
         "state 1,234 rows, 5.0 MB, committed in 120 ms",
         "late 9 records",
-        "4 rows left out as too late",
+        "4 rows dropped as too late",
     ):
         assert part in text, part
     json.dumps(status.to_dict())
@@ -162,5 +162,5 @@ def test_a_topic_that_was_cut_below_what_the_query_has_read_needs_a_decision() -
     asked = wish_of(world.opened, "clicks/0", 10, "kept", "ods.big")
     assert apply(world.opened, asked, takes_over=True) == ShardRange(key, OffsetRange(10, 10))
     assert not [each for each in world.status().warnings if each.kind == "truncated"]
-    with pytest.raises(JobFileInvalid, match=r"no table ods\.none"):
+    with pytest.raises(JobFileInvalid, match=r"ods\.none is not a sink table"):
         wish_of(world.opened, "clicks/0", 10, "kept", "ods.none")

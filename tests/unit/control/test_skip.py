@@ -59,7 +59,7 @@ def test_a_part_of_a_gap_may_be_given_up(lake: Lake) -> None:
 REFUSED = [
     ("clicks/0", 131, Stopped, "from 130 on", "--to 130"),
     ("clicks/0", 99, Stopped, "below 100", "ashore status"),
-    ("clicks/1", 41, Stopped, "from 40 on", "no gap"),
+    ("clicks/1", 41, Stopped, "from 40 on", "nothing to skip"),
     ("clicks/7", 1, StreamMissing, "the log has no clicks/7", "not joined"),
     ("clicks", 130, JobFileInvalid, "not a topic partition", "clicks/3"),
     ("orders/0", 130, JobFileInvalid, "reads topic orders", "name a topic"),

@@ -232,7 +232,7 @@ def test_a_file_that_an_unanswered_call_has_made_is_not_called_anothers() -> Non
     lake = MemoryStorage()
     servers = [lambda: FaultyStorage(lake, [FailAfterEffect(1)]), lambda: lake]
     storage = FailoverStorage(servers)
-    with pytest.raises(AnswerUnknown, match="not answered") as caught:
+    with pytest.raises(AnswerUnknown, match="the call that timed out") as caught:
         storage.open_write("a")
     assert isinstance(caught.value.__cause__, PathExists)
     storage.open_write("b").close()

@@ -120,7 +120,7 @@ def test_a_failed_sync_of_a_file_is_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(SyncFailed):
         writer.close()
     system._kinds.clear()
-    with pytest.raises(StorageError, match="given up"):
+    with pytest.raises(StorageError, match="it was abandoned"):
         writer.close()
 
 

@@ -172,6 +172,6 @@ class _TaskWriter:
         if run.first < asked.offsets.start or run.last >= asked.offsets.end:
             raise CountsDisagree(
                 f"task {self._task} was given offsets {run.first} to {run.last} of {asked.key}, "
-                f"where {asked.offsets} was asked for",
+                f"where {asked.offsets} was assigned",
                 hint="nothing was prepared; please report this",
             )
