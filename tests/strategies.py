@@ -377,6 +377,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         files=_many(st.builds(Withdrawn, numbers, numbers, files)),
         by=texts,
         why=texts,
+        dead=_pairs(shard_keys, numbers),
     ),
     "plan": st.builds(Plan, texts, texts),
     "reset_clock": st.builds(ResetClock, numbers, _pairs(texts, numbers), texts, texts),

@@ -235,9 +235,11 @@ def _query_files() -> dict[str, bytes]:
     closing = Closing(4, 1, 0, registered=False, deferred=(), done=())
     led = write_entry(log.draft(replace(body, leader_epochs=((key, 3),)), closing))[1]
     left = write_entry(log.draft(replace(body, left_out=(_LETTER,)), closing))[1]
+    undone = write_entry(log.draft(replace(body, dead=((key, 2),)), closing))[1]
     log.add(body, closing)
     return {
         **_plan_files(log),
+        "dead-rewind.json": undone,
         "leader-rewind.json": led,
         "aside-rewind.json": left,
         "query-prepare.json": log.entries[2][1],

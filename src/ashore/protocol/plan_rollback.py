@@ -7,6 +7,7 @@ aside and its offsets are read again. What cannot be undone is refused, with wha
 What it must not know: checkpoints; why somebody wants it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -112,7 +113,16 @@ def _rollback(
             (key, read.leader_epoch) for key, read in firsts if read.leader_epoch is not None
         ),
         left_out=tuple(sorted(each for batch in (kept, *undone) for each in batch.left_out)),
+        dead=_count_dead(undone),
     )
+
+
+def _count_dead(undone: list[LandedBatch]) -> tuple[tuple[ShardKey, int], ...]:
+    """Return the dead letters of the batches, by shard; of a query they are all that is fetched."""
+    counts: Counter[ShardKey] = Counter()
+    for batch in undone:
+        counts.update({read.key: read.dead for read in batch.body.shards})
+    return tuple(sorted((+counts).items()))
 
 
 def _first_reads(undone: list[LandedBatch]) -> list[tuple[ShardKey, ShardRead]]:

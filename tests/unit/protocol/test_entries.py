@@ -42,6 +42,7 @@ QUERY = ["query-prepare.json", "query-snapshot.json", "plan-snapshot.json", "ver
 LEADERS = [f"leader-{name}.json" for name in ("prepare", "snapshot", "skip", "rewind")]
 ASIDE = [
     "planned-prepare.json",
+    "dead-rewind.json",
     *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
 ]
 TABLES = ["snapshot-tables.json", "headers-define.json"]

@@ -126,6 +126,26 @@ def test_other_sql_reads_again_what_no_batch_has_read() -> None:
     assert (past[0].left_out, past[1].left_out) == ((letter(3),), ())
 
 
+def test_a_rollback_counts_no_dead_letter_of_what_it_undoes() -> None:
+    chain = planned()
+    chain.add(LeaveOut((letter(3), letter(13), letter(25), letter(27))))
+    for number in range(3):
+        land(chain, number)
+    counted = chain.fold.shards[KEY]
+    assert (counted.fetched, counted.dead) == (4, 4)
+    body = plan_rollback(chain.fold, read_batches(chain.entries, 0), Wish(1, "ana", "wrong"))
+    assert body.dead == ((KEY, 2),)
+    for wrong in (((KEY, 5),), ((KEY, -1),), ((OTHER, 1),)):
+        with pytest.raises(LogDamaged, match="dead letters"):
+            chain.add(replace(body, dead=wrong))
+    chain.add(body)
+    counted = chain.fold.shards[KEY]
+    assert (counted.fetched, counted.dead) == (2, 2)
+    chain.add(Commit("recovery"))
+    land(chain, 2)
+    assert chain.fold.shards[KEY].dead == 4
+
+
 def test_a_rollback_keeps_what_was_left_out_since() -> None:
     chain = planned()
     chain.add(LeaveOut((letter(3), letter(13), letter(25), letter(47))))

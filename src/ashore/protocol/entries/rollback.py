@@ -48,19 +48,28 @@ class Rollback(HasEffects):
     leader_epochs: tuple[tuple[ShardKey, int], ...] = codec.added(())
     # Of that batch and of the later ones: they are left out again.
     left_out: tuple[Letter, ...] = codec.added(())
+    # Dead letters of the later batches, whose files go aside with the others.
+    dead: tuple[tuple[ShardKey, int], ...] = codec.added(())
 
 
 def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
     """Return what a rollback changes in the fold. Raises Refused. `number`: of its entry."""
     require(0 <= body.entry < number, f"it rolls back to entry {body.entry}")
-    shards, leader_epochs = dict(fold.shards), dict(body.leader_epochs)
+    shards, leader_epochs, dead = dict(fold.shards), dict(body.leader_epochs), dict(body.dead)
     for each in body.shards:
         state = shards.get(each.key)
         if state is None or each.offsets.end != state.next or each.offsets.start < state.first:
             raise Refused(f"{each} is given back, which is not the end of what was read")
+        gone = dead.pop(each.key, 0)
+        require(0 <= gone <= state.dead, f"{gone} dead letters of {each.key} are undone")
         shards[each.key] = replace(
-            state, next=each.offsets.start, leader_epoch=leader_epochs.get(each.key)
+            state,
+            next=each.offsets.start,
+            fetched=state.fetched - gone,
+            dead=state.dead - gone,
+            leader_epoch=leader_epochs.get(each.key),
         )
+    require(not dead, "dead letters are undone of shards that give no offsets back")
     return {
         "shards": shards,
         "watermarks": {},  # the batch that is run next has the one of its checkpoint
