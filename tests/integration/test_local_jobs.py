@@ -176,7 +176,7 @@ def test_a_job_whose_command_was_killed_has_failed_although_it_stopped_in_order(
     with open_job(job_file) as opened:
         status, ailments = read_job(opened, Allowed())
     assert (status.lag, worst(ailments)) == (0, 1)
-    assert "is gone" in status.why
+    assert "no longer exists" in status.why
 
 
 def test_a_record_that_kills_its_worker_is_a_dead_letter_and_the_job_goes_on(
