@@ -501,7 +501,9 @@ def test_a_missing_topic_is_reported_with_the_nearest_name(source: Source, topic
         lambda: source.read_again(mistyped, OffsetRange(0, 1)),
     ):
         started_s = time.monotonic()
-        with pytest.raises(StreamMissing, match=f"topic {mistyped.stream} does not exist") as missing:
+        with pytest.raises(
+            StreamMissing, match=f"topic {mistyped.stream} does not exist"
+        ) as missing:
             ask()
         assert f"did you mean `{topic}`?" in missing.value.hint
         assert time.monotonic() - started_s < TIMEOUT_S / 2

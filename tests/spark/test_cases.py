@@ -189,7 +189,7 @@ def test_a_job_whose_tables_stand_in_its_sql(spark: SparkSession, tmp_path: Path
         ({"views": [{**NAMES, "schema": "code INT, name STRING"}]}, "its rows do not match its"),
         (
             {"given": [{"topic": "clicks-1", "records": []}, {"topic": "klicks", "records": []}]},
-            "records of klicks are given",
+            "the case has records of klicks",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 SQL = "org.apache.spark.sql"
@@ -357,6 +358,16 @@ TEXT = Method(OBJECT, "toString", STRING)
 def session_of(spark: SparkSession) -> JavaObject:
     """Return the JVM's session."""
     return spark._jsparkSession  # noqa: SLF001 - the way in
+
+
+def dataset_of(frame: DataFrame) -> JavaObject:
+    """Return the JVM's frame."""
+    return frame._jdf  # noqa: SLF001 - the way in
+
+
+def take_calls(spark: SparkSession) -> None:
+    """Let the JVM call functions of this process."""
+    ensure_callback_server_started(spark.sparkContext._gateway)  # noqa: SLF001 - the way in
 
 
 def analyzed_plan(frame: DataFrame) -> JavaObject:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from ashore.spark.internals import jvm
@@ -85,7 +84,7 @@ def rewrite_state(
     require_known_spark(spark)
     session = jvm.session_of(spark)
     _have_coordinator(spark)
-    ensure_callback_server_started(spark.sparkContext._gateway)  # noqa: SLF001 - the way in
+    jvm.take_calls(spark)
     settings = jvm.NEW_HADOOP_SETTINGS(jvm.SESSION_STATE(session))
     rewriter = jvm.REWRITER(
         spark,
@@ -116,7 +115,7 @@ class _Function:
 
     def apply(self, rows: JavaObject) -> JavaObject:
         """Return what the function makes of a Dataset."""
-        return self._change(DataFrame(rows, self._spark))._jdf  # noqa: SLF001 - the way in
+        return jvm.dataset_of(self._change(DataFrame(rows, self._spark)))
 
     class Java:
         """What Py4J shows to the JVM."""
