@@ -75,7 +75,12 @@ def test_functions_of_sql_and_of_python_are_called_and_may_not_change_below_stat
 @pytest.mark.parametrize(
     ("python", "sql", "error", "words"),
     [
-        (PYTHON.replace("def twice", "def upper"), SQL, JobFileInvalid, "upper would hide"),
+        (
+            PYTHON.replace("def twice", "def upper"),
+            SQL,
+            JobFileInvalid,
+            "upper has the name of a built-in",
+        ),
         (PYTHON, SQL.replace("shout(", "shuot("), QueryRefused, "shuot"),
         (PYTHON, SQL.replace("TEMPORARY FUNCTION", "FUNCTION"), QueryRefused, "not a temporary"),
         (
