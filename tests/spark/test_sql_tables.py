@@ -432,12 +432,12 @@ def test_what_spark_refuses_is_reported_in_words(site: Site) -> None:
 STATEMENTS = [
     ("INSERT INTO ods.big SELEC id FROM clicks;", r"\.yaml:\d+:\d+: Syntax error"),
     ("SELECT id FROM clicks;", "neither a view nor"),
-    ("INSERT OVERWRITE ods.big SELECT id FROM clicks;", "overwrites"),
-    ("INSERT INTO ods.bigger SELECT id FROM clicks;", "no table ods.bigger"),
+    ("INSERT OVERWRITE ods.big SELECT id FROM clicks;", "INSERT OVERWRITE is not"),
+    ("INSERT INTO ods.bigger SELECT id FROM clicks;", "ods.bigger is neither a sink table"),
     ("CREATE TEMPORARY VIEW v AS SELECT id FROM clicks;", "no INSERT writes ods.big"),
     (2 * "INSERT INTO ods.big SELECT id FROM clicks;", "two statements"),
     ("WITH w AS (SELECT id FROM clicks) INSERT INTO ods.big SELECT * FROM w;", "before its"),
-    ("INSERT INTO ods.big (id) SELECT id FROM clicks;", "columns of a table"),
+    ("INSERT INTO ods.big (id) SELECT id FROM clicks;", "a column list is not"),
 ]
 
 
