@@ -126,7 +126,7 @@ class LandingLog:
         check(self._is_settled, "after an error a log must be opened again before an append")
         self._is_settled = False
         extended = self._try_append(fold, fold.epoch, closing, body)
-        if extended is None or self._is_archived(extended.end):
+        if extended is None or self._is_archived_again(extended.end):
             self._fenced_or_damaged()
         self._fold, self._is_settled = extended, True
         return extended
@@ -146,6 +146,17 @@ class LandingLog:
         """Look whether an archive holds entry `number`: only then it may have been removed."""
         path = names.archive_path(self.name, number // names.ARCHIVE_ENTRIES)
         return self._context.storage.stat(path) is not None
+
+    def _is_archived_again(self, number: int) -> bool:
+        """Look as `_is_archived` does, as patiently as an append that got no answer."""
+        context = self._context
+        for attempt in range(context.settle_attempts - 1):
+            try:
+                return self._is_archived(number)
+            except StorageError as error:
+                context.on_wait(f"look after entry {number}: {error.message}")
+                context.clock.sleep(_pause_s(attempt))
+        return self._is_archived(number)
 
     @property
     def is_snapshot_due(self) -> bool:
@@ -208,7 +219,7 @@ class LandingLog:
                 return extended
             if not isinstance(failure, PathExists):
                 context.on_wait(f"append of entry {draft.number}: {failure.message}")
-                context.clock.sleep(min(0.05 * 2**attempt, 5.0))
+                context.clock.sleep(_pause_s(attempt))
             try:
                 found = read_number(context.storage, self.name, draft.number)
             except StorageError as error:
@@ -248,6 +259,10 @@ class LandingLog:
             hint="keep everything; make sure that no copy of the job's log was restored",
             entry=known.end + 1,
         )
+
+
+def _pause_s(attempt: int) -> float:
+    return float(min(0.05 * 2**attempt, 5.0))
 
 
 def _written_ms(now_ms: int, fold: Fold) -> int:

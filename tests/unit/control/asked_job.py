@@ -30,7 +30,8 @@ def main(job: str, lake: str) -> None:
         raise QueryRefused("not this one", hint="another")
 
     listening.POLL_S = 0.05
-    heart = Heart(job, lake, lambda: ("write", 7), lambda: None)
+    beats = threading.Event()
+    heart = Heart(job, lake, lambda: ("write", 7), beats.set)
     listener = Listener(
         Mailbox(job, lake),
         heart.own,
@@ -40,6 +41,7 @@ def main(job: str, lake: str) -> None:
     heart.start()
     listener.start()
     listener.offer({"wait": Verb(lambda _text: str(threading.Event().wait(60)))})
+    beats.wait(60)  # the first heartbeat is there
     sys.stdout.write("listens\n")
     sys.stdout.flush()
     stopped.wait(60)

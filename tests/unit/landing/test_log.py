@@ -156,6 +156,7 @@ UNCLEAR = [
     (FailBefore(1, "create"), FailBefore(2, "create")),
     (FailAfterEffect(1, "create"), FailBefore(1, "read")),
     (FailBefore(1, "create"), FailBefore(1, "read")),
+    (FailBefore(1, "stat"), FailBefore(2, "stat")),  # the look for an archive, after the append
     *((LateEffect(1, "create", after, times),) for after in (1, 2, 3) for times in (1, 2)),
     (LateEffect(1, "create", 1), FailBefore(1, "read")),
     (LateEffect(1, "create", 2), LateEffect(2, "create", 1)),
@@ -429,7 +430,8 @@ def test_who_looks_while_the_next_entry_is_packed_and_removed_is_fenced(lake: La
 
 
 def test_a_writer_whose_look_for_the_archive_fails_goes_on_through_a_new_open(lake: Lake):
-    log = lake.opened(lake.faulty(FailBefore(1, "stat")))
+    # Each look of one append fails; opening has none.
+    log = lake.opened(lake.faulty(*(FailBefore(number, "stat") for number in range(1, 9))))
     with pytest.raises(StorageError):
         log.append(BODY, NOTHING)
     with pytest.raises(InvariantBroken):
