@@ -82,7 +82,7 @@ class Listener:
         self._verbs |= verbs
 
     def end(self, done: Callable[[], str], failed: AshoreError | None = None) -> None:
-        """RequestAnswer what is under way, and listen no more: the job has ended.
+        """Answer what is under way, and listen no more: the job has ended.
 
         Arguments:
             done: returns the answer to requests that end the job.

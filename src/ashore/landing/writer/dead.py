@@ -16,11 +16,12 @@ from ashore.formats.decode import BadRow
 from ashore.landing.specs import OutputSpec
 from ashore.landing.writer.runs import Run
 from ashore.protocol.files import Role, Target
-from ashore.protocol.side_tables import DEAD_DDL, DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
+from ashore.protocol.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer
 from ashore.routing.names import partition_path, partition_values
 
-DEAD_SCHEMA = to_arrow(parse_ddl(DEAD_DDL))
+_SCHEMAS = {headers: to_arrow(parse_ddl(dead_ddl(headers=headers))) for headers in (False, True)}
+DEAD_SCHEMA = _SCHEMAS[False]
 
 
 def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Target:
@@ -39,7 +40,7 @@ def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Ta
 
 def build_dead_rows(run: Run, bad: Sequence[BadRow], *, headers: bool = False) -> pa.Table:
     """Return the dead rows of a run's bad records, in their order."""
-    schema = to_arrow(parse_ddl(dead_ddl(headers=headers)))
+    schema = _SCHEMAS[headers]
     rows = run.records.take(pa.array([row.index for row in bad], pa.int64()))
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["reason"] = pa.array([row.reason for row in bad], pa.string())
