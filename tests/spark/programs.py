@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.checkpoint_files import opened
 
+from ashore.checkpoints.layout import PROVIDER
 from ashore.checkpoints.rescaling import finish, lay_out, plan_rescale
-from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, PROVIDER, ROCKSDB
+from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB
 from ashore.spark.state.rescaling import Cut, rescale
 
 PARTITIONS = "spark.sql.shuffle.partitions"

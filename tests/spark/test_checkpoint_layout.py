@@ -21,6 +21,7 @@ from tests.kafka_tools import create_topic
 from tests.spark.site import Site
 
 from ashore.checkpoints.layout import (
+    PROVIDER,
     OffsetsFile,
     TablePath,
     UnknownPath,
@@ -29,7 +30,7 @@ from ashore.checkpoints.layout import (
     parse_tables,
     write_kafka,
 )
-from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, PROVIDER, ROCKSDB, STATE
+from ashore.spark.sql.settings import CHANGELOG, FORMAT, JOIN_FORMAT, ROCKSDB, STATE
 
 STREAMING = "spark.sql.streaming."
 SCHEMA = "country STRING, ts TIMESTAMP"

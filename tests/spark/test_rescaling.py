@@ -19,9 +19,7 @@ def at_home(root: Path) -> Path:
     for path in root.glob("state/*/_metadata/v2/[0-9]*"):
         path.with_name(f".{path.name}.crc").unlink()
         says = OperatorFile.parse(path.read_bytes(), str(path))
-        path.write_bytes(
-            says.move(lambda place: f"file:{root}/state/{place.partition('/state/')[2]}").write()
-        )
+        path.write_bytes(says.move_to(f"file://{root}").write())
     return root
 
 

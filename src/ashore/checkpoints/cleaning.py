@@ -40,6 +40,7 @@ from ashore.checkpoints.layout import (
     Store,
     TablePath,
 )
+from ashore.checkpoints.required import list_done
 from ashore.checkpoints.survey import describe_place
 from ashore.errors import CheckpointUnfit, PathMissing, StorageError
 from ashore.protocol import names
@@ -143,14 +144,7 @@ def _read_kept(
     partitions: dict[int, list[int]],
     before_ms: int,
 ) -> KeptBatches:
-    batches: dict[BatchLog, set[int]] = {log: set() for log in BatchLog}
-    for each in logs:
-        match each.of:
-            case BatchPath(log, batch):
-                batches[log].add(batch)
-            case _:
-                pass
-    done = sorted(batches[BatchLog.OFFSETS] & batches[BatchLog.COMMITS])
+    done = list_done(logs)
     if not done:
         raise CheckpointUnfit(
             f"the checkpoint {describe_place(checkpoint)} has no finished batch: nothing tells "
@@ -182,10 +176,9 @@ def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
     """Return how many partitions a batch has; None: it does not say."""
     place = names.join(checkpoint.path, BatchPath(BatchLog.OFFSETS, batch).path)
     try:
-        settings = OffsetsFile.parse(checkpoint.storage.read(place), place).settings
+        return OffsetsFile.parse(checkpoint.storage.read(place), place).partitions
     except PathMissing:
         return 0
-    return settings.partitions if settings else None
 
 
 # ---- state

@@ -33,8 +33,6 @@ from ashore.checkpoints.replay import replay_s
 from ashore.checkpoints.required import Chain, Required
 from ashore.checkpoints.survey import Survey
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-
 
 class FileKind(StrEnum):
     """What a file of a checkpoint is."""
@@ -125,7 +123,6 @@ def schema_paths(required: Required) -> list[CheckpointPath]:
 def inspect_checkpoint(survey: Survey, schemas: Schemas) -> Inspection:
     """Return what there is. `schemas`: of the files that `schema_paths` names."""
     required = survey.required
-    settings = required.offsets.settings
     sizes = {each.of: each.size_bytes for each in required.files}
     needed = set(sizes)
     return Inspection(
@@ -134,12 +131,12 @@ def inspect_checkpoint(survey: Survey, schemas: Schemas) -> Inspection:
         planned=survey.planned,
         done=survey.done,
         watermark_ms=required.commit.watermark_ms or None,
-        partitions=settings.partitions if settings else None,
-        provider=settings.conf.get(PROVIDER, "").rpartition(".")[2] if settings else "",
+        partitions=required.offsets.partitions,
+        provider=required.offsets.provider,
         formats={
             "offsets": required.offsets.version,
             "commits": required.commit.version,
-            "state": 1 if required.commit.store_ids is None else 2,
+            "state": required.commit.state_format,
         },
         sources={each.source: each.end for each in required.offsets.sources},
         operators=tuple(

@@ -266,7 +266,7 @@ class _Planner:
     # ---- state
 
     def _plan_state(self, offsets: OffsetsFile, commit: CommitFile) -> tuple[Chain, ...]:
-        partitions = offsets.settings.partitions if offsets.settings else None
+        partitions = offsets.partitions
         stores = _group_versions(self.there, partitions)
         self._require_said(stores)
         self._require_partitions(stores, partitions)

@@ -14,7 +14,6 @@ hold, and it writes the offsets of that batch before it looks whether it can do 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_files
@@ -39,7 +38,6 @@ from ashore.errors import CheckpointUnfit, check
 from ashore.protocol import names
 
 PARTITIONS_MAX = 100_000
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "RocksDBStateStoreProvider"
 StoreIds = Mapping[int, tuple[tuple[str, ...], ...]]
 
@@ -79,13 +77,12 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
         raise _unfit(source, "partitions", f"{wanted} is no number of partitions", _HOW_MANY)
     survey = take_survey(source)
     required = survey.required
-    settings = required.offsets.settings
-    partitions = count_partitions(required)
-    if settings is None or partitions is None:
+    partitions = required.offsets.partitions
+    if partitions is None:
         raise _unfit(source, "no_settings", "its last batch does not name its partitions", _OLD)
     if not required.chains:
         raise _unfit(source, "stateless", "the query keeps no state", "there is nothing to rescale")
-    provider = settings.conf.get(PROVIDER, "unknown").rpartition(".")[2]
+    provider = required.offsets.provider or "unknown"
     if provider != _ROCKSDB:
         text = f"its state is in {provider}, and only that of {_ROCKSDB} can be rescaled"
         raise _unfit(source, "provider", text, "begin a new checkpoint, with RocksDB")
@@ -102,16 +99,10 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
         partitions,
         wanted,
         offsets,
-        1 if required.commit.store_ids is None else 2,
+        required.commit.state_format,
         operators,
         [each for each in required.files if not _is_written_anew(each.of)],
     )
-
-
-def count_partitions(required: Required) -> int | None:
-    """Return how many partitions the state of a batch has; None: the batch does not say."""
-    settings = required.offsets.settings
-    return settings.partitions if settings else None
 
 
 def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
@@ -122,7 +113,7 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
     """
     copy_files(source, target, plan.copied)
     for path, operator in plan.operators.items():
-        moved = operator.move(lambda place: _move(place, target)).cut(plan.wanted)
+        moved = operator.move_to(target.uri).cut(plan.wanted)
         target.storage.create(names.join(target.path, path.path), moved.write())
     for batch, offsets in plan.offsets.items():
         changed = offsets if batch < plan.batch else _cut(offsets, plan.wanted)
@@ -199,16 +190,10 @@ def _refuse_old_partitions(source: Checkpoint, survey: Survey, count: int) -> No
 def _refuse_moved(source: Checkpoint, operators: Iterable[OperatorFile]) -> None:
     """Raise CheckpointUnfit where Spark would look for the schemas of state elsewhere."""
     for operator in operators:
-        for place in (each for store in operator.stores for each in store.schemas):
-            if _path_of(place) != _path_of(_move(place, source)):
-                text = f"its operators name {place}, so it was moved by hand"
-                hint = "take a savepoint and restore it: that names files as they are"
-                raise _unfit(source, "moved", text, hint)
-
-
-def _path_of(place: str) -> str:
-    """Return a path without its scheme and host, which Spark spells in several ways."""
-    return urlsplit(place).path
+        for place in operator.find_elsewhere(source.uri):
+            text = f"its operators name {place}, so it was moved by hand"
+            hint = "take a savepoint and restore it: that names files as they are"
+            raise _unfit(source, "moved", text, hint)
 
 
 def _is_written_anew(path: CheckpointPath) -> bool:
@@ -223,11 +208,6 @@ def _cut(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
     check(settings is not None, "a batch of Spark 4 has settings")
     conf = {**settings.conf, PARTITIONS: str(partitions)} if settings else {}
     return replace(offsets, settings=replace(settings, conf=conf) if settings else None)
-
-
-def _move(place: str, target: Checkpoint) -> str:
-    """Return where a schema is below another root: what follows the last `/state/` stays."""
-    return f"{target.uri}/state/{place.rpartition('/state/')[2]}"
 
 
 def _unfit(source: Checkpoint, why: str, text: str, hint: str) -> CheckpointUnfit:

@@ -2,14 +2,13 @@
 
 import pytest
 
-from ashore.checkpoints.layout import PARTITIONS
+from ashore.checkpoints.layout import PARTITIONS, PROVIDER
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.settings import (
     FORMAT,
     JOIN_FORMAT,
     KEPT_BATCHES,
     MAINTENANCE_THREADS,
-    PROVIDER,
     SNAPSHOT_BATCHES,
     state_settings,
 )

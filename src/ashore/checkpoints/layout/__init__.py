@@ -53,6 +53,7 @@ Spark takes these settings, not the session's, when it goes on.
 from ashore.checkpoints.layout.logs import (
     HINT,
     PARTITIONS,
+    PROVIDER,
     CommitFile,
     Ends,
     KafkaEnd,
@@ -95,6 +96,7 @@ from ashore.checkpoints.layout.snapshots import SnapshotFile, parse_tables, read
 __all__ = [
     "HINT",
     "PARTITIONS",
+    "PROVIDER",
     "SOURCES",
     "STATE",
     "TABLES",

@@ -18,6 +18,7 @@ from ashore.errors import CheckpointUnfit, check
 
 HINT = "restore the checkpoint; was it written by another release of Spark?"
 PARTITIONS = "spark.sql.shuffle.partitions"  # of `conf`: how many the state has
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"  # of `conf`: what keeps the state
 _NO_END = "-"
 _VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # what Spark's reader takes for one
@@ -92,6 +93,11 @@ class Settings:
         found = self.conf.get(PARTITIONS, "")
         return int(found) if is_number(found) else None
 
+    @property
+    def provider(self) -> str:
+        """Name what keeps the state: the last part of its class; empty: the batch does not say."""
+        return self.conf.get(PROVIDER, "").rpartition(".")[2]
+
     @classmethod
     def parse(cls, line: str, place: str) -> Self:
         """Return what a line says. Raises CheckpointUnfit."""
@@ -124,6 +130,16 @@ class OffsetsFile:
     settings: Settings | None
     sources: tuple[SourceEnd, ...]
     version: int = 1
+
+    @property
+    def partitions(self) -> int | None:
+        """As of its settings; None where it has none."""
+        return self.settings.partitions if self.settings else None
+
+    @property
+    def provider(self) -> str:
+        """As of its settings; empty where it has none."""
+        return self.settings.provider if self.settings else ""
 
     @classmethod
     def parse(cls, data: bytes, place: str, versions: Collection[int] = (1, 2)) -> Self:
@@ -207,6 +223,11 @@ class CommitFile:
     store_ids: Mapping[int, tuple[tuple[str, ...], ...]] | None = None
     version: int = 1
     other: Document = field(default_factory=dict)
+
+    @property
+    def state_format(self) -> int:
+        """Of the state that the batch wrote: Spark's `checkpointFormatVersion`, noted nowhere."""
+        return 1 if self.store_ids is None else 2
 
     @classmethod
     def parse(cls, data: bytes, place: str) -> Self:

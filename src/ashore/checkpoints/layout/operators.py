@@ -16,14 +16,17 @@ A file of v2 has two keys more: `operatorPropertiesJson`, a text, and for each s
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
+from urllib.parse import urlsplit
 
 from ashore.checkpoints.layout.logs import Wrong, parse_document, unfit
 from ashore.protocol import names
 
 _SCHEMAS = "stateSchemaFilePaths"
+_BELOW = "/state/"
+_FILE = "file://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,30 @@ class OperatorFile:
         found = tuple(_parse_store(each, place) for each in stores)
         return cls(operator, name, found, version, document)
 
-    def move(self, move: Callable[[str], str]) -> Self:
-        """Return the same for a checkpoint that was moved: `move` turns one path into another."""
+    def move_to(self, uri: str) -> Self:
+        """Return the same for a checkpoint whose root is at another address.
+
+        What a schema's path says below `state` stays; one that says nothing of it stays whole.
+        """
         return replace(
             self,
             stores=tuple(
-                replace(each, schemas=tuple(map(move, each.schemas))) for each in self.stores
+                replace(each, schemas=tuple(_move(schema, uri) for schema in each.schemas))
+                for each in self.stores
             ),
         )
+
+    def find_elsewhere(self, uri: str) -> list[str]:
+        """Return the schemas that are not below the root at an address: it was moved by hand.
+
+        Schemes and hosts count for nothing: Spark spells them in several ways.
+        """
+        return [
+            schema
+            for store in self.stores
+            for schema in store.schemas
+            if _BELOW not in schema or urlsplit(schema).path != urlsplit(_move(schema, uri)).path
+        ]
 
     def cut(self, partitions: int) -> Self:
         """Return the same for stores of so many partitions."""
@@ -95,6 +114,13 @@ class OperatorFile:
 def schema_names(store: StoreInfo) -> list[str]:
     """Return the names of the files with a store's schemas."""
     return [names.leaf(each) for each in store.schemas]
+
+
+def _move(schema: str, uri: str) -> str:
+    """Return where a schema is below a root, as Hadoop writes it: `file:/data`, not `file:///`."""
+    _, separator, below = schema.rpartition(_BELOW)
+    root = f"file:{uri.removeprefix(_FILE)}" if uri.startswith(f"{_FILE}/") else uri
+    return f"{root}{_BELOW}{below}" if separator else schema
 
 
 def _parse_store(value: object, place: str) -> StoreInfo:

@@ -167,7 +167,7 @@ class _Transfer:
         """Copy what an operator says of itself: with the paths that its schemas now have."""
         data = read_whole(self.source, wanted)
         place = f"{describe_place(self.source)}/{wanted.path}"
-        moved = OperatorFile.parse(data, place).move(self._move_path).write()
+        moved = OperatorFile.parse(data, place).move_to(self.target.uri).write()
         writer = self.target.storage.open_write(names.join(self.target.path, wanted.path))
         try:
             writer.write(moved)
@@ -176,18 +176,8 @@ class _Transfer:
             writer.abandon()
         return len(moved), _checksum(moved)
 
-    def _move_path(self, schema: str) -> str:
-        """Return where a schema is now: below the target, and not where Spark has written it."""
-        _, separator, below = schema.rpartition("/state/")
-        return f"{hadoop_uri(self.target.uri)}/state/{below}" if separator else schema
-
 
 _OTHER = "choose another savepoint or batch; `ashore checkpoint list DIR` shows savepoints"
-
-
-def hadoop_uri(uri: str) -> str:
-    """Return an address as Hadoop writes it: `file:/data`, where others write `file:///data`."""
-    return f"file:{uri.removeprefix('file://')}" if uri.startswith("file:///") else uri
 
 
 def _require(checkpoint: Checkpoint, wanted: ExpectedFile, found: tuple[int, str]) -> None:

@@ -16,11 +16,11 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.rescaling import (
     RescalePlan,
-    count_partitions,
     finish,
     lay_out,
     plan_rescale,
 )
+from ashore.checkpoints.savepoints.restore import require_empty
 from ashore.checkpoints.survey import describe_place, take_survey
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.rollback import StoppedQuery
@@ -97,12 +97,7 @@ def rescale_copy(
 
     Raises CheckpointUnfit, StorageError; JobProcessEnded, with the error of the state process.
     """
-    if target.storage.list(target.path):
-        raise CheckpointUnfit(
-            f"{target.uri} is not empty; nothing was changed",
-            hint="name a directory that does not exist",
-            why="not_empty",
-        )
+    require_empty(target)
     plan = plan_rescale(source, wanted)
     return _rescale(source, target, plan, rescaler)
 
@@ -151,7 +146,7 @@ def plan_undo(query: StoppedQuery) -> Undo:
     now, then = take_survey(newest).required, take_survey(before).required
     if now.query_id != then.query_id or now.batch != then.batch:
         raise _no_undo(newest, f"batches have run since: {then.batch} was the last one then")
-    cut_now, cut_then = count_partitions(now), count_partitions(then)
+    cut_now, cut_then = now.offsets.partitions, then.offsets.partitions
     if cut_now is None or cut_then is None or cut_now == cut_then:
         raise _no_undo(newest, "the state has as many partitions as the checkpoint before it")
     return Undo(before, cut_now, cut_then, now.batch)

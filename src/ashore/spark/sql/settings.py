@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from ashore.checkpoints.checkpoint import STATE_FORMAT
-from ashore.checkpoints.layout import PARTITIONS
+from ashore.checkpoints.layout import PARTITIONS, PROVIDER
 from ashore.errors import JobFileInvalid
 from ashore.spark.sql.tuning import MAINTENANCE_S, Tuning
 
@@ -22,7 +22,6 @@ FORMAT = f"{_STORE}checkpointFormatVersion"
 CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
 BOUNDED_MEMORY = f"{_STORE}rocksdb.boundedMemoryUsage"
 MAINTENANCE_INTERVAL = f"{_STORE}maintenanceInterval"
-PROVIDER = f"{_STORE}providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
 STATE = {

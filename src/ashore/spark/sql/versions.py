@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from ashore import __version__
-from ashore.checkpoints.layout import PARTITIONS
+from ashore.checkpoints.layout import PARTITIONS, Settings
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.version import JobVersion, NamedOperator, Releases, StateForm
 from ashore.protocol.names import SliceName
 from ashore.spark.internals import read_plan
 from ashore.spark.sql.frames import QueryPlan, name_planner
-from ashore.spark.sql.settings import FORMAT, JOIN_FORMAT, PROVIDER
+from ashore.spark.sql.settings import FORMAT, JOIN_FORMAT
 
 
 def name_releases(spark_version: str) -> Releases:
@@ -29,7 +29,7 @@ def state_form(settings: Mapping[str, str]) -> StateForm:
     """Return in which form a query with these settings writes its state."""
     return StateForm(
         format=int(settings[FORMAT]),
-        provider=settings[PROVIDER].rpartition(".")[2],
+        provider=Settings(conf=settings).provider,
         partitions=int(settings[PARTITIONS]),
         join_format=settings.get(JOIN_FORMAT, ""),
     )
