@@ -27,6 +27,7 @@ class StoppedQuery:
 
     name: SliceName
     attempts: Attempts
+    fills: str  # the table or topic
 
 
 def find_query(opened: OpenJob, table: str) -> StoppedQuery:
@@ -36,7 +37,8 @@ def find_query(opened: OpenJob, table: str) -> StoppedQuery:
     name = sink_slice(job.job, sink)
     is_table = isinstance(sink, Table)
     require_log_of(read_log(opened.storage, name), name, table if is_table else "")
-    return StoppedQuery(name, open_attempts(job, name, lake_of(job), opened.storage, opened.clock))
+    attempts = open_attempts(job, name, lake_of(job), opened.storage, opened.clock)
+    return StoppedQuery(name, attempts, table)
 
 
 def choose_batch(query: StoppedQuery, to_batch: int | None) -> int:

@@ -11,7 +11,6 @@ What it must not know: terminals; which file is garbage.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ashore.base.clock import Clock
 from ashore.base.units import parse_duration_ms
@@ -27,7 +26,7 @@ from ashore.checkpoints.files import list_files
 from ashore.checkpoints.garbage import Garbage, Unneeded
 from ashore.checkpoints.layout import QueryPath
 from ashore.checkpoints.survey import describe_place
-from ashore.control.checkpoints.where import find_checkpoint
+from ashore.control.checkpoints.where import find_attempts, find_checkpoint, is_job_file
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.protocol import names
 
@@ -109,8 +108,8 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
             if len(checkpoints) == 1:
                 raise
             cleaned.left.append(LeftAlone(place, error.message))
-    if Path(where).is_file():
-        attempts = Attempts(named.storage, names.parent(named.path), named.uri.rpartition("/")[0])
+    if is_job_file(where):
+        attempts = find_attempts(where, query, clock).attempts
         for each in _clean_attempts(attempts, clock.now_ms(), age_ms, explain=explain):
             cleaned.amounts[each.why].add(each)
     return cleaned

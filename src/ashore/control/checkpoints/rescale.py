@@ -19,7 +19,6 @@ from ashore.control.checkpoints.rescaling import (
     Rescaler,
     RescaleResult,
     Undo,
-    newest_of,
     plan_undo,
     rescale_copy,
     rescale_job,
@@ -30,6 +29,8 @@ from ashore.control.checkpoints.where import (
     find_checkpoint,
     is_job_file,
     open_directory,
+    reach,
+    require_newest,
 )
 from ashore.control.jobs import OpenJob, open_job
 from ashore.control.rollback import StoppedQuery, find_query
@@ -37,10 +38,8 @@ from ashore.errors import JobFileInvalid
 from ashore.jobs.requests import SparkRequest
 from ashore.landing.job import lake_of
 from ashore.landing.sinks import sinks_of
-from ashore.storage.open import lake_address
 
 _MASTER = "local[*]"
-_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +81,14 @@ def rescale(asked: RescaleAsked, wanted: int, clock: Clock, report: Report) -> R
             rescaler = _rescaler_of(opened, clock, report, debug=asked.debug)
             if asked.to is None and not asked.explains:
                 return rescale_job(opened, query, wanted, rescaler, takes_over=asked.takes_over)
-            return _copy(asked, newest_of(query), wanted, rescaler)
+            return _copy(asked, require_newest(query.attempts, query.fills), wanted, rescaler)
     if asked.to is None and not asked.explains:
         raise JobFileInvalid(
             f"{asked.where} is a directory: it is rescaled into another one",
             hint="name that one with --to; then start the query with it as its checkpointLocation",
         )
     source = find_checkpoint(asked.where, asked.query, clock)
-    options = lake_address(source.uri, _DEADLINE_S, {}).options
+    options = reach(source.uri).options
     rescaler = Rescaler(SparkRequest(_MASTER, ()), options, clock, report, asked.debug)
     return _copy(asked, source, wanted, rescaler)
 

@@ -22,6 +22,7 @@ from ashore.checkpoints.rescaling import (
 )
 from ashore.checkpoints.savepoints.restore import require_empty
 from ashore.checkpoints.survey import describe_place, take_survey
+from ashore.control.checkpoints.where import require_newest
 from ashore.control.jobs import OpenJob, require_stopped
 from ashore.control.rollback import StoppedQuery
 from ashore.control.state_process import run_state_process
@@ -111,7 +112,7 @@ def rescale_job(
 
     Raises as `rescale_copy`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
     """
-    newest = newest_of(query)
+    newest = require_newest(query.attempts, query.fills)
     plan_rescale(newest, wanted)  # refused before anything is taken over
     epoch = _take_over(opened, query, takes_over=takes_over)
     done: list[RescaleResult] = []
@@ -139,7 +140,7 @@ def plan_undo(query: StoppedQuery) -> Undo:
     Raises CheckpointUnfit where it was none, where batches have run since, or where the checkpoint
     from before it was cleaned; StorageError.
     """
-    newest = newest_of(query)
+    newest = require_newest(query.attempts, query.fills)
     before = query.attempts.before(newest)
     if before is None:
         raise _no_undo(newest, "there is no checkpoint from before")
@@ -183,18 +184,6 @@ def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
         hint="rescale it to the number that you want: no row is lost either way",
         why="no_rescale",
     )
-
-
-def newest_of(query: StoppedQuery) -> Checkpoint:
-    """Return the newest attempt of a query. Raises CheckpointUnfit, StorageError."""
-    newest = query.attempts.newest()
-    if newest is None:
-        raise CheckpointUnfit(
-            f"{query.name}: there is no checkpoint yet",
-            hint="run the job first",
-            why="empty_checkpoint",
-        )
-    return newest
 
 
 def _rescale(

@@ -1,6 +1,6 @@
 """Where a checkpoint is: the place that a person names, turned into a checkpoint.
 
-What it is: `find_checkpoint`.
+What it is: `find_checkpoint`; `find_attempts`, all attempts of a job's query.
 What it promises: a job file gives the newest attempt of its query; any other place is the directory
 of a checkpoint or a savepoint, on this machine or on HDFS, whoever wrote it. Job files are read
 only where one is named.
@@ -9,14 +9,19 @@ What it must not know: what checkpoints hold.
 
 import posixpath
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.base.suggest import suggest
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.savepoints.store import Savepoint
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.storage.open import lake_address
+from ashore.storage.open import LakeAddress, lake_address
+
+if TYPE_CHECKING:
+    from ashore.checkpoints.attempts import Attempts
 
 _DEADLINE_S = 30.0  # of a call to the storage: a person waits
 _FILE, _HDFS = "file://", "hdfs://"
@@ -34,17 +39,18 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
 
     """
     if is_job_file(where):
-        return _find_in_job(where, query, clock)
+        found = find_attempts(where, query, clock)
+        return require_newest(found.attempts, found.query)
     if query is not None:
         raise JobFileInvalid(
             f"{where} is not a job file, so it has no query {query}",
             hint="leave --query away, or name the job file",
         )
-    found = open_directory(where, clock)
-    savepoint = Savepoint(found.storage, found.path, found.uri)
-    if found.storage.stat(savepoint.manifest_path) is not None:
+    named = open_directory(where, clock)
+    savepoint = Savepoint(named.storage, named.path, named.uri)
+    if named.storage.stat(savepoint.manifest_path) is not None:
         return savepoint.checkpoint
-    return found
+    return named
 
 
 def open_directory(
@@ -68,7 +74,7 @@ def open_directory(
             f"{where} is not the directory of a checkpoint",
             hint="name a directory below the root",
         )
-    address = lake_address(f"{scheme}://{parent or '/'}", _DEADLINE_S, dict(options or {}))
+    address = reach(f"{scheme}://{parent or '/'}", options)
     return Checkpoint(address.open(clock), name, f"{scheme}://{parent}/{name}")
 
 
@@ -105,7 +111,24 @@ def choose_query(where: str, queries: Collection[str], query: str | None) -> str
     return chosen
 
 
-def _find_in_job(where: str, query: str | None, clock: Clock) -> Checkpoint:
+def reach(uri: str, options: Mapping[str, str] | None = None) -> LakeAddress:
+    """Return how a storage is reached that a person names. Raises JobFileInvalid.
+
+    `options`: of HDFS; without: what HADOOP_CONF_DIR says.
+    """
+    return lake_address(uri, _DEADLINE_S, dict(options or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAttempts:
+    """The attempts of a query of a job."""
+
+    query: str  # the table or topic that it fills
+    attempts: "Attempts"
+
+
+def find_attempts(where: str, query: str | None, clock: Clock) -> FoundAttempts:
+    """Return the attempts of the query of a job file. Raises as `find_checkpoint`."""
     # What reads a job file takes longer to import than a checkpoint to be looked at.
     from ashore.checkpoints.attempts import open_attempts  # noqa: PLC0415 - as said above
     from ashore.landing.job import lake_of, load_job_file  # noqa: PLC0415 - as said above
@@ -116,10 +139,18 @@ def _find_in_job(where: str, query: str | None, clock: Clock) -> Checkpoint:
     chosen = choose_query(where, sinks, query)
     name = sink_slice(job.job, sinks[chosen])
     lake = lake_of(job)
-    newest = open_attempts(job, name, lake, lake.open(clock), clock).newest()
+    return FoundAttempts(chosen, open_attempts(job, name, lake, lake.open(clock), clock))
+
+
+def require_newest(attempts: "Attempts", query: str) -> Checkpoint:
+    """Return the newest attempt of the query that fills `query`.
+
+    Raises CheckpointUnfit where there is none; StorageError.
+    """
+    newest = attempts.newest()
     if newest is None:
         raise CheckpointUnfit(
-            f"the query that fills {chosen} has no checkpoint yet",
+            f"the query that fills {query} has no checkpoint yet",
             hint="run the job first",
             why="empty_checkpoint",
         )
