@@ -8,11 +8,11 @@ import pytest
 from tests.checkpoint_files import list_paths, unpack
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.control.checkpoints.inspect import inspect
 from ashore.control.checkpoints.savepoints import (
     delete,
     list_directory,
-    open_shelf,
     restore_savepoint,
     take_savepoint,
     verify,

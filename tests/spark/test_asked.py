@@ -1,16 +1,28 @@
-"""A query that runs is asked: to wait between two batches, and to stop once its batch is over."""
+"""A query that runs is asked: to wait between two batches, for a savepoint, and to stop."""
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.spark.site import Site
 from tests.spark.sql_jobs import clicks, encode, read_only, sql_job
 
+from ashore.base.clock import SystemClock
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.control.checkpoints.savepoints import find_savepoint, verify
+from ashore.errors import NotDone
+from ashore.jobs.requests import (
+    TAKE_SAVEPOINT,
+    SavepointDone,
+    SavepointRequest,
+    read_request,
+    write_request,
+)
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Prepare
 from ashore.protocol.names import SliceName
+from ashore.spark.asked import verbs_of
 from ashore.spark.sql.query import SqlQuery
 
 ALL = "INSERT INTO ods.all SELECT id, country FROM clicks;"
@@ -89,4 +101,43 @@ def test_somebody_looks_between_two_batches_and_a_stop_finishes_the_second(
         runner.join(WITHIN_S)
     assert not runner.is_alive()
     assert landed() == 2
+    assert sorted(row["id"] for row in site.read("ods.all").collect()) == list(range(20))
+
+
+def test_a_savepoint_is_that_of_the_batch_under_way_and_the_job_goes_on(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = site.topic(1)
+    site.produce(topic, encode(clicks(0, 10)))
+    job_file = sql_job(site, ALL, read_only(topic), {"table": "ods.all"}, grace="1s")
+    held = Held(monkeypatch)
+    job = site.writer(job_file).job
+    loop = job.loop(until_drained=False)
+    act = verbs_of(job, loop)[TAKE_SAVEPOINT].act
+    with pytest.raises(NotDone, match="runs no query ods__other"):
+        act(write_request(SavepointRequest("ods__other", f"file://{tmp_path}/saved", True)))
+    asked = write_request(SavepointRequest("ods__all", f"file://{tmp_path}/saved", True))
+    answers: list[str] = []
+    runner = threading.Thread(target=loop.run)
+    asker = threading.Thread(target=lambda: answers.append(act(asked)))
+    runner.start()
+    try:
+        held.wait()
+        asker.start()
+        time.sleep(1)
+        assert answers == [], "the batch under way is waited for"
+        held.go.set()
+        asker.join(WITHIN_S)
+        site.produce(topic, encode(clicks(10, 10)))
+        until_s = time.monotonic() + WITHIN_S
+        while loop.queries[0].batches_landed < 2 and time.monotonic() < until_s:
+            time.sleep(0.1)
+        assert runner.is_alive()
+    finally:
+        held.go.set()
+        loop.stop()
+        runner.join(WITHIN_S)
+    done = read_request(SavepointDone, answers[0])
+    manifest, wrong = verify(find_savepoint(done.place, SystemClock()), lambda *_: None)
+    assert (manifest.batch, wrong) == (0, [])
     assert sorted(row["id"] for row in site.read("ods.all").collect()) == list(range(20))

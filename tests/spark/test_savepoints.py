@@ -13,9 +13,10 @@ from tests.marks import but
 from tests.plain_spark import CASES, CHANGELOG, COUNTRIES, Case, Rows, feed, feed_again, run
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints.inspect import inspect
-from ashore.control.checkpoints.savepoints import open_shelf, restore_savepoint, take_savepoint
+from ashore.control.checkpoints.savepoints import restore_savepoint, take_savepoint
 from ashore.errors import CheckpointUnfit
 
 EVERY_DAY = {("rocksdb-changelog", 10), ("hdfs-backed", 7)}

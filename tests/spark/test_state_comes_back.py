@@ -19,6 +19,7 @@ from tests.marks import but
 from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.inspect import inspect
@@ -78,7 +79,7 @@ class Story:
         self.run()
 
     def save(self) -> None:
-        shelf = savepoints.open_shelf(str(self.home / "shelf"), CLOCK, links=self.flip())
+        shelf = open_shelf(str(self.home / "shelf"), CLOCK, links=self.flip())
         saved = savepoints.take_savepoint(opened(self.checkpoint), None, shelf, CLOCK, quiet)
         self.saved.append((saved.savepoint.place, saved.manifest.batch))
 

@@ -9,14 +9,22 @@ from typing import Annotated
 import typer
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.cli import checkpoint_view, savepoint_view
 from ashore.cli.checkpoint_clean_command import checkpoint_clean
 from ashore.cli.options import AsJson, Debug, Explain, Query, Where, new_group
-from ashore.cli.output import print_answer, print_json, reported_errors, shown_progress
+from ashore.cli.output import (
+    escape,
+    print_answer,
+    print_json,
+    reported_errors,
+    say,
+    shown_progress,
+)
 from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.inspect import inspect
-from ashore.control.checkpoints.where import find_checkpoint
+from ashore.control.checkpoints.where import find_checkpoint, is_job_file
 
 checkpoint = new_group("Checkpoints of queries: look into them, copy them, put them back.")
 
@@ -66,7 +74,7 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take a savepoint: a whole copy of what one batch needs. The job may run."""
+    """Take a savepoint: a whole copy of what one batch needs. A job that runs is asked for it."""
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         found = find_checkpoint(where, query, clock)
@@ -75,13 +83,22 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
             print_answer(*savepoint_view.describe_plan(required, to), as_json=as_json)
             return
         with shown_progress(quiet=as_json) as progress:
-            saved = savepoints.take_savepoint(
-                found,
-                batch,
-                savepoints.open_shelf(to, clock, links=not copy),
-                clock,
-                lambda done, total: progress("copying", done, total),
-            )
+            shelf = open_shelf(to, clock, links=not copy)
+
+            def advance(done: int, total: int) -> None:
+                progress("copying", done, total)
+
+            if batch is None and is_job_file(where):
+                # What asks a job takes longer to import than a savepoint to be taken.
+                from ashore.control.checkpoints.asked import (  # noqa: PLC0415 - as said above
+                    SavepointAsked,
+                    save_query,
+                )
+
+                wanted = SavepointAsked(where, query, found, shelf)
+                saved = save_query(wanted, clock, advance, lambda line: say(escape(line)))
+            else:
+                saved = savepoints.take_savepoint(found, batch, shelf, clock, advance)
         print_answer(*savepoint_view.describe_saved(saved), as_json=as_json)
 
 

@@ -4,6 +4,8 @@ What it promises: what can be known without Spark is told before Spark starts.
 What it must not know: what a job does.
 """
 
+from collections.abc import Callable
+from types import FrameType
 from typing import Annotated, Literal
 
 import typer
@@ -11,13 +13,16 @@ import typer
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile
 from ashore.cli.output import escape, reported_errors, say, talk
+from ashore.cli.run_view import Style
+from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
 from ashore.control.preflight import check_job
+from ashore.errors import NotDone
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     job_file: JobFile,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="End when everything there has landed.")
@@ -29,6 +34,14 @@ def run(
             help="Accept schema changes after which readers may see wrong values.",
         ),
     ] = False,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="Before the command ends, once the job has stopped gracefully, take a savepoint "
+            "of each query: a directory, as a path or hdfs://...",
+        ),
+    ] = None,
     as_json: AsJsonLines = False,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="Format of the lines on stderr.")
@@ -39,6 +52,7 @@ def run(
     lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
     style = run_view.Style.EVENTS if as_json else lines
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
+        save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
         with jobs.open_job(job_file) as opened:
             run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
@@ -51,4 +65,27 @@ def run(
             job.spark is not None, available_now, accept_schema, debug, name=job.job
         )
         launch = JobLaunch("run", job_file, options)
-        raise typer.Exit(run_view.show_run(job, launch, style))
+        code = run_view.show_run(job, launch, style)
+        if save is not None:
+            _take_savepoints(save, code, style)
+        raise typer.Exit(code)
+
+
+def _take_savepoints(save: Callable[[], list[TakenSavepoint]], code: int, style: Style) -> None:
+    """Take savepoints of a job that has ended with a code, and show them. Raises NotDone."""
+    if code:
+        say(f"no savepoint was taken: the job did not stop gracefully ({code})")
+        return
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        with sigterm_does(give_up):
+            taken = save()
+    except KeyboardInterrupt:
+        raise NotDone(
+            "the job has stopped, and the command was ended before its savepoints were taken",
+            hint="take them with `ashore checkpoint savepoint`; the job need not run",
+        ) from None
+    run_view.show_taken(taken, style)

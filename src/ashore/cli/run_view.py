@@ -32,11 +32,13 @@ from ashore.cli.output import (
     print_event,
     print_failure,
     print_json,
+    print_lines,
     print_log,
     say,
     talk,
     width_of,
 )
+from ashore.cli.saving import TakenSavepoint
 from ashore.config import Job
 from ashore.control.run import failure_of, running
 from ashore.jobs.events import (
@@ -290,6 +292,18 @@ def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
     elif failed is not None and not as_json:
         _show_failure(failed, launch)
     return 0 if failed is None else failed.exit_code
+
+
+def show_taken(taken: Sequence[TakenSavepoint], style: Style) -> None:
+    """Print the savepoints of a job that has ended."""
+    for each in taken:
+        match style:
+            case Style.EVENTS:
+                print_event(each.event)
+            case Style.LOG:
+                print_log(each.lines[0], each.event)
+            case Style.LINES:
+                print_lines(each.lines)
 
 
 def show_reland(launch: JobLaunch, *, as_json: bool) -> int:

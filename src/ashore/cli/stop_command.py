@@ -6,7 +6,6 @@ What it must not know: how a job is asked.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +14,8 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, JobFile, parse_duration
-from ashore.cli.output import escape, print_answer, reported_errors, say, shown_progress
+from ashore.cli.output import escape, print_answer, reported_errors, say
+from ashore.cli.saving import saving
 from ashore.config import load_job
 from ashore.control.ask import RunningJob
 from ashore.control.stop import JobStopped, Look, kill_job, stop_job
@@ -63,7 +63,7 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         job = load_job(job_file)  # whether it can be run does not matter
         running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
         look = _looking(job_file)
-        save = None if savepoint is None else _saving(job_file, savepoint, quiet=as_json)
+        save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
         if now:
             stopped = kill_job(running, look)
         else:
@@ -78,42 +78,13 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         lines, document = [stopped.sentence, *ends], {"job": job.job, **asdict(stopped)}
         if save is not None:
             try:
-                more, document["savepoints"] = save()
+                saved = save()
             except AshoreError as error:
                 message = f"{stopped.sentence}; there is no savepoint of it: {error.message}"
                 raise error_of(error.code, message, hint=error.hint) from error
-            lines += more
+            lines += [line for each in saved for line in each.lines]
+            document["savepoints"] = [each.document for each in saved]
         print_answer(lines, document, as_json=as_json)
-
-
-Save = Callable[[], tuple[list[str], list[dict[str, object]]]]
-
-
-def _saving(job_file: Path, to: str, *, quiet: bool) -> Save:
-    """Return what takes savepoints and describes them, having looked whether it can."""
-    from ashore.cli.savepoint_view import describe_saved  # noqa: PLC0415 - 0.5 s, where needed
-    from ashore.control.checkpoints import each_query  # noqa: PLC0415
-
-    clock = SystemClock()
-    each_query.require_queries(str(job_file), to, clock)
-
-    def save() -> tuple[list[str], list[dict[str, object]]]:
-        with shown_progress(quiet=quiet) as progress:
-            saved = each_query.save_each_query(
-                str(job_file),
-                to,
-                clock,
-                lambda done, total: progress("copying", done, total),
-                lambda line: say(escape(line)),
-            )
-        lines, documents = [], []
-        for each in saved:
-            described, document = describe_saved(each.saved)
-            lines += [f"{each.query}: {described[0]}", *described[1:]]
-            documents.append({"query": each.query, **document})
-        return lines, documents
-
-    return save
 
 
 def _looking(job_file: Path) -> Look:

@@ -287,6 +287,22 @@ class Relanded:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointTaken:
+    """`run --savepoint`: the job has ended in order, and this is the savepoint of a query of it.
+
+    `query` is the table or topic that the query fills; `batch`, the last one in it, Spark's number.
+    """
+
+    kind: ClassVar[str] = "savepoint"
+    query: str
+    path: str
+    batch: int
+    files: int
+    bytes: int
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The last event of a job that failed: the error as in [errors](errors.md), its exit code."""
 
@@ -305,7 +321,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last event of a job that ended in order."""
+    """The last event of a job that ended in order, but for savepoints that it is to leave."""
 
     kind: ClassVar[str] = "ended"
 
@@ -322,7 +338,7 @@ SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
     *MEASURES,
     *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, StateStep, Rescaled, Relanded),
-    *(Failed, Ended),
+    *(SavepointTaken, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

@@ -15,6 +15,8 @@ from ashore.protocol.codec import Malformed
 
 R = TypeVar("R")
 
+TAKE_SAVEPOINT = "take a savepoint"  # what a job process is asked with a SavepointRequest
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetsOfTopic:
@@ -109,6 +111,31 @@ class StopDone:
     """A job has stopped: the batch under way is over, and its logs are closed."""
 
     logs: tuple[LastEntry, ...]  # that were open
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequest:
+    """A savepoint of a query is to be taken; the job goes on.
+
+    Arguments:
+        slice: of the query.
+        to: the directory of savepoints, as an address.
+        links: whether files may get a second name instead of a copy.
+
+    """
+
+    slice: str
+    to: str
+    links: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointDone:
+    """A savepoint was taken, at `place`: its manifest says the rest."""
+
+    place: str
+    linked: int  # files that have a second name instead of a copy
+    took_ms: int
 
 
 def write_request(request: object) -> str:

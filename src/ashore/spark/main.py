@@ -23,6 +23,7 @@ from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
 from ashore.landing.job import lake_of
 from ashore.landing.process import JobProcess, run_process
+from ashore.spark.asked import verbs_of
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
@@ -133,6 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
         arguments,
         lambda options: SparkEngine(options.jar, options.java_options),
         {"validate": validate, "sql": sql, "test": test},
+        verbs_of,
     )
 
 

@@ -22,6 +22,7 @@ from ashore.jobs.events import (
     Relanded,
     Rescaled,
     Retired,
+    SavepointTaken,
     Started,
     Starting,
     StateStep,
@@ -69,6 +70,7 @@ ONE_OF_EACH: list[Event] = [
     StateStep(StateWork.WRITE, 0, "default"),
     Rescaled((StoreRows(0, "default", "default", 7),)),
     Relanded(7, 1),
+    SavepointTaken("ods.big", "/saved/savepoint-3-00", 3, 7, 900, 12),
     Failed(3, "fenced", "gone", "", {"epoch": 4}),
     Ended(),
 ]

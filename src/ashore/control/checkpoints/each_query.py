@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.savepoints.save import Saved
+from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.checkpoints.savepoints.transfer import Advance
-from ashore.control.checkpoints.savepoints import open_shelf, take_savepoint
+from ashore.control.checkpoints.savepoints import take_savepoint
 from ashore.control.checkpoints.where import find_checkpoint
 from ashore.errors import CheckpointUnfit, JobFileInvalid
 from ashore.landing.job import load_job_file

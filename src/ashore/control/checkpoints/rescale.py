@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.directories import open_directory, reach
 from ashore.checkpoints.rescaling import plan_rescale
 from ashore.checkpoints.survey import describe_place
 from ashore.control.checkpoints.rescaling import (
@@ -28,8 +29,6 @@ from ashore.control.checkpoints.where import (
     choose_query,
     find_checkpoint,
     is_job_file,
-    open_directory,
-    reach,
     require_newest,
 )
 from ashore.control.jobs import OpenJob, open_job

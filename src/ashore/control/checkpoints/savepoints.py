@@ -6,8 +6,8 @@ What it must not know: terminals.
 """
 
 from ashore.base.clock import Clock
-from ashore.base.unique import unique
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.directories import open_directory
 from ashore.checkpoints.required import Required
 from ashore.checkpoints.savepoints.manifest import Manifest
 from ashore.checkpoints.savepoints.restore import Restored, require_empty, restore
@@ -21,22 +21,12 @@ from ashore.checkpoints.savepoints.store import (
 )
 from ashore.checkpoints.savepoints.transfer import Advance, check_files
 from ashore.checkpoints.survey import take_survey
-from ashore.control.checkpoints.where import open_directory
 from ashore.errors import CheckpointUnfit
 
 
 def plan_savepoint(checkpoint: Checkpoint, batch: int | None) -> Required:
     """Return what a savepoint would copy. Raises as `take_survey`."""
     return take_survey(checkpoint, batch).required
-
-
-def open_shelf(to: str, clock: Clock, *, links: bool) -> Shelf:
-    """Return the directory `to`, for savepoints. Raises JobFileInvalid, NotInstalled.
-
-    `links`: whether files may get a second name instead of a copy.
-    """
-    place = open_directory(to, clock)
-    return Shelf(place.storage, place.path, place.uri, unique, links)
 
 
 def take_savepoint(

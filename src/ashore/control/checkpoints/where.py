@@ -7,8 +7,7 @@ only where one is named.
 What it must not know: what checkpoints hold.
 """
 
-import posixpath
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,15 +15,14 @@ from typing import TYPE_CHECKING
 from ashore.base.clock import Clock
 from ashore.base.suggest import suggest
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.directories import open_directory
 from ashore.checkpoints.savepoints.store import Savepoint
 from ashore.errors import CheckpointUnfit, JobFileInvalid
-from ashore.storage.open import LakeAddress, lake_address
 
 if TYPE_CHECKING:
     from ashore.checkpoints.attempts import Attempts
 
-_DEADLINE_S = 30.0  # of a call to the storage: a person waits
-_FILE, _HDFS = "file://", "hdfs://"
+_REMOTE = ("file://", "hdfs://")
 
 
 def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
@@ -53,34 +51,9 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
     return named
 
 
-def open_directory(
-    where: str, clock: Clock, options: Mapping[str, str] | None = None
-) -> Checkpoint:
-    """Return the checkpoint in a directory, which may not be there yet.
-
-    Arguments:
-        where: a path on this machine, `file://...` or `hdfs://...`.
-        clock: of the storage.
-        options: of HDFS; without: what HADOOP_CONF_DIR says.
-
-    Raises JobFileInvalid, NotInstalled.
-
-    """
-    uri = where if where.startswith((_FILE, _HDFS)) else f"{_FILE}{posixpath.abspath(where)}"
-    scheme, _, path = uri.partition("://")
-    parent, slash, name = path.rstrip("/").rpartition("/")
-    if not name or not slash or (scheme == "hdfs" and not parent):
-        raise JobFileInvalid(
-            f"{where} is not the directory of a checkpoint",
-            hint="name a directory below the root",
-        )
-    address = reach(f"{scheme}://{parent or '/'}", options)
-    return Checkpoint(address.open(clock), name, f"{scheme}://{parent}/{name}")
-
-
 def is_job_file(where: str) -> bool:
     """Tell whether a person names a job file, and not the directory of a checkpoint."""
-    return not where.startswith((_FILE, _HDFS)) and Path(where).is_file()
+    return not where.startswith(_REMOTE) and Path(where).is_file()
 
 
 def choose_query(where: str, queries: Collection[str], query: str | None) -> str:
@@ -109,14 +82,6 @@ def choose_query(where: str, queries: Collection[str], query: str | None) -> str
             hint=suggest(chosen, queries, "name a table or topic that an INSERT of the job fills"),
         )
     return chosen
-
-
-def reach(uri: str, options: Mapping[str, str] | None = None) -> LakeAddress:
-    """Return how a storage is reached that a person names. Raises JobFileInvalid.
-
-    `options`: of HDFS; without: what HADOOP_CONF_DIR says.
-    """
-    return lake_address(uri, _DEADLINE_S, dict(options or {}))
 
 
 @dataclass(frozen=True, slots=True)

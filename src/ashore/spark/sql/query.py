@@ -70,6 +70,8 @@ from ashore.spark.sql.written import land_frame, run_tasks
 from ashore.spark.task import RESULT_DDL, drop_rows
 
 POLL_S = 1.0
+LOOK_S = 0.05  # whether Spark has committed a batch that is over
+COMMITTED_WITHIN_S = 10.0
 R = TypeVar("R")
 
 
@@ -114,6 +116,7 @@ class SqlQuery:
         self._failure: BaseException | None = None
         self._past: dict[int, str] = {}  # lineages of batches that run again
         self._landed = 0
+        self._ran = NO_BATCH  # the last batch of this checkpoint that came to its end
         self._copied: tuple[int, str] | None = None  # the version that this attempt has a copy of
         self._frame: DataFrame | None = None  # that the query runs
         self._keeps_state = True  # so that a batch runs again for it
@@ -216,11 +219,21 @@ class SqlQuery:
     def between_batches(self, act: Callable[[Checkpoint], R]) -> R:
         """Wait for the batch under way, and call `act` with the checkpoint before the next one.
 
-        By any thread. The next batch waits until `act` has returned. Spark may still have to
-        commit the one before, as the checkpoint's position tells.
+        By any thread. The next batch waits until `act` has returned. Spark has committed the one
+        before, unless that took it longer than COMMITTED_WITHIN_S, or its query has failed.
+        Raises StorageError, CheckpointUnfit, and what `act` raises.
         """
         with self._in_batch:
+            self._wait_for_commit()
             return act(self._checkpoint)
+
+    def _wait_for_commit(self) -> None:
+        """Wait until the checkpoint calls the last batch done: Spark says so after the batch."""
+        until_s = self._monotonic_s() + COMMITTED_WITHIN_S
+        while self._checkpoint.read_position().committed < self._ran:
+            if self._monotonic_s() > until_s:
+                return
+            self.parts.sink.parts.clock.sleep(LOOK_S)
 
     # ---- before the start
 
@@ -233,7 +246,7 @@ class SqlQuery:
         attempts, epoch = self.plan.attempts, self.parts.sink.fold.epoch
         self._hold_against_log(attempts.newest() or attempts.attempt(epoch))
         self._checkpoint = attempts.take(epoch, is_mine=self._left == epoch - 1)
-        self._left = epoch
+        self._left, self._ran = epoch, NO_BATCH
         return self._hold_against_log(self._checkpoint)
 
     def _hold_against_log(self, checkpoint: Checkpoint) -> dict[int, LandedBatch]:
@@ -354,6 +367,7 @@ class SqlQuery:
             try:
                 self._copy_version()
                 self._land(frame, batch_id)
+                self._ran = batch_id
             except BaseException as error:
                 self._failure = error
                 raise

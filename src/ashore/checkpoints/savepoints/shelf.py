@@ -1,0 +1,20 @@
+"""A directory for savepoints, as a person names it.
+
+What it is: `open_shelf`.
+What it promises: nothing is read or written yet.
+What it must not know: whose savepoints go there.
+"""
+
+from ashore.base.clock import Clock
+from ashore.base.unique import unique
+from ashore.checkpoints.directories import open_directory
+from ashore.checkpoints.savepoints.save import Shelf
+
+
+def open_shelf(to: str, clock: Clock, *, links: bool) -> Shelf:
+    """Return the directory `to`, for savepoints. Raises JobFileInvalid, NotInstalled.
+
+    `links`: whether files may get a second name instead of a copy.
+    """
+    place = open_directory(to, clock)
+    return Shelf(place.storage, place.path, place.uri, unique, links)

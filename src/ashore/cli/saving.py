@@ -1,0 +1,62 @@
+"""Savepoints that a command takes of a job once it has stopped.
+
+What it is: `saving`, for `ashore run` and `ashore stop`.
+What it promises: whether there can be savepoints is known before the job is touched.
+What it must not know: how a job is stopped.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.base.clock import SystemClock
+from ashore.cli.output import escape, say, shown_progress
+from ashore.jobs.events import SavepointTaken
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSavepoint:
+    """A savepoint of a query: what is printed of it, and the event that tells of it."""
+
+    lines: list[str]
+    document: dict[str, object]
+    event: SavepointTaken
+
+
+def saving(job_file: Path, to: str, *, quiet: bool) -> Callable[[], list[TakenSavepoint]]:
+    """Return what takes a savepoint of each query of a job that has stopped.
+
+    Raises JobFileInvalid where the job has no query, or `to` can be no directory of savepoints.
+    """
+    from ashore.cli.savepoint_view import describe_saved  # noqa: PLC0415 - 0.5 s, where needed
+    from ashore.control.checkpoints import each_query  # noqa: PLC0415
+
+    clock = SystemClock()
+    each_query.require_queries(str(job_file), to, clock)
+
+    def describe(each: each_query.SavedQuery) -> TakenSavepoint:
+        (first, *others), document = describe_saved(each.saved)
+        manifest = each.saved.manifest
+        event = SavepointTaken(
+            each.query,
+            each.saved.savepoint.place,
+            manifest.batch,
+            len(manifest.files),
+            manifest.size_bytes,
+            round(1000 * each.saved.seconds),
+        )
+        lines = [f"{each.query}: {first}", *others]
+        return TakenSavepoint(lines, {"query": each.query, **document}, event)
+
+    def save() -> list[TakenSavepoint]:
+        with shown_progress(quiet=quiet) as progress:
+            saved = each_query.save_each_query(
+                str(job_file),
+                to,
+                clock,
+                lambda done, total: progress("copying", done, total),
+                lambda line: say(escape(line)),
+            )
+        return [describe(each) for each in saved]
+
+    return save
