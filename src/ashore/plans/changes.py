@@ -32,7 +32,7 @@ def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
     """
     if old.planner != new.planner:
         return (f"the plans cannot be compared: {old.planner} made one, {new.planner} the other",)
-    streams = tuple(_changed_streams(old.graph, new.graph))
+    streams = tuple(find_changed_streams(old.graph, new.graph))
     if streams:
         return streams
     before, after = find_regions(old.graph), find_regions(new.graph)
@@ -40,13 +40,13 @@ def find_changes(old: StoredPlan, new: StoredPlan) -> tuple[str, ...]:
         return (f"the stateful operators were {_list(old.graph)}, and are {_list(new.graph)}",)
     if not before:
         return ()
-    return (*_changed_views(old.views, new.views), *_changed_regions(old, new, before, after))
+    return (*find_changed_views(old.views, new.views), *_changed_regions(old, new, before, after))
 
 
 # ---- sources
 
 
-def _changed_streams(old: PlanGraph, new: PlanGraph) -> Iterator[str]:
+def find_changed_streams(old: PlanGraph, new: PlanGraph) -> Iterator[str]:
     """Yield streams that have changed places, come or gone: Spark knows them by their order."""
     topics = list_topics(old.sources), list_topics(new.sources)
     for number, (before, after) in enumerate(zip_longest(*topics, fillvalue=list[str]()), 1):
@@ -55,7 +55,8 @@ def _changed_streams(old: PlanGraph, new: PlanGraph) -> Iterator[str]:
             yield f"stream {number} that it reads was {was}, is {now}"
 
 
-def _changed_views(old: Sequence[ViewRule], new: Sequence[ViewRule]) -> Iterator[str]:
+def find_changed_views(old: Sequence[ViewRule], new: Sequence[ViewRule]) -> Iterator[str]:
+    """Yield what differs in how records of a topic become rows: no graph shows it."""
     before = {topic: rule for rule in old for topic in rule.topics}
     reported = set[str]()
     for rule in new:

@@ -1,12 +1,15 @@
 """Which operator of one graph is which of another.
 
-What it is: `match_operators`, pairs of operators with why they are pairs.
-What it promises: pure and deterministic; each operator is in one pair at most. Only pairs that an
-id of the author or digests make are certain; `alike` is a guess: two operators of one kind, with
-the most in common of what they compute and of what is around them.
+What it is: `match_operators`, pairs of operators with why they are pairs, and how surely.
+What it promises: pure and deterministic; each operator is in one pair at most. What the user pins
+comes first and what the user forbids is no pair; then ids of the author, digests, names that are
+there once in each graph. What is left is paired by likeness, the most alike first: operators of one
+kind, by what they compute, by the columns that they depend on, and by pairs around them.
 What it must not know: what is done with a pair; whether a state could be carried over.
 """
 
+import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,91 +17,185 @@ from enum import StrEnum
 from ashore.plans.operator_graph import Operator, OperatorGraph
 
 ALIKE_MIN = 0.25  # of 1: below it two operators have nothing in common but their kind
+COMPUTED, DEPENDED, AROUND = 0.4, 0.2, 0.2  # what each likeness counts; AROUND below and above
 
 
 class Why(StrEnum):
     """Why two operators are a pair."""
 
+    PINNED = "the mapping file pairs them"
     GIVEN = "the author gave both the same id"
     SAME = "it computes the same over the same inputs"
+    NAME = "no other operator of either has this name"
     OWN = "it computes the same over other inputs"
     ALIKE = "it is of the same kind and has most in common"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An operator of the old graph and one of the new graph, by their places."""
+    """An operator of the old graph and one of the new graph, by their places.
+
+    `score`: from 0 to 1, how much speaks for it; 1 where an id or a digest makes it certain.
+    """
 
     old: int
     new: int
     why: Why
+    score: float
 
 
-def match_operators(old: OperatorGraph, new: OperatorGraph) -> tuple[Pair, ...]:
-    """Return the pairs, in the order of the new graph."""
-    matcher = _Matcher(old.operators, new.operators)
+@dataclass(frozen=True, slots=True)
+class MappingEdits:
+    """What the user says of pairs: ids of an old and of a new operator each.
+
+    Arguments:
+        pinned: pairs, whatever else speaks for others.
+        forbidden: that are no pairs.
+
+    """
+
+    pinned: tuple[tuple[str, str], ...] = ()
+    forbidden: tuple[tuple[str, str], ...] = ()
+
+
+NO_EDITS = MappingEdits()
+
+
+def match_operators(
+    old: OperatorGraph, new: OperatorGraph, edits: MappingEdits = NO_EDITS
+) -> tuple[Pair, ...]:
+    """Return the pairs, in the order of the new graph. An edit of no operator has no effect."""
+    matcher = _Matcher(old.operators, new.operators, edits)
+    matcher.match_pinned()
     matcher.match(Why.GIVEN, lambda each: each.id if each.is_given else None)
     matcher.match(Why.SAME, lambda each: each.with_inputs + each.with_outputs)
     matcher.match(Why.SAME, lambda each: each.with_inputs)
-    matcher.match(Why.OWN, lambda each: each.own)
+    matcher.match_unique(Why.NAME, lambda each: f"{each.kind} {each.name}")
+    matcher.match_unique(Why.OWN, lambda each: each.own)
     matcher.match_alike()
     return tuple(sorted(matcher.pairs, key=lambda pair: pair.new))
 
 
 class _Matcher:
-    def __init__(self, old: Sequence[Operator], new: Sequence[Operator]) -> None:
+    def __init__(
+        self, old: Sequence[Operator], new: Sequence[Operator], edits: MappingEdits
+    ) -> None:
         self.pairs: list[Pair] = []
-        self._old, self._new = old, new
+        self._old, self._new, self._edits = old, new, edits
+        self._forbidden = frozenset(edits.forbidden)
+        self._used_old: set[int] = set()
+        self._used_new: set[int] = set()
+        self._known: set[tuple[int, int]] = set()
         self._around = tuple(_find_around(each) for each in (old, new))
 
+    def match_pinned(self) -> None:
+        """Pair what the user pins."""
+        places = {each.id: place for place, each in enumerate(self._old)}
+        others = {each.id: place for place, each in enumerate(self._new)}
+        for old, new in self._edits.pinned:
+            if old in places and new in others:
+                self._add(places[old], others[new], Why.PINNED, 1.0)
+
     def match(self, why: Why, key_of: Callable[[Operator], str | None]) -> None:
-        """Pair operators that have the same key, in their order."""
+        """Pair operators that have the same key, in their order: those of one key are equal."""
         waiting: dict[str, list[int]] = {}
         for place in self._free_old():
             if (key := key_of(self._old[place])) is not None:
                 waiting.setdefault(key, []).append(place)
         for place in self._free_new():
             found = waiting.get(key_of(self._new[place]) or "", [])
-            if found:
-                self.pairs.append(Pair(found.pop(0), place, why))
+            allowed = next((each for each in found if self._may_pair(each, place)), None)
+            if allowed is not None:
+                found.remove(allowed)
+                self._add(allowed, place, why, 1.0)
+
+    def match_unique(self, why: Why, key_of: Callable[[Operator], str]) -> None:
+        """Pair operators whose key is there once in each graph: of several none is guessed."""
+        counts = [Counter(key_of(each) for each in some) for some in (self._old, self._new)]
+        places = {key_of(self._old[place]): place for place in self._free_old()}
+        for place in self._free_new():
+            key = key_of(self._new[place])
+            if key in places and counts[0][key] == counts[1][key] == 1:
+                score = self._score(places[key], place)
+                if score > 0:
+                    self._add(places[key], place, why, score)
 
     def match_alike(self) -> None:
-        """Pair operators of one kind, those first that have most in common."""
-        while found := self._find_alike():
-            self.pairs.append(Pair(*found, Why.ALIKE))
+        """Pair operators of one kind, those first that have most in common.
 
-    def _find_alike(self) -> tuple[int, int] | None:
-        known = {(pair.old, pair.new) for pair in self.pairs}
-        scored = [
-            (-score, old, new)
-            for old in self._free_old()
-            for new in self._free_new()
-            if (score := self._score(old, new, known)) >= ALIKE_MIN
-        ]
-        return min(scored)[1:] if scored else None
+        A pair makes those around it more alike: these are put into the heap once more.
+        """
+        free_new = list(self._free_new())
+        heap = [self._candidate(old, new) for old in self._free_old() for new in free_new]
+        heapq.heapify(heap)
+        while heap:
+            negative, old, new = heapq.heappop(heap)
+            if -negative < ALIKE_MIN:
+                return
+            if old in self._used_old or new in self._used_new:
+                continue
+            self._add(old, new, Why.ALIKE, -negative)
+            for before, after in zip(
+                self._neighbours(0, old), self._neighbours(1, new), strict=True
+            ):
+                for one in before:
+                    for other in after:
+                        heapq.heappush(heap, self._candidate(one, other))
 
-    def _score(self, old: int, new: int, known: set[tuple[int, int]]) -> float:
+    def _add(self, old: int, new: int, why: Why, score: float) -> None:
+        if old in self._used_old or new in self._used_new or not self._may_pair(old, new):
+            return
+        self._used_old.add(old)
+        self._used_new.add(new)
+        self._known.add((old, new))
+        self.pairs.append(Pair(old, new, why, round(score, 3)))
+
+    def _may_pair(self, old: int, new: int) -> bool:
+        return (self._old[old].id, self._new[new].id) not in self._forbidden
+
+    def _candidate(self, old: int, new: int) -> tuple[float, int, int]:
+        return (-self._score(old, new), old, new)
+
+    def _score(self, old: int, new: int) -> float:
         """Return how much two operators have in common, from 0 to 1."""
         before, after = self._old[old], self._new[new]
         if not _is_of_kind(before, after) or (before.is_given and after.is_given):
             return 0.0
-        facts = {(each.role, each.text) for each in before.facts}
-        others = {(each.role, each.text) for each in after.facts}
-        common = len(facts & others) / max(len(facts | others), 1)
-        around = self._around[0][old], self._around[1][new]
+        if not self._may_pair(old, new):
+            return 0.0
         is_near = [
-            any((one, other) in known for one in mine for other in theirs)
-            for mine, theirs in zip(*around, strict=True)
+            any((one, other) in self._known for one in mine for other in theirs)
+            for mine, theirs in zip(self._neighbours(0, old), self._neighbours(1, new), strict=True)
         ]
-        return 0.5 * common + 0.25 * sum(is_near)
+        facts = _common(_facts(before), _facts(after))
+        return (
+            COMPUTED * facts
+            + DEPENDED * _common(_columns(before), _columns(after))
+            + (AROUND * sum(is_near))
+        )
+
+    def _neighbours(self, graph: int, place: int) -> tuple[list[int], list[int]]:
+        """Return the places of an operator's inputs, and of those that take its rows."""
+        return self._around[graph][place]
 
     def _free_old(self) -> Iterator[int]:
-        used = {pair.old for pair in self.pairs}
-        return (each for each in range(len(self._old)) if each not in used)
+        return (each for each in range(len(self._old)) if each not in self._used_old)
 
     def _free_new(self) -> Iterator[int]:
-        used = {pair.new for pair in self.pairs}
-        return (each for each in range(len(self._new)) if each not in used)
+        return (each for each in range(len(self._new)) if each not in self._used_new)
+
+
+def _facts(operator: Operator) -> set[str]:
+    return {f"{each.role} {each.text}" for each in operator.facts}
+
+
+def _columns(operator: Operator) -> set[str]:
+    """Return the columns that an operator takes in."""
+    return {column for edge in operator.inputs for column in edge.columns}
+
+
+def _common(one: set[str], other: set[str]) -> float:
+    return len(one & other) / max(len(one | other), 1)
 
 
 def _is_of_kind(one: Operator, other: Operator) -> bool:

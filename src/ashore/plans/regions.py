@@ -9,11 +9,11 @@ What it must not know: what is done where regions differ.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.digests import TermDigests, hash_form
-from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode
+from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode, split_condition
 from ashore.plans.sources import PlanSource
 from ashore.protocol.codec import Json
 
@@ -28,6 +28,7 @@ ALIKE = {
     ),
 }
 COUNTS = {"CollectMetricsExec"}  # they count rows, and change none
+FILTER = "FilterExec"
 # Of these Spark does not write what they compute.
 _UNSEEN = {
     *("ScalarSubquery", "InSubqueryExec", "Exists", "InSubquery", "DynamicPruningExpression"),
@@ -44,6 +45,8 @@ class Region:
     Arguments:
         operator_id: of the operator.
         digest: of all that its state depends on, but for the operators below.
+        inputs: digest of what stands below the operator, but for the conditions of filters.
+        conditions: digests of these, sorted: the conditions that a row has to meet.
         nodes: places in the graph, the operator's first; without those that only count rows.
         below: the ids of the operators that it stands on.
         is_seen: whether Spark writes all that is computed in it.
@@ -52,14 +55,22 @@ class Region:
 
     operator_id: int
     digest: str
+    inputs: str
+    conditions: tuple[str, ...]
     nodes: tuple[int, ...]
     below: tuple[int, ...]
     is_seen: bool
 
 
-def find_regions(graph: PlanGraph) -> dict[int, Region]:
-    """Return the regions of a query, by the ids of their operators."""
-    digests = _Digests(graph)
+def find_regions(
+    graph: PlanGraph, renumbered: Mapping[int, int] | None = None
+) -> dict[int, Region]:
+    """Return the regions of a query, by the ids of their operators.
+
+    `renumbered`: the ids that operators have in another graph, so that digests can be compared with
+    its digests; an operator that is not in it is like none there. None: they have the same.
+    """
+    digests = _Digests(graph, renumbered)
     found: dict[int, Region] = {}
     for place, node in enumerate(graph.nodes):
         if node.state is not None:
@@ -78,7 +89,15 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     )
     nodes = tuple(each for each in walked if digests.graph.nodes[each].kind not in COUNTS)
     is_seen = all(digests.is_seen(digests.graph.nodes[each]) for each in nodes)
-    return Region(state.operator_id, hash_form(digests.node(place)), nodes, below, is_seen)
+    return Region(
+        state.operator_id,
+        hash_form(digests.node(place)),
+        hash_form(digests.inputs_of(place)),
+        tuple(sorted(digests.conditions_of(walked[1:]))),
+        nodes,
+        below,
+        is_seen,
+    )
 
 
 def _walk(graph: PlanGraph, place: int) -> Iterator[int]:
@@ -94,12 +113,13 @@ class _Digests:
     """The forms of a graph's nodes, without places."""
 
     graph: PlanGraph
+    renumbered: Mapping[int, int] | None = None
     _sources: list[Json] = field(default_factory=list)
     _terms: TermDigests = field(init=False)
     _unseen: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._sources = _number(self.graph.sources)
+        self._sources = number_sources(self.graph.sources)
         self._terms = TermDigests(self.graph, self._sources)
         for place, term in enumerate(self.graph.terms):
             if term.name in _UNSEEN or not self._unseen.isdisjoint(term.parts):
@@ -110,14 +130,35 @@ class _Digests:
         node = self.graph.nodes[place]
         if node.kind in COUNTS:
             return self._input(node.inputs[0])
+        return [*self._own(node), [self._input(each) for each in node.inputs]]
+
+    def _own(self, node: PlanNode) -> list[Json]:
         return [
             ALIKE.get(node.kind, node.kind),
             [[name, [*self._terms.all(terms)]] for name, terms in node.expressions],
             [[*each] for each in options_of(node)],
             None if node.source is None else self._sources[node.source],
             None if node.state is None else self._state(node.state),
-            [self._input(each) for each in node.inputs],
         ]
+
+    def inputs_of(self, place: int) -> Json:
+        """Return the form of what stands below a node, without filters."""
+        return [self._unfiltered(each) for each in self.graph.nodes[place].inputs]
+
+    def _unfiltered(self, place: int) -> Json:
+        node = self.graph.nodes[place]
+        if node.state is not None:
+            return self._below(node.state)
+        if node.kind in COUNTS or node.kind == FILTER:
+            return self._unfiltered(node.inputs[0])
+        return [*self._own(node), self.inputs_of(place)]
+
+    def conditions_of(self, places: Sequence[int]) -> Iterator[str]:
+        """Yield the digest of each condition of the filters among nodes."""
+        for node in (self.graph.nodes[each] for each in places):
+            for term in node.terms("condition") if node.kind == FILTER else ():
+                for part in split_condition(self.graph, term):
+                    yield self._terms[part]
 
     def is_seen(self, node: PlanNode) -> bool:
         """Tell whether Spark writes all that a node computes."""
@@ -128,7 +169,13 @@ class _Digests:
 
     def _input(self, place: int) -> Json:
         state = self.graph.nodes[place].state
-        return self.node(place) if state is None else ["state", state.operator_id]
+        return self.node(place) if state is None else self._below(state)
+
+    def _below(self, state: OperatorState) -> Json:
+        number = state.operator_id
+        if self.renumbered is None:
+            return ["state", number]
+        return ["state", self.renumbered[number]] if number in self.renumbered else ["gone", number]
 
     def _state(self, state: OperatorState) -> Json:
         return [
@@ -154,7 +201,7 @@ def options_of(node: PlanNode) -> list[tuple[str, str]]:
     ]
 
 
-def _number(sources: Sequence[PlanSource]) -> list[Json]:
+def number_sources(sources: Sequence[PlanSource]) -> list[Json]:
     """Return how each source is told apart: topics may come; which stream it is says its place."""
     found: list[Json] = []
     counts = Counter[str]()

@@ -1,0 +1,180 @@
+"""The verdict on the state of an aggregate: its keys, and what it keeps for each function.
+
+What it is: `judge_aggregate`.
+What it promises: pure. A function is the same where it computes the same of the same columns, with
+the same filters; its name and its place in the SELECT play no part.
+What it must not know: what stands below the operator, which is the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ashore.migration.side import KeptOperator
+from ashore.migration.verdicts import ColumnVerdict, StateVerdict
+from ashore.plans.graph import KeptColumn
+from ashore.plans.terms import Term, TermKind
+from ashore.plans.windows import Window, WindowKind
+
+# Of these two states of one function are merged into the state of all rows of both.
+MERGEABLE = {
+    *("Sum", "Count", "CountIf", "Min", "Max", "Average", "BoolAnd", "BoolOr"),
+    *("BitAndAgg", "BitOrAgg", "BitXorAgg", "CollectSet", "HyperLogLogPlusPlus"),
+    *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop"),
+}
+ZERO = {"Count", "CountIf"}  # of no rows they are 0; all others NULL
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyChange:
+    """What becomes of the keys of an aggregate.
+
+    Arguments:
+        verdict: on them.
+        why: empty where they are the same.
+        merges: several old groups become one.
+
+    """
+
+    verdict: StateVerdict
+    why: str = ""
+    merges: bool = False
+
+
+def judge_aggregate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
+    """Yield what becomes of the keys, then of what is kept for each function."""
+    change = _judge_keys(old, new)
+    for term in new.keys:
+        yield ColumnVerdict(f"key {new.tell(term)}", change.verdict, change.why)
+    if not new.keys:
+        yield ColumnVerdict("key", change.verdict, change.why)
+    if change.verdict is not StateVerdict.REFUSED:
+        yield from _judge_functions(old, new, change)
+
+
+# ---- keys
+
+
+def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
+    was, now = old.digests(old.keys), new.digests(new.keys)
+    if was == now:
+        return _KeyChange(StateVerdict.FULL)
+    if sorted(was) == sorted(now):
+        return _KeyChange(StateVerdict.CONVERT, "the keys have another order")
+    sources = [_find_source(old, new, term) for term in new.keys]
+    if None in sources or _has_session(old) or _has_session(new):
+        return _KeyChange(StateVerdict.REFUSED, _tell_keys(old, new))
+    if _is_forgotten(old, new):
+        return _KeyChange(
+            StateVerdict.PARTIAL,
+            "groups are merged, and groups that the watermark has passed are gone already: the "
+            "first results lack their rows",
+            merges=True,
+        )
+    return _KeyChange(StateVerdict.CONVERT, "groups are merged", merges=True)
+
+
+def _find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
+    """Return the old key that a new one is, or can be computed of; None: there is none."""
+    digest = new.side.digests[term]
+    for each in old.keys:
+        if old.side.digests[each] == digest or _is_multiple(old, each, new, term):
+            return each
+    return None
+
+
+def _is_multiple(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    """Tell whether windows are made of whole windows that were there."""
+    was, now = old.side.term(before), new.side.term(after)
+    small, large = _tumbling(was), _tumbling(now)
+    if small is None or large is None or not small.length_us or not large.length_us:
+        return False
+    is_same_time = old.digests(was.arguments) == new.digests(now.arguments)
+    shift_us = large.offset_us - small.offset_us
+    is_aligned = large.length_us % small.length_us == 0 and shift_us % small.length_us == 0
+    return is_same_time and is_aligned
+
+
+def _tumbling(term: Term) -> Window | None:
+    window = term.window
+    is_tumbling = (
+        window is not None
+        and window.kind is WindowKind.REGULAR
+        and window.length_us == window.slide_us
+    )
+    return window if is_tumbling else None
+
+
+def _has_session(operator: KeptOperator) -> bool:
+    windows = (operator.side.term(each).window for each in operator.keys)
+    return any(each is not None and each.kind is WindowKind.SESSION for each in windows)
+
+
+def _is_forgotten(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether a group may be made of some that a watermark has let go."""
+    kept = set(new.digests(new.keys))
+    times = [each for each in old.keys if old.side.term(each).kind is TermKind.WINDOW]
+    is_as_before = bool(times) and all(old.side.digests[each] in kept for each in times)
+    return old.has_event_time and not is_as_before
+
+
+def _tell_keys(old: KeptOperator, new: KeptOperator) -> str:
+    was, now = (", ".join(each.tell(key) for key in each.keys) or "none" for each in (old, new))
+    return f"it was by {was}, is by {now}: the new groups cannot be computed of the old ones"
+
+
+# ---- functions
+
+
+def _judge_functions(
+    old: KeptOperator, new: KeptOperator, change: _KeyChange
+) -> Iterator[ColumnVerdict]:
+    was = {old.side.digests[each]: each for each in old.functions}
+    now = {new.side.digests[each]: each for each in new.functions}
+    is_same_form = _form(old) == _form(new)
+    for digest, term in now.items():
+        name = new.tell(term)
+        if digest not in was:
+            start = "0" if new.side.term(term).name in ZERO else "NULL"
+            why = f"it is new: for the groups that are there it starts at {start}"
+            yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
+        elif change.merges and new.side.term(term).name not in MERGEABLE:
+            why = "what it keeps of two groups cannot be merged"
+            yield ColumnVerdict(name, StateVerdict.REFUSED, why)
+        elif _types(old, was[digest]) != _types(new, term):
+            yield ColumnVerdict(
+                name, StateVerdict.REFUSED, _tell_types(old, was[digest], new, term)
+            )
+        elif change.verdict is not StateVerdict.FULL:
+            yield ColumnVerdict(name, change.verdict, change.why)
+        elif not is_same_form:
+            yield ColumnVerdict(name, StateVerdict.CONVERT, "it has another place in the state")
+        else:
+            yield ColumnVerdict(name, StateVerdict.FULL)
+    for digest, term in was.items():
+        if digest not in now:
+            why = "the new SQL does not compute it: it is dropped"
+            yield ColumnVerdict(old.tell(term), StateVerdict.LOST, why)
+
+
+def _form(operator: KeptOperator) -> list[tuple[str, str, str, bool]]:
+    """Return in which order the values of a state are written, and as what."""
+    return [
+        (operator.side.digests[each.term], each.part, each.type, each.is_nullable)
+        for each in operator.columns
+    ]
+
+
+def _columns_of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:
+    return [each for each in operator.columns if each.term == term]
+
+
+def _types(operator: KeptOperator, term: int) -> list[tuple[str, str]]:
+    return [(each.part, each.type) for each in _columns_of(operator, term)]
+
+
+def _tell_types(old: KeptOperator, before: int, new: KeptOperator, after: int) -> str:
+    was, now = (
+        ", ".join(kind for _, kind in _types(side, term))
+        for side, term in ((old, before), (new, after))
+    )
+    return f"it was kept as {was}, is kept as {now}"

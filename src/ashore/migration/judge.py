@@ -1,0 +1,166 @@
+"""The verdict on the state of a query whose SQL has changed.
+
+What it is: `judge_query`, from the plan that made a state and the one that is to go on with it.
+What it promises: pure. `full` is said only where the state means the same to both plans: operators
+are compared by what they compute down to the columns of sources, never by types or names. What
+cannot be compared is refused.
+What it must not know: checkpoints, logs; how large a state is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ashore.migration.aggregates import judge_aggregate
+from ashore.migration.keyed import judge_deduplicate, judge_join
+from ashore.migration.side import KeptOperator, Side
+from ashore.migration.verdicts import (
+    ColumnVerdict,
+    MappedPair,
+    OperatorVerdict,
+    QueryVerdict,
+    StateVerdict,
+    worst,
+)
+from ashore.plans.changes import find_changed_streams, find_changed_views
+from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
+from ashore.plans.operator_graph import Operator, describe_graph
+from ashore.plans.operators import GROUPED, OperatorKind
+from ashore.plans.stored import StoredPlan
+
+FILTERED = "it takes other rows from now on: results differ from those of a replay"
+OTHER_INPUTS = "what stands below it computes other rows"
+UNSEEN = (
+    "Spark does not show everything that it computes (a subquery, a function of the user, a "
+    "condition that a database is handed), and the text of the SQL has changed"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is said of one pair besides its columns."""
+
+    verdict: StateVerdict
+    why: tuple[str, ...] = ()
+    differs: bool = False
+
+
+def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS) -> QueryVerdict:
+    """Return what becomes of a state.
+
+    Arguments:
+        old: what the state was made by.
+        new: what would go on with it.
+        edits: what the user says of which operator is which.
+
+    Raises SparkUnknown where an operator is not known. Not judged is what Spark does not write (the
+    body of a function, a condition that a database is handed): a query that has such is refused
+    where its text has changed.
+
+    """
+    if old.planner != new.planner:
+        return _refuse(f"the plans cannot be compared: {old.planner} and {new.planner} made them")
+    sources = (
+        *find_changed_streams(old.graph, new.graph),
+        *find_changed_views(old.views, new.views),
+    )
+    if sources:
+        return _refuse(*sources)
+    return _Judge(old, new, edits).judge()
+
+
+def _refuse(*why: str) -> QueryVerdict:
+    return QueryVerdict(StateVerdict.REFUSED, why, (), ())
+
+
+class _Judge:
+    def __init__(self, old: StoredPlan, new: StoredPlan, edits: MappingEdits) -> None:
+        before, after = describe_graph(old.graph), describe_graph(new.graph)
+        self._pairs = [
+            (pair, before.operators[pair.old], after.operators[pair.new])
+            for pair in match_operators(before, after, edits)
+            if before.operators[pair.old].state and after.operators[pair.new].state
+        ]
+        numbers = {
+            one.state.operator_id: other.state.operator_id
+            for _, one, other in self._pairs
+            if one.state and other.state
+        }
+        self._old, self._new = Side(old, before, numbers), Side(new, after)
+
+    def judge(self) -> QueryVerdict:
+        operators = tuple(self._judge_operators())
+        mapping = tuple(
+            MappedPair(one.id, other.id, pair.why, pair.score) for pair, one, other in self._pairs
+        )
+        return QueryVerdict(worst(each.verdict for each in operators), (), operators, mapping)
+
+    def _judge_operators(self) -> Iterator[OperatorVerdict]:
+        of_new = {other.id: one for _, one, other in self._pairs}
+        for operator in self._new.operators.operators:
+            if operator.state is not None:
+                was = of_new.get(operator.id)
+                yield self._judge_pair(was, operator) if was else _judge_added(operator)
+        paired = {one.id for _, one, _ in self._pairs}
+        for operator in self._old.operators.operators:
+            if operator.state is not None and operator.id not in paired:
+                yield _judge_removed(operator)
+
+    def _judge_pair(self, one: Operator, other: Operator) -> OperatorVerdict:
+        old, new = self._old.kept(one), self._new.kept(other)
+        found, columns = _judge_kept(old, new)
+        verdict = worst([found.verdict, *(each.verdict for each in columns)])
+        return OperatorVerdict(
+            other.name, verdict, found.why, columns, one.id, other.id, found.differs
+        )
+
+
+def _judge_added(operator: Operator) -> OperatorVerdict:
+    why = ("it starts empty: rows of earlier batches are not in it",)
+    return OperatorVerdict(operator.name, StateVerdict.PARTIAL, why, (), None, operator.id)
+
+
+def _judge_removed(operator: Operator) -> OperatorVerdict:
+    why = ("the new SQL has no such operator: its state is dropped",)
+    return OperatorVerdict(operator.name, StateVerdict.LOST, why, (), operator.id, None)
+
+
+def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[ColumnVerdict, ...]]:
+    """Judge an operator that is there before and after."""
+    is_seen = old.region.is_seen and new.region.is_seen
+    if not is_seen and not old.side.is_same_text(new.side):
+        return _Found(StateVerdict.REFUSED, (UNSEEN,)), ()
+    if old.region.digest == new.region.digest:
+        return _judge_place(old, new), new.all_as(StateVerdict.FULL)
+    if old.operator.kind != new.operator.kind and {old.operator.kind, new.operator.kind} != GROUPED:
+        why = f"it was {old.operator.name}, is {new.operator.name}"
+        return _Found(StateVerdict.REFUSED, (why,)), ()
+    if old.region.inputs != new.region.inputs:
+        return _Found(StateVerdict.REFUSED, (OTHER_INPUTS,)), ()
+    columns = _judge_columns(old, new)
+    found = _judge_place(old, new)
+    if old.region.conditions != new.region.conditions:
+        found = _Found(found.verdict, (*found.why, FILTERED), differs=True)
+    return found, columns
+
+
+def _judge_place(old: KeptOperator, new: KeptOperator) -> _Found:
+    """Judge what holds for all of a state: Spark knows an operator by its number."""
+    was, now = old.state.operator_id, new.state.operator_id
+    if was != now:
+        return _Found(StateVerdict.CONVERT, (f"it is operator {now}, was operator {was}",))
+    return _Found(StateVerdict.FULL)
+
+
+def _judge_columns(old: KeptOperator, new: KeptOperator) -> tuple[ColumnVerdict, ...]:
+    match new.operator.kind:
+        case OperatorKind.AGGREGATE | OperatorKind.DISTINCT:
+            return tuple(judge_aggregate(old, new))
+        case OperatorKind.DEDUPLICATE:
+            return tuple(judge_deduplicate(old, new))
+        case OperatorKind.JOIN:
+            return tuple(judge_join(old, new))
+        case _ if old.operator.own == new.operator.own:
+            return new.all_as(StateVerdict.FULL)
+        case _:
+            why = f"it was {old.operator.name}, is {new.operator.name}"
+            return (ColumnVerdict("rows", StateVerdict.REFUSED, why),)

@@ -1,0 +1,112 @@
+"""One of two queries that are compared, and its operators that keep state.
+
+What it is: `Side`, a stored plan with what is derived of it once, and `KeptOperator`.
+What it promises: pure. Digests of two sides can be compared: those of the old one are over the ids
+that its operators have in the new one.
+What it must not know: verdicts on what differs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ashore.errors import fail
+from ashore.migration.verdicts import ColumnVerdict, StateVerdict
+from ashore.plans.digests import TermDigests
+from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanNode
+from ashore.plans.operator_graph import Operator, OperatorGraph, State
+from ashore.plans.regions import Region, find_regions, number_sources
+from ashore.plans.stored import StoredPlan
+from ashore.plans.terms import Term
+from ashore.plans.words import Words
+
+
+class Side:
+    """A query.
+
+    Arguments:
+        plan: of the query.
+        operators: of its graph.
+        renumbered: the ids that its stateful operators have in the other query; None: this is that.
+
+    """
+
+    def __init__(
+        self,
+        plan: StoredPlan,
+        operators: OperatorGraph,
+        renumbered: Mapping[int, int] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.operators = operators
+        self.digests = TermDigests(plan.graph, number_sources(plan.graph.sources))
+        self.words = Words(plan.graph.terms, plan.graph.sources, is_qualified=True, is_exact=True)
+        self._regions = find_regions(plan.graph, renumbered)
+        self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
+
+    def kept(self, operator: Operator) -> "KeptOperator":
+        """Return an operator that keeps state."""
+        state = operator.state or fail("an operator without state is judged")
+        number = state.operator_id
+        return KeptOperator(self, operator, state, self._nodes[number], self._regions[number])
+
+    def is_same_text(self, other: "Side") -> bool:
+        """Tell whether both have the same statements and Python functions."""
+        mine, theirs = self.plan, other.plan
+        return (mine.texts, mine.functions) == (theirs.texts, theirs.functions)
+
+    def term(self, place: int) -> Term:
+        """Return a term."""
+        return self.plan.graph.terms[place]
+
+
+@dataclass(frozen=True)
+class KeptOperator:
+    """An operator that keeps state, and what is below it down to the next."""
+
+    side: Side
+    operator: Operator
+    state: State
+    node: PlanNode
+    region: Region
+
+    @cached_property
+    def keys(self) -> tuple[int, ...]:
+        """The terms that it groups by, in the order of the state's bytes."""
+        return tuple(term for name in KEYS for term in self.node.terms(name))
+
+    @cached_property
+    def functions(self) -> tuple[int, ...]:
+        """The terms that it computes of each group."""
+        return self.node.terms(FUNCTIONS)
+
+    @property
+    def columns(self) -> tuple[KeptColumn, ...]:
+        """What it keeps for each key, in the order of the state's bytes."""
+        return self.node.state.columns if self.node.state else ()
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether a watermark lets it forget keys."""
+        return self.node.state is not None and self.node.state.has_event_time
+
+    def digests(self, terms: Sequence[int]) -> list[str]:
+        """Return the digests of terms."""
+        return self.side.digests.all(terms)
+
+    def tell(self, term: int) -> str:
+        """Return a term in words."""
+        return self.side.words.of(term)
+
+    def tell_column(self, column: KeptColumn) -> str:
+        """Return a column of the state in words."""
+        parts = (column.side, self.tell(column.term), column.part)
+        return ".".join(each for each in parts if each)
+
+    def all_as(self, verdict: StateVerdict, why: str = "") -> tuple[ColumnVerdict, ...]:
+        """Return one verdict on all keys and columns."""
+        return tuple(ColumnVerdict(name, verdict, why) for name in self._names())
+
+    def _names(self) -> Iterator[str]:
+        yield from (f"key {each.name}" for each in self.state.keys)
+        yield from (self.tell_column(each) for each in self.columns)

@@ -1,0 +1,93 @@
+"""What can be kept of a state, from the best to the worst.
+
+What it is: `StateVerdict`, and the values that say it of a column, an operator, a query.
+What it promises: pure; the verdict of a whole is that of its worst part.
+What it must not know: how a verdict is found or shown.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.plans.matching import Why
+
+
+class StateVerdict(StrEnum):
+    """What becomes of a part of a state."""
+
+    FULL = "full"  # it is used as it is
+    CONVERT = "convert"  # it is rewritten, and nothing is lost
+    PARTIAL = "partial"  # a part of it starts anew
+    LOST = "lost"  # it is dropped
+    REFUSED = "refused"  # nothing of it can be kept with a meaning that is known
+
+    @property
+    def rank(self) -> int:
+        """How bad it is: the place in the list above."""
+        return list(StateVerdict).index(self)
+
+
+def worst(verdicts: Iterable[StateVerdict]) -> StateVerdict:
+    """Return the worst of some; of none, `full`."""
+    return max(verdicts, key=lambda each: each.rank, default=StateVerdict.FULL)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnVerdict:
+    """What becomes of a column of a state. `why` is empty where it is used as it is."""
+
+    name: str
+    verdict: StateVerdict
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorVerdict:
+    """What becomes of the state of an operator.
+
+    Arguments:
+        name: in words; that of the new operator where there is one.
+        verdict: the worst of its columns, of its keys, and of the operator itself.
+        why: what is said of the operator itself; empty where nothing is.
+        columns: of its state, keys first.
+        old: the id of the operator that has the state; None: it is a new operator.
+        new: the id of the operator that would take it; None: nothing takes it.
+        differs_from_replay: from now on it sees other rows than those that made its state.
+
+    """
+
+    name: str
+    verdict: StateVerdict
+    why: tuple[str, ...]
+    columns: tuple[ColumnVerdict, ...]
+    old: str | None
+    new: str | None
+    differs_from_replay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MappedPair:
+    """A stateful operator of the old query and one of the new, by their ids."""
+
+    old: str
+    new: str
+    why: Why
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVerdict:
+    """What becomes of the state of a query.
+
+    Arguments:
+        verdict: the worst of all.
+        why: what is said of the query as a whole; empty where nothing is.
+        operators: that keep state, in the order in which rows flow; what is gone comes last.
+        mapping: which of them is which.
+
+    """
+
+    verdict: StateVerdict
+    why: tuple[str, ...]
+    operators: tuple[OperatorVerdict, ...]
+    mapping: tuple[MappedPair, ...]
