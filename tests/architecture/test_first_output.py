@@ -83,6 +83,7 @@ RUNS = {
     "doctor": Run(),
     "versions list": Run("{sql}", whole=NOTHING),
     "versions diff": Run("{sql}", whole=NOTHING),
+    "migrate check": Run("{sql} --to {sql}"),
     "stop": Run("{job}", whole=NOTHING),
     "recover": Run("{job} --explain", whole=NOTHING),
     "roll-back": Run("{sql} ods.copied --explain", whole=NOTHING),

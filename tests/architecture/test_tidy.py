@@ -60,6 +60,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/checkpoint_commands.py::checkpoint_restore"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
+    ("parameters", "src/ashore/cli/migrate_commands.py::migrate_check"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",
     ("parameters", "src/ashore/cli/stop_command.py::stop"): "as above",
     (

@@ -79,6 +79,7 @@ COMMANDS = (
         "versions_commands",
         "Versions of a job's queries: what was run from which batch on, and what differs.",
     ),
+    Listed("migrate", "migrate_commands", "Change the SQL of a job and keep its state."),
     Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",

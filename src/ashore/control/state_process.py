@@ -1,6 +1,7 @@
 """Spark for one verb of `ashore checkpoint`.
 
-What it is: `run_state_process`, which starts it and passes on what it tells.
+What it is: `run_state_process`, which starts it and passes on what it tells; `follow_launch`, the
+same for any process.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
 What it must not know: verbs.
 """
@@ -30,7 +31,12 @@ def run_state_process(
     options = LaunchOptions(
         is_state=True, debug=debug, name=f"checkpoint-{command}", request=write_request(request)
     )
-    launch, told = JobLaunch(command, where, options), None
+    yield from follow_launch(JobLaunch(command, where, options))
+
+
+def follow_launch(launch: JobLaunch) -> Iterator[Event]:
+    """Start a process, and yield what it tells. Raises as `run_state_process`."""
+    told: Failed | None = None
     with launch:
         for event in launch.events():
             if isinstance(event, Failed):

@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol
 from ashore.errors import AshoreError
 from ashore.jobs.measures import MEASURES
 from ashore.plans.described import DescribedQuery, read_queries, write_queries
+from ashore.plans.planned_query import PlannedQuery
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
@@ -203,6 +204,14 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True)
+class QueriesPlanned:
+    """`plan` is done: what the job's queries would do. Nothing was compared with what is there."""
+
+    kind: ClassVar[str] = "queries_planned"
+    queries: tuple[PlannedQuery, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """`sql` reads so many offsets of these topics; not each offset needs to hold a record."""
 
@@ -337,8 +346,8 @@ class Talk:
 SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
     *MEASURES,
-    *(WarningEvent, Note, Validated, Reading, Answered, CaseEnded, StateStep, Rescaled, Relanded),
-    *(SavepointTaken, Failed, Ended),
+    *(WarningEvent, Note, Validated, QueriesPlanned, Reading, Answered, CaseEnded),
+    *(StateStep, Rescaled, Relanded, SavepointTaken, Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

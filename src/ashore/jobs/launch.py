@@ -59,7 +59,7 @@ class JobLaunch:
     """A job process. As a context manager it is stopped and waited for at the end.
 
     Arguments:
-        command: run, reland, validate or sql.
+        command: run, reland, validate, plan or sql.
         job_file: of the job.
         options: how it is started.
 

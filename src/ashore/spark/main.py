@@ -18,7 +18,7 @@ from ashore.config.cases import load_cases
 from ashore.config.model import CatalogSection, HdfsSection, Spark
 from ashore.config.values import EnvText, FrozenMap
 from ashore.errors import fail
-from ashore.jobs.events import Validated
+from ashore.jobs.events import QueriesPlanned, Validated
 from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
 from ashore.landing.job import lake_of
@@ -29,7 +29,7 @@ from ashore.spark.runner import start_worker
 from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
 from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.cases import run_cases
-from ashore.spark.sql.validate import describe_queries
+from ashore.spark.sql.validate import describe_queries, plan_stored
 
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -93,6 +93,12 @@ def validate(process: JobProcess[SparkJob], _request: str) -> None:
         process.events.send(Validated(describe_queries(job.sql)))
 
 
+def plan(process: JobProcess[SparkJob], _request: str) -> None:
+    """Plan the job's queries and send what they would do, whatever state is there."""
+    with process.assembled() as job:
+        process.events.send(QueriesPlanned(plan_stored(job.sql)))
+
+
 def sql(process: JobProcess[SparkJob], request: str) -> None:
     """Run one SELECT over records that are there and send its rows. Nothing is written."""
     asked = read_request(SqlRequest, request)
@@ -133,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
         "ashore.spark.main",
         arguments,
         lambda options: SparkEngine(options.jar, options.java_options),
-        {"validate": validate, "sql": sql, "test": test},
+        {"validate": validate, "plan": plan, "sql": sql, "test": test},
         verbs_of,
     )
 

@@ -16,6 +16,7 @@ from ashore.jobs.events import (
     Failed,
     Landed,
     Note,
+    QueriesPlanned,
     QueryProgress,
     QueryProgressed,
     Reading,
@@ -45,8 +46,12 @@ from ashore.jobs.measures import (
     TableCounts,
 )
 from ashore.plans.described import TopicQuery
+from ashore.plans.graph import PlanGraph
+from ashore.plans.planned_query import PlannedQuery
+from ashore.plans.stored import StoredPlan
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
+PLANNED = PlannedQuery("ods.big", "ods__big", StoredPlan("one", (), (), PlanGraph((), (), (), ())))
 ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
     ClockSteered("/clock.json"),
@@ -64,6 +69,7 @@ ONE_OF_EACH: list[Event] = [
     WarningEvent("main", "no broker"),
     Note("main", "a column was added"),
     Validated((QUERY,)),
+    QueriesPlanned((PLANNED,)),
     Reading(("clicks",), 12),
     Answered(("id",), ('{"id": 1}',), True),
     CaseEnded("late rows", "cases.yaml:3", 12, ("a row is missing",)),

@@ -11,6 +11,7 @@ from ashore.landing.sink_output import sink_output
 from ashore.landing.sinks import Sink, sink_slice
 from ashore.plans.described import DescribedQuery, TableQuery, TopicQuery
 from ashore.plans.operators import describe_operators
+from ashore.plans.planned_query import PlannedQuery
 from ashore.plans.replays import warn_of_replays
 from ashore.protocol.fold import EMPTY
 from ashore.spark.internals import read_plan
@@ -32,6 +33,23 @@ def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
     """
     plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
     return tuple(_describe(parts, item, plan) for item, plan in plans)
+
+
+def plan_stored(parts: SqlParts) -> tuple[PlannedQuery, ...]:
+    """Return what each query of the job would do, whatever state is there.
+
+    Raises QueryRefused, JobFileInvalid, SparkUnknown.
+    """
+    plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
+    return tuple(_plan(parts, item, plan) for item, plan in plans)
+
+
+def _plan(parts: SqlParts, item: Sink, plan: QueryPlan) -> PlannedQuery:
+    name = sink_slice(parts.job.job, item)
+    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    filled = item.table if isinstance(item, Table) else item.topic
+    stored = plan.describe(read_plan(frame), frame.sparkSession.version)
+    return PlannedQuery(filled, name.slice, stored)
 
 
 def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:

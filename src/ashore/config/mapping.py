@@ -1,0 +1,73 @@
+"""Files that say which operator of a changed query is which of the old one.
+
+What it is: the models of such a file, `load_mapping`, the one door that it comes through, and
+`write_mapping`.
+What it promises: a mapping that is whole, or JobFileInvalid with every problem at once, each with
+file and line. Which operators there are is not known here.
+What it must not know: queries.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from ashore.config.document import read_document
+from ashore.config.naming import NonEmpty
+from ashore.config.problems import JobFileProblem, finding_of, invalid, locate
+from ashore.config.section import Section
+
+HEAD = """\
+# Which stateful operator of the old SQL (`old`) is which of the new SQL (`new`), by their ids.
+# `pin` makes a pair; `forbid` keeps two from being one. `ashore migrate check --mapping` reads it.
+"""
+
+
+class MappedOperators(Section):
+    """An operator of the old query and one of the new."""
+
+    old: NonEmpty = Field(description="The id of the operator in the version that is running.")
+    new: NonEmpty = Field(description="The id of the operator in the new SQL.")
+
+
+class MappingFile(Section):
+    """A file of edits."""
+
+    pin: tuple[MappedOperators, ...] = Field(
+        default=(), description="Pairs that hold, whatever else speaks for others."
+    )
+    forbid: tuple[MappedOperators, ...] = Field(
+        default=(), description="Pairs that are never made."
+    )
+
+
+def load_mapping(path: Path) -> MappingFile:
+    """Return the edits in a file. Raises JobFileInvalid."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        instead = "`ashore migrate check --write-mapping FILE` writes one"
+        raise invalid(str(path), [JobFileProblem(str(path), 0, "", why, instead)]) from None
+    document = read_document(text)
+    findings = list(document.findings)
+    if not findings:
+        try:
+            return MappingFile.model_validate({} if document.data is None else document.data)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            findings = [finding_of(each, MappingFile) for each in details]
+    raise invalid(str(path), locate(findings, str(path), document.lines))
+
+
+def write_mapping(pairs: Iterable[tuple[str, str, str]]) -> str:
+    """Return the text of a file that pins pairs.
+
+    `pairs`: the id of the old operator, of the new one, and why they are a pair.
+    """
+    lines = [
+        f"  - {{old: {json.dumps(old)}, new: {json.dumps(new)}}}  # {why}"
+        for old, new, why in pairs
+    ]
+    return "\n".join([HEAD + ("pin:" if lines else "pin: []"), *lines, "forbid: []", ""])

@@ -1,0 +1,137 @@
+"""What becomes of the state of a job's queries when its SQL changes.
+
+What it is: the use case behind `migrate check`: the plans in the logs, compared with those of
+another job file.
+What it promises: reads only; a running job is not disturbed.
+What it must not know: Spark; terminals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.config import Table
+from ashore.control.jobs import OpenJob
+from ashore.control.state_process import follow_launch
+from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.jobs.events import QueriesPlanned
+from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
+from ashore.migration.judge import judge_query
+from ashore.migration.verdicts import QueryVerdict, StateVerdict
+from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.planned_query import PlannedQuery
+from ashore.plans.stored import StoredPlan, read_stored
+from ashore.protocol.codec import Malformed
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+
+STARTS_ANEW = "it has no state yet: it starts with the first batch"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedQuery:
+    """A query of the job, or of the other job file, with what becomes of its state."""
+
+    query: str  # the table or topic that it fills
+    verdict: QueryVerdict
+
+
+def plan_job(job_file: Path, name: str, *, debug: bool = False) -> tuple[PlannedQuery, ...]:
+    """Return what the queries of a job file would do, by a Spark of its own.
+
+    Arguments:
+        job_file: of the job.
+        name: of the job: its log file is named by it.
+        debug: what the process says on stderr is shown.
+
+    Raises JavaMissing, JarMismatch, ServiceError; the error of the process.
+
+    """
+    launch = JobLaunch("plan", job_file, LaunchOptions(debug=debug, name=name))
+    found: tuple[PlannedQuery, ...] = ()
+    for event in follow_launch(launch):
+        if isinstance(event, QueriesPlanned):
+            found = event.queries
+    return found
+
+
+def require_same_job(opened: OpenJob, other: OpenJob) -> None:
+    """Raise JobFileInvalid where two job files are of two jobs: no log is that of both."""
+    if opened.job.job != other.job.job:
+        raise JobFileInvalid(
+            f"{other.job.path} is job {other.job.job}, {opened.job.path} is job {opened.job.job}",
+            hint="a new version keeps the `job` of the old one: its logs and checkpoints are named "
+            "by it",
+        )
+
+
+def judge_job(
+    opened: OpenJob,
+    planned: Sequence[PlannedQuery],
+    edits: MappingEdits = NO_EDITS,
+    query: str | None = None,
+) -> tuple[JudgedQuery, ...]:
+    """Return what becomes of the state of each query, in the order of the job file.
+
+    Arguments:
+        opened: the job as it is.
+        planned: the queries that it would have.
+        edits: what the user says of which operator is which.
+        query: the table or topic of the only one that is asked for.
+
+    Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
+    names no operator.
+
+    """
+    job = opened.job
+    sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
+    new = {each.query: each.plan for each in planned if query in {None, each.query}}
+    found = []
+    for filled, sink in sinks.items():
+        name = sink_slice(job.job, sink)
+        fold = read_log(opened.storage, name)
+        require_log_of(fold, name, filled if isinstance(sink, Table) else "")
+        found.append(JudgedQuery(filled, _judge(name, fold, new.pop(filled, None), edits)))
+    found += [JudgedQuery(filled, _anew("its INSERT is new: " + STARTS_ANEW)) for filled in new]
+    _check_edits(found, edits)
+    return tuple(found)
+
+
+def _judge(
+    name: SliceName, fold: Fold, plan: StoredPlan | None, edits: MappingEdits
+) -> QueryVerdict:
+    if fold.query is None:
+        return _anew(STARTS_ANEW)
+    if plan is None:
+        why = "its INSERT is gone: its state and its checkpoint are used no more"
+        return QueryVerdict(StateVerdict.LOST, (why,), (), ())
+    if fold.plan is None:
+        why = "its log has no plan: an earlier release made its state, and nothing can be compared"
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ())
+    try:
+        old = read_stored(fold.plan.document)
+    except Malformed as error:
+        why = f"the plan in the log of {name} cannot be read: {error}"
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ())
+    return judge_query(old, plan, edits)
+
+
+def _anew(why: str) -> QueryVerdict:
+    return QueryVerdict(StateVerdict.FULL, (why,), (), ())
+
+
+def _check_edits(found: Sequence[JudgedQuery], edits: MappingEdits) -> None:
+    """Raise QueryRefused where an edit names no operator that keeps state: it would do nothing."""
+    operators = [each for query in found for each in query.verdict.operators]
+    known = {"old": {each.old for each in operators}, "new": {each.new for each in operators}}
+    for old, new in (*edits.pinned, *edits.forbidden):
+        for side, id_ in (("old", old), ("new", new)):
+            if id_ not in known[side]:
+                there = ", ".join(sorted(each for each in known[side] if each)) or "none"
+                raise QueryRefused(
+                    f"the mapping names {id_}, and no stateful operator of the {side} SQL has this "
+                    f"id; there is {there}",
+                    hint="`ashore migrate check --write-mapping FILE` writes the ids",
+                )
