@@ -6,8 +6,8 @@ What it promises: `find_garbage` only reads. A store that cannot be understood i
 told of; the others are looked through all the same. The logs are read before the state is listed,
 so that what a running Spark finishes meanwhile is younger than all that is returned. Held in memory
 are WORKERS partitions at a time, however many there are. Calls: a listing for each directory of
-state but those of schemas, a reading for each snapshot of a store whose tables may go, and a few
-for the logs.
+state, a reading for each snapshot of a store whose tables may go and for what an operator says of
+itself where schemas may go, and a few for the logs.
 What it must not know: what a person is shown; older attempts of a checkpoint.
 """
 
@@ -26,19 +26,24 @@ from ashore.checkpoints.garbage import (
     Unneeded,
     plan_hidden,
     plan_logs,
+    plan_operator,
     plan_store,
 )
 from ashore.checkpoints.layout import (
+    OPERATOR_DIRECTORIES,
     STATE,
     BatchLog,
     BatchPath,
     ChecksumPath,
     CommitFile,
     OffsetsFile,
+    OperatorFile,
+    OperatorPath,
     SnapshotFile,
     StatePath,
     Store,
     TablePath,
+    schema_names,
 )
 from ashore.checkpoints.required import list_done
 from ashore.checkpoints.survey import describe_place
@@ -50,7 +55,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A state store of which nothing is garbage, as it is not known what its files are for."""
+    """A state store or operator that keeps all, as it is not known what its files are for."""
 
     path: str
     why: str
@@ -81,6 +86,8 @@ def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | L
     partitions = list_partitions(checkpoint)
     kept = _read_kept(checkpoint, logs, partitions, before_ms)
     yield from _with_hidden(logs, kept, plan_logs(logs, kept))
+    for operator in sorted(partitions):
+        yield from _look_at_operator(checkpoint, operator, kept)
     every = (
         _Partition(operator, number)
         for operator, numbers in sorted(partitions.items())
@@ -184,6 +191,28 @@ def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
 # ---- state
 
 
+def _look_at_operator(
+    checkpoint: Checkpoint, operator: int, kept: KeptBatches
+) -> list[Garbage | LeftAlone]:
+    """Return what is garbage of an operator beside its partitions."""
+    root = names.join(STATE, str(operator))
+    files = [
+        file
+        for each in OPERATOR_DIRECTORIES
+        for file in _list_all(checkpoint, names.join(root, each))[0]
+    ]
+
+    def read_schemas(path: OperatorPath) -> set[tuple[str, str]]:
+        place = names.join(checkpoint.path, path.path)
+        says = OperatorFile.parse(checkpoint.storage.read(place), place)
+        return {(store.name, name) for store in says.stores for name in schema_names(store)}
+
+    try:
+        return list(_with_hidden(files, kept, list(plan_operator(files, kept, read_schemas))))
+    except (CheckpointUnfit, PathMissing) as error:  # a running Spark deletes such files too
+        return [LeftAlone(root, error.message)]
+
+
 def _look_through(
     checkpoint: Checkpoint, at: _Partition, kept: KeptBatches
 ) -> list[Garbage | LeftAlone]:
@@ -204,17 +233,16 @@ def _look_through(
 
     def read_tables(path: StatePath) -> Iterable[str]:
         place = names.join(checkpoint.path, path.path)
-        try:
-            return SnapshotFile.read(checkpoint.storage.read(place), place).tables
-        except PathMissing:  # Spark has deleted it, so it names nothing any more
-            return ()
+        return SnapshotFile.read(checkpoint.storage.read(place), place).tables
 
     found: list[Garbage] = []
     left: list[LeftAlone] = []
     for store, of_store in stores.items():
         try:
             found += list(plan_store(store, of_store, kept, read_tables))
-        except CheckpointUnfit as error:
+        except (CheckpointUnfit, PathMissing) as error:
+            # Where Spark has deleted a snapshot since it was listed, it may have written another
+            # one, which names the same tables.
             left.append(LeftAlone(store.path, error.message))
     found = list(_with_hidden(files, kept, found))
     if kept.partitions is not None and at.number >= kept.partitions:

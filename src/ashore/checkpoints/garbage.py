@@ -1,7 +1,7 @@
 """Files of a checkpoint that no kept batch refers to.
 
-What it is: `plan_store`, `plan_logs` and `plan_hidden`, from what is in a few directories to the
-files that may go; `KeptBatches`, what the logs say of the batches that are kept.
+What it is: `plan_store`, `plan_operator`, `plan_logs` and `plan_hidden`, from what is in a few
+directories to the files that may go; `KeptBatches`, what the logs say of the batches that are kept.
 What it promises: pure. A kept batch is one that is planned, done and still in both logs; what a
 restart after it reads stays, and so does what leads from there to any later one. What is younger
 than the last batch that is done is a running writer's, and what was written since `before_ms` may
@@ -21,6 +21,8 @@ from ashore.checkpoints.layout import (
     CheckpointPath,
     ChecksumPath,
     HiddenPath,
+    OperatorPath,
+    SchemaPath,
     StateKind,
     StatePath,
     Store,
@@ -42,6 +44,8 @@ class Unneeded(StrEnum):
     TABLE = "a table that no snapshot names"
     PARTITION = "of a partition that there is no more"
     BATCH = "of a batch that is not kept"
+    OPERATOR = "what an operator was before the batches that are kept"
+    SCHEMA = "a schema that no operator names"
     HALF_MADE = "a writer died while it made it"
     CHECKSUM = "the checksum of a file that is gone"
     ATTEMPT = "of an attempt that another one has followed"
@@ -128,6 +132,49 @@ def plan_hidden(
                     yield Garbage(path, each.size_bytes, Unneeded.HALF_MADE)
             case _:
                 pass
+
+
+# Returns the schemas that an operator names: store and file name.
+ReadSchemas = Callable[[OperatorPath], Collection[tuple[str, str]]]
+
+
+def plan_operator(
+    files: Sequence[CheckpointFile], kept: KeptBatches, read_schemas: ReadSchemas
+) -> Iterator[Garbage]:
+    """Yield what an operator says of itself for batches that are not kept, and old schemas.
+
+    The newest that it says up to the oldest kept batch holds from there on. An operator that does
+    not say which schemas it has, as those of most kinds, keeps what there is.
+
+    Arguments:
+        files: all of its directories beside the partitions.
+        kept: what stays.
+        read_schemas: is asked for what the operator says that stays, where schemas may go.
+
+    Raises what `read_schemas` raises.
+
+    """
+    said: dict[int, tuple[OperatorPath, CheckpointFile]] = {}
+    schemas: dict[tuple[str, str], CheckpointFile] = {}
+    for each in files:
+        match each.of:
+            case OperatorPath(batch=int(batch)) as path:
+                said[batch] = (path, each)
+            case SchemaPath(batch=batch) as path if batch <= kept.done[-1] and kept.is_old(each):
+                schemas[path.store_name, names.leaf(path.path)] = each
+            case _:
+                pass
+    holds_from = max((batch for batch in said if batch <= kept.done[0]), default=None)
+    if holds_from is None:
+        return
+    for batch, (path, each) in sorted(said.items()):
+        if batch < holds_from and kept.is_old(each):
+            yield Garbage(each.path, each.size_bytes, Unneeded.OPERATOR)
+        elif schemas:
+            for named in read_schemas(path):
+                schemas.pop(named, None)
+    for each in schemas.values():
+        yield Garbage(each.path, each.size_bytes, Unneeded.SCHEMA)
 
 
 # Returns the names of the tables that a snapshot names.

@@ -16,7 +16,7 @@ from ashore.checkpoints.files import list_files
 from ashore.checkpoints.garbage import Garbage, Unneeded
 from ashore.checkpoints.required import list_done, plan_required
 from ashore.checkpoints.survey import read_files
-from ashore.errors import CheckpointUnfit, StorageError
+from ashore.errors import CheckpointUnfit, PathMissing, StorageError
 from ashore.storage.base import FileStat
 
 CASES = sorted(each.name.removesuffix(".tar.xz") for each in WHOLE.iterdir())
@@ -122,6 +122,68 @@ def test_a_partition_stays_as_long_as_a_kept_batch_had_it(tmp_path: Path) -> Non
     assert found(opened(root)) == {}
     keep_last(root, 2)
     assert Unneeded.PARTITION in found(opened(root)).values()
+
+
+def test_what_an_operator_was_before_the_kept_batches_goes(tmp_path: Path) -> None:
+    """A join of form 3 says at each start what it is: at batches 0, 2, 4 ... of this one."""
+    root = unpack("join-3", tmp_path)
+    assert found(opened(root)) == {}
+    keep_last(root, 3)  # 9, 10 and 11
+    said = {int(each.name) for each in (root / "state/0/_metadata/v2").glob("[0-9]*")}
+    assert said == {0, 2, 4, 6, 8, 10}
+    named = next((root / "state/0/_stateSchema/default").glob("0_*")).name
+    old = [add(root, f"state/0/_stateSchema/default/{name}") for name in ("3_a-b", "11_c-d")]
+    young = add(root, "state/0/_stateSchema/default/12_e-f")  # of a batch that is not done
+
+    whys = found(opened(root))
+
+    gone = {path: why for path, why in whys.items() if "/_" in path and ".crc" not in path}
+    assert gone == {
+        **{f"state/0/_metadata/v2/{batch}": Unneeded.OPERATOR for batch in (0, 2, 4, 6)},
+        **dict.fromkeys(old, Unneeded.SCHEMA),
+    }
+    assert whys["state/0/_metadata/v2/.6.crc"] is Unneeded.CHECKSUM
+    assert "state/0/_metadata/v2/.8.crc" not in whys
+    before = needs(opened(root))
+    clean(opened(root))
+    assert needs(opened(root)) == before
+    assert {f"state/0/_stateSchema/default/{named}", young} <= set(list_paths(root))
+
+
+@pytest.mark.parametrize("batch", [8, 10])
+def test_an_operator_that_is_not_understood_keeps_its_schemas(tmp_path: Path, batch: int) -> None:
+    root = unpack("join-3", tmp_path)
+    keep_last(root, 3)
+    add(root, "state/0/_stateSchema/default/3_a-b")
+    (root / f"state/0/_metadata/v2/{batch}").write_bytes(b"v3")
+    garbage = list(find_garbage(opened(root), LATER_MS))
+    assert [each.path for each in garbage if isinstance(each, LeftAlone)] == ["state/0"]
+    assert not any("/_" in each.path for each in garbage if isinstance(each, Garbage))
+
+
+class _Vanishing:
+    """A storage whose snapshots are gone by the time they are read: Spark was at work."""
+
+    def __init__(self, inner: object) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def read(self, path: str) -> bytes:
+        if path.endswith(".zip"):
+            raise PathMissing(f"{path} does not exist", path=path)
+        data: bytes = self._inner.read(path)  # type: ignore[attr-defined]
+        return data
+
+
+def test_no_table_goes_where_spark_replaces_the_snapshot_that_names_it(tmp_path: Path) -> None:
+    root = unpack("rocksdb", tmp_path)
+    checkpoint = opened(root)
+    vanishing: Any = _Vanishing(checkpoint.storage)
+    garbage = list(find_garbage(replace(checkpoint, storage=vanishing), LATER_MS))
+    assert [each for each in garbage if isinstance(each, Garbage)] == []
+    assert {each.path for each in garbage} == {"state/0/0", "state/0/1"}
 
 
 def test_a_task_that_died_has_left_what_no_commit_names(tmp_path: Path) -> None:
@@ -241,6 +303,8 @@ class _Many:
                 return [self._stat(f"{directory}/{batch}") for batch in range(last - 9, last + 1)]
             case ["state"]:
                 return [self._stat(f"{directory}/0", is_directory=True)]
+            case ["state", "0", "_metadata" | "_stateSchema"]:
+                return []
             case ["state", "0"]:
                 numbers = range(self.partitions)
                 return [self._stat(f"{directory}/{each}", is_directory=True) for each in numbers]
@@ -281,7 +345,7 @@ def test_many_partitions_take_one_listing_each_and_no_more_memory() -> None:
     many, calls, many_bytes = measure(500, 60)
     old = 39 + 1  # batch 50 is the oldest kept one, and its chain begins with 40.snapshot
     assert (few, many) == (64 * old, 500 * old)
-    assert calls == {"list": 3 + 2 + 500, "read": 2}
+    assert calls == {"list": 3 + 2 + 2 + 500, "read": 2}
     # A partition costs its name in one listing, 250 to 450 bytes as the threads happen to overlap;
     # with the statuses of its sixty files and more it would cost over 5,000.
     assert many_bytes - few_bytes < 2_000 * (500 - 64)

@@ -67,6 +67,7 @@ from ashore.checkpoints.layout.logs import (
 )
 from ashore.checkpoints.layout.operators import OperatorFile, StoreInfo, schema_names
 from ashore.checkpoints.layout.paths import (
+    OPERATOR_DIRECTORIES,
     SOURCES,
     STATE,
     TABLES,
@@ -95,6 +96,7 @@ from ashore.checkpoints.layout.snapshots import SnapshotFile, parse_tables, read
 
 __all__ = [
     "HINT",
+    "OPERATOR_DIRECTORIES",
     "PARTITIONS",
     "PROVIDER",
     "SOURCES",

@@ -17,6 +17,7 @@ TABLES = "SSTs"  # of a store
 _QUERY = "metadata"
 _METADATA = "_metadata"
 _SCHEMAS = "_stateSchema"
+OPERATOR_DIRECTORIES = (_METADATA, _SCHEMAS)  # of an operator, beside its partitions
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _STORE = re.compile(rf"(?!{TABLES}$)[^._/][^/]*")
