@@ -88,6 +88,7 @@ RUNS = {
     "recover": Run("{job} --explain", whole=NOTHING),
     "roll-back": Run("{sql} ods.copied --explain", whole=NOTHING),
     "checkpoint inspect": Run("{checkpoint}", whole=NOTHING),
+    "checkpoint diff": Run("{checkpoint} 3 5"),
     "checkpoint savepoint": Run("{checkpoint} --to saved --explain", whole=NOTHING),
     "checkpoint list": Run("{checkpoint}", whole=NOTHING),
     "checkpoint verify": Run("{checkpoint}", whole=NOTHING),

@@ -58,6 +58,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/skip_command.py::skip"): "as above",
     ("parameters", "src/ashore/cli/checkpoint_commands.py::checkpoint_savepoint"): "as above",
     ("parameters", "src/ashore/cli/checkpoint_commands.py::checkpoint_restore"): "as above",
+    ("parameters", "src/ashore/cli/inspect_commands.py::checkpoint_inspect"): "as above",
+    ("parameters", "src/ashore/cli/inspect_commands.py::checkpoint_diff"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
     ("parameters", "src/ashore/cli/migrate_commands.py::migrate_check"): "as above",

@@ -1,16 +1,20 @@
 """Copies of a job's versions beside its state: a copy of the checkpoint says whose it is.
 
-What it is: `copy_version`, from the log to an attempt; `read_owner`, whose query an attempt is of.
-What it promises: the truth is the log's: a copy has the bytes of its entry, and is only asked whose
-it is. An attempt of an older release has none.
-What it must not know: what a version says besides.
+What it is: `copy_version`, from the log to an attempt; `read_owner`, whose query an attempt is of;
+`read_kept`, what its newest copy says.
+What it promises: the truth is the log's: a copy has the bytes of its entry, and is asked
+whose it is, and what its state means to people. An attempt of an older release has none.
+What it must not know: what differs between versions.
 """
 
 import json
+from dataclasses import dataclass
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.errors import CheckpointUnfit
 from ashore.landing.log_reader import read_history
+from ashore.plans.version import JobVersion, read_version
+from ashore.protocol.codec import Malformed
 from ashore.protocol.entries import EntryInvalid, Version, entry_bytes, read_entry
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -54,6 +58,39 @@ def read_owner(checkpoint: Checkpoint) -> SliceName | None:
             hint="delete that file: the log has the version, and the next start copies it",
             why="damaged_version",
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptVersion:
+    """The newest version of a job that a checkpoint has a copy of.
+
+    Arguments:
+        number: of the version.
+        owner: the slice whose query it is.
+        content: None where another release wrote it, in a form that this one does not know.
+
+    """
+
+    number: int
+    owner: SliceName
+    content: JobVersion | None
+
+
+def read_kept(checkpoint: Checkpoint) -> KeptVersion | None:
+    """Return the newest version that a checkpoint has a copy of; None: it has none.
+
+    Raises StorageError; CheckpointUnfit where its copy is damaged.
+    """
+    owner = read_owner(checkpoint)
+    if owner is None:
+        return None
+    number = checkpoint.list_versions()[-1]
+    body = read_entry(checkpoint.read_version(number)).body
+    try:
+        content = read_version(body.document) if isinstance(body, Version) else None
+    except Malformed:
+        content = None
+    return KeptVersion(number, owner, content)
 
 
 def require_own(name: SliceName, checkpoint: Checkpoint) -> None:

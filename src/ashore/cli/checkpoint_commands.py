@@ -1,6 +1,6 @@
 """The commands of `ashore checkpoint`.
 
-What it promises: no JVM is started, but by `rescale`.
+What it promises: no JVM is started, but by `rescale`, `diff` and `inspect --rows`.
 What it must not know: what is in a checkpoint.
 """
 
@@ -10,9 +10,10 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.checkpoints.savepoints.shelf import open_shelf
-from ashore.cli import checkpoint_view, savepoint_view
+from ashore.cli import savepoint_view
 from ashore.cli.checkpoint_clean_command import checkpoint_clean
-from ashore.cli.options import AsJson, Debug, Explain, Query, Where, new_group
+from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
+from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import (
     escape,
     print_answer,
@@ -23,13 +24,10 @@ from ashore.cli.output import (
 )
 from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
-from ashore.control.checkpoints.inspect import inspect
 from ashore.control.checkpoints.where import find_checkpoint, is_job_file
 
 checkpoint = new_group("Checkpoints of queries: look into them, copy them, put them back.")
 
-
-Batch = Annotated[int | None, typer.Option(min=0, help="A finished batch. By default the newest.")]
 
 SavepointPath = Annotated[
     str,
@@ -44,21 +42,8 @@ Copy = Annotated[
 ]
 
 
-@checkpoint.command("inspect")
-def checkpoint_inspect(
-    where: Where,
-    query: Query = None,
-    batch: Batch = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
-) -> None:
-    """Show offsets, watermark, operators, state by partition, and files of a checkpoint."""
-    with reported_errors(as_json=as_json, debug=debug):
-        found = inspect(where, query, batch, SystemClock())
-        if as_json:
-            print_json(checkpoint_view.inspection_document(found))
-        else:
-            checkpoint_view.show_inspection(found)
+checkpoint.command("inspect")(checkpoint_inspect)
+checkpoint.command("diff")(checkpoint_diff)
 
 
 @checkpoint.command("savepoint")

@@ -33,6 +33,7 @@ Query = Annotated[
     str | None,
     typer.Option(help="Of a job file with several queries: the table or topic that one fills."),
 ]
+Batch = Annotated[int | None, typer.Option(min=0, help="A finished batch. By default the newest.")]
 
 
 def parse_duration(text: str) -> int:

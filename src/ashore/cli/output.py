@@ -120,6 +120,15 @@ def say(line: str) -> None:
     talk.print(line, soft_wrap=True)
 
 
+def printable(text: str) -> str:
+    """Return text in which what a terminal would not show, or would act on, is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def escape(text: str) -> str:
     """Return text in which rich finds no markup."""
     return text.replace("[", r"\[")

@@ -253,13 +253,14 @@ class StateWork(StrEnum):
     COUNT = "count"
     WRITE = "write"
     COMPARE = "compare"
+    READ = "read"
 
 
 @dataclass(frozen=True, slots=True)
 class StateStep:
     """A tool for checkpoints begins with the stores of an operator.
 
-    `work` is one of `count`, `write` and `compare`; `stores`, what Spark calls them.
+    `work` is one of `count`, `write`, `compare` and `read`; `stores`, what Spark calls them.
     """
 
     kind: ClassVar[str] = "state_step"
@@ -284,6 +285,53 @@ class Rescaled:
 
     kind: ClassVar[str] = "rescaled"
     stores: tuple[StoreRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateRows:
+    """Rows of an operator's state, each as the text of a JSON object.
+
+    A row has `partition`, `key` and `value`. `keys` and `values` are the columns of these;
+    `is_named`: they are called as in the SQL, not as Spark calls them. `has_more`: there are more
+    rows than were wanted. `written`: how many went to a file instead.
+    """
+
+    kind: ClassVar[str] = "state_rows"
+    operator: int
+    operator_name: str
+    table: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    is_named: bool
+    rows: tuple[str, ...]
+    has_more: bool
+    written: int | None = codec.added(None)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanges:
+    """How the state of an operator at two batches differs: counts, and rows as in `state_rows`.
+
+    Each row also has `change`: `added`, `removed`, or `changed`, which has `before` as well: the
+    value at the earlier batch. A table that `is_bag` may have several rows of a key: there a value
+    that is another one is a row that was removed, and one that was added.
+    """
+
+    kind: ClassVar[str] = "state_changes"
+    added: int
+    removed: int
+    changed: int
+    is_bag: bool
+    shown: StateRows
+
+
+@dataclass(frozen=True, slots=True)
+class StateProgress:
+    """How many tasks of the step that a tool for checkpoints is at are done, and of how many."""
+
+    kind: ClassVar[str] = "state_progress"
+    done: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +395,8 @@ SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
     *MEASURES,
     *(WarningEvent, Note, Validated, QueriesPlanned, Reading, Answered, CaseEnded),
-    *(StateStep, Rescaled, Relanded, SavepointTaken, Failed, Ended),
+    *(StateStep, Rescaled, Relanded, SavepointTaken, StateRows, StateChanges, StateProgress),
+    *(Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}
 

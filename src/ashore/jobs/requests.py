@@ -92,6 +92,76 @@ class RescaleRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class StateTable:
+    """State of an operator as a table, and how Spark reads it.
+
+    Arguments:
+        operator: its number.
+        operator_name: Spark's name of it.
+        name: of the table: `default`, a side of a join, a store of one, or a variable.
+        options: of Spark's reader, beside checkpoint, batch and operator.
+        keys: what the columns of keys are called; none: as Spark does.
+        values: what the columns of values are called; none: as Spark does.
+        is_named: whether the names are those of the SQL.
+        is_bag: whether a key may have several rows.
+
+    """
+
+    operator: int
+    operator_name: str
+    name: str
+    options: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    is_named: bool = False
+    is_bag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateBatch:
+    """State at the end of a batch.
+
+    Arguments:
+        checkpoint: a copy that nobody else has.
+        batch: that is done.
+        place: what it is a copy of, for messages.
+
+    """
+
+    checkpoint: CheckpointAddress
+    batch: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsRequest:
+    """State that is to be shown, or two batches of it that are to be compared.
+
+    Arguments:
+        spark: that does it.
+        state_format: of the checkpoint: `checkpointFormatVersion`.
+        now: the state that is shown.
+        before: that of an earlier batch; None: rows are shown, and nothing is compared.
+        tables: to read.
+        partition: whose rows are wanted; None: of all.
+        keys: names of columns of keys, and the value that each has to have, as text; None: NULL.
+        limit: how many rows of each table are sent, or written; None: all.
+        to: a file on this machine that is written instead; None: rows are sent.
+
+    """
+
+    spark: SparkRequest
+    state_format: int
+    now: StateBatch
+    before: StateBatch | None
+    tables: tuple[StateTable, ...]
+    partition: int | None
+    keys: tuple[tuple[str, str | None], ...]
+    limit: int | None
+    to: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequest:
     """A job is to stop in order. `finishes`: the batch under way is never cancelled."""
 

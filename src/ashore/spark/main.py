@@ -26,12 +26,15 @@ from ashore.landing.process import JobProcess, run_process
 from ashore.spark.asked import verbs_of
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.runner import start_worker
-from ashore.spark.session import LIGHT_JVM, hadoop_settings, start_session
+from ashore.spark.session import (
+    LIGHT_JVM,
+    hadoop_settings,
+    start_session,
+    with_java_options,
+)
 from ashore.spark.sql.adhoc import answer_query
 from ashore.spark.sql.cases import run_cases
 from ashore.spark.sql.validate import describe_queries, plan_stored
-
-DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 class SparkEngine:
@@ -48,12 +51,8 @@ class SparkEngine:
         self._spark = start_session(job.job, application.master, self._conf_of(job), self._jars)
 
     def _conf_of(self, job: Job) -> dict[str, str]:
-        """Return settings for a job: of the driver's options its own come last, and so count."""
-        conf = conf_of(job)
-        own = conf.get(DRIVER_OPTIONS, "")
-        if not self._java_options or "Archive" in own:
-            return conf
-        return {**conf, DRIVER_OPTIONS: f"{self._java_options} {own}".strip()}
+        """Return settings for a job, with those of the driver's options that it does not set."""
+        return with_java_options(conf_of(job), self._java_options)
 
     def warm(self) -> None:
         """See Engine."""

@@ -54,6 +54,7 @@ LIGHT_JVM = {
     f"spark.{process}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for process in ("driver", "executor")
 }
+DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -61,6 +62,14 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
     """Return what Spark's own client needs to know to reach the lake's HDFS."""
     return {f"spark.hadoop.{name}": value for name, value in lake.options if "." in name}
+
+
+def with_java_options(conf: Mapping[str, str], java_options: str) -> dict[str, str]:
+    """Return settings with options of the driver's JVM: its own come last, and so count."""
+    own = conf.get(DRIVER_OPTIONS, "")
+    if not java_options or "Archive" in own:
+        return dict(conf)
+    return {**conf, DRIVER_OPTIONS: f"{java_options} {own}".strip()}
 
 
 # PySpark writes each refusal of SQL to stderr as JSON with a stack trace; ours is a sentence.

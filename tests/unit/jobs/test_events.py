@@ -26,6 +26,9 @@ from ashore.jobs.events import (
     SavepointTaken,
     Started,
     Starting,
+    StateChanges,
+    StateProgress,
+    StateRows,
     StateStep,
     StateWork,
     Step,
@@ -52,6 +55,7 @@ from ashore.plans.stored import StoredPlan
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
 PLANNED = PlannedQuery("ods.big", "ods__big", StoredPlan("one", (), (), PlanGraph((), (), (), ())))
+ROWS = StateRows(0, "stateStoreSave", "default", ("k",), ("n",), True, ('{"partition": 0}',), False)
 ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
     ClockSteered("/clock.json"),
@@ -77,6 +81,9 @@ ONE_OF_EACH: list[Event] = [
     Rescaled((StoreRows(0, "default", "default", 7),)),
     Relanded(7, 1),
     SavepointTaken("ods.big", "/saved/savepoint-3-00", 3, 7, 900, 12),
+    ROWS,
+    StateChanges(1, 0, 2, False, ROWS),
+    StateProgress(1, 4),
     Failed(3, "fenced", "gone", "", {"epoch": 4}),
     Ended(),
 ]

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from ashore.config import Job, parse_job
-from ashore.spark.main import DRIVER_OPTIONS, SparkEngine
+from ashore.spark.main import SparkEngine
+from ashore.spark.session import DRIVER_OPTIONS
+from ashore.spark.state.main import parse_arguments
 
 JOB = """\
 job: clicks
@@ -25,6 +27,11 @@ def test_a_jobs_own_options_come_last_and_so_count() -> None:
     light = options_of("", given="")
     assert light is not None
     assert options_of("") == f"{GIVEN} {light}"
+
+
+def test_a_verb_for_checkpoints_takes_them_too() -> None:
+    asked = ["rescale", "somewhere", f"--java-options={GIVEN}", "--request={}"]
+    assert parse_arguments(asked).java_options == GIVEN
 
 
 def test_a_jobs_own_archive_is_left_to_it() -> None:

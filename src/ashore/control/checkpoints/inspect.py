@@ -5,9 +5,9 @@ What it must not know: terminals.
 """
 
 from ashore.base.clock import Clock
-from ashore.checkpoints.inspection import Inspection, inspect_checkpoint, schema_paths
+from ashore.checkpoints.inspection import Inspection, Schemas, inspect_checkpoint, schema_paths
 from ashore.checkpoints.layout import parse_schemas
-from ashore.checkpoints.survey import describe_place, read_files, take_survey
+from ashore.checkpoints.survey import Survey, describe_place, read_files, take_survey
 from ashore.control.checkpoints.where import find_checkpoint
 
 
@@ -25,10 +25,15 @@ def inspect(where: str, query: str | None, batch: int | None, clock: Clock) -> I
     """
     checkpoint = find_checkpoint(where, query, clock)
     survey = take_survey(checkpoint, batch)
+    return inspect_checkpoint(survey, read_schemas(survey))
+
+
+def read_schemas(survey: Survey) -> Schemas:
+    """Return what the files with schemas say that a batch needs.
+
+    Raises CheckpointUnfit, StorageError.
+    """
     paths = schema_paths(survey.required)
-    place = describe_place(checkpoint)
-    schemas = {
-        path: parse_schemas(data, f"{place}/{path.path}")
-        for path, data in zip(paths, read_files(checkpoint, paths), strict=True)
-    }
-    return inspect_checkpoint(survey, schemas)
+    place = describe_place(survey.checkpoint)
+    read = zip(paths, read_files(survey.checkpoint, paths), strict=True)
+    return {path: parse_schemas(data, f"{place}/{path.path}") for path, data in read}

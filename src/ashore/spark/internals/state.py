@@ -10,7 +10,7 @@ The columns of such rows: `partition_key` (a struct: what Spark's exchange cuts 
 `value_bytes`, `column_family_name`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,27 @@ def read_state(spark: SparkSession, checkpoint: str, batch: int, stores: StateSt
         "_readAllColumnFamilies": "true",
     }
     return spark.read.format("statestore").options(**options).load()
+
+
+def read_decoded(
+    spark: SparkSession, checkpoint: str, batch: int, operator: int, options: Mapping[str, str]
+) -> DataFrame:
+    """Return the rows that an operator held at the end of a batch, with keys and values decoded.
+
+    Arguments:
+        spark: whose settings have the format of the state.
+        checkpoint: that is read.
+        batch: that is done.
+        operator: its number.
+        options: which of its rows, where it has several kinds.
+
+    Not guaranteed: partitions whose directory is missing are not missed.
+
+    """
+    require_known_spark(spark)
+    _have_coordinator(spark)
+    which = {"path": checkpoint, "batchId": str(batch), "operatorId": str(operator)}
+    return spark.read.format("statestore").options(**which, **options).load()
 
 
 def rewrite_state(

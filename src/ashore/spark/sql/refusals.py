@@ -105,12 +105,12 @@ def explain_failure(
         return other_sources(name, detail)
     if _GONE.search(text):
         return OffsetsGone(
-            f"{name}: Kafka has deleted offsets that were not read yet: {_innermost_cause(text)}",
+            f"{name}: Kafka has deleted offsets that were not read yet: {innermost_cause(text)}",
             hint="a query cannot skip offsets: write to another table, from what Kafka still has",
             detail=detail,
         )
     return BatchFailed(
-        f"{name} failed in Spark: {_innermost_cause(text)}",
+        f"{name} failed in Spark: {innermost_cause(text)}",
         hint="nothing was prepared; the batch is retried",
         detail=detail,
     )
@@ -159,7 +159,8 @@ def outermost_cause(error: Exception) -> str:
     return _causes(str(error))[0]
 
 
-def _innermost_cause(text: str) -> str:
+def innermost_cause(text: str) -> str:
+    """Return what the text of such an error says last of why, in one line."""
     return _causes(text)[-1]
 
 

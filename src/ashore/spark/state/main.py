@@ -9,29 +9,44 @@ What it must not know: terminals.
 import argparse
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.jobs.events import Event
-from ashore.jobs.requests import CheckpointAddress, RescaleRequest, read_request
+from ashore.jobs.requests import CheckpointAddress, RescaleRequest, RowsRequest, read_request
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.landing.process import end_at_once, ended_in_words
-from ashore.spark.session import start_session
+from ashore.spark.session import start_session, with_java_options
 from ashore.spark.sql.settings import FORMAT
 from ashore.spark.state.rescaling import Cut, rescale
+from ashore.spark.state.rows import READING, read_rows
 from ashore.storage import count_hanging_calls
 from ashore.storage.open import LakeAddress
 
+Start = Callable[[str, str, Mapping[str, str]], SparkSession]  # by name, master and settings
 
-def _rescale(request: str, send: Callable[[Event], None], jars: list[Path]) -> None:
+
+def _rescale(request: str, send: Callable[[Event], None], start: Start) -> None:
     asked = read_request(RescaleRequest, request)
     reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
     conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
-    spark = start_session("checkpoint rescale", asked.spark.master, conf, jars)
+    spark = start("checkpoint rescale", asked.spark.master, conf)
     try:
         cut = Cut(asked.batch, asked.partitions)
         send(rescale(spark, _open(asked.source), _open(asked.target), cut, send))
+    finally:
+        spark.stop()
+
+
+def _rows(request: str, send: Callable[[Event], None], start: Start) -> None:
+    asked = read_request(RowsRequest, request)
+    conf = {**dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
+    spark = start("checkpoint rows", asked.spark.master, conf)
+    try:
+        read_rows(spark, asked, send)
     finally:
         spark.stop()
 
@@ -41,26 +56,33 @@ def _open(address: CheckpointAddress) -> Checkpoint:
     return Checkpoint(LakeAddress(root, options=address.options).open(), path, address.uri)
 
 
-_COMMANDS = {"rescale": _rescale}
+_COMMANDS = {"rescale": _rescale, "rows": _rows}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the process and return its exit code."""
-    options = _parse(arguments)
+    options = parse_arguments(arguments)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     writer = EventWriter(count_hanging_calls)
     watch_parent(end_at_once, lambda: None)
     command = _COMMANDS[options.command]
+
+    def start(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+        settings = with_java_options(conf, options.java_options)
+        return start_session(name, master, settings, options.jar)
+
     return ended_in_words(
-        writer, lambda: command(options.request, writer.send, options.jar), debug=options.debug
+        writer, lambda: command(options.request, writer.send, start), debug=options.debug
     )
 
 
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
+def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
+    """Return what the process is started with: see `JobLaunch`."""
     parser = argparse.ArgumentParser(prog="python -m ashore.spark.state.main")
     parser.add_argument("command", choices=[*_COMMANDS])
     parser.add_argument("where", help="the checkpoint, for people who list processes")
     parser.add_argument("--jar", action="append", default=[], type=Path)
+    parser.add_argument("--java-options", default="", help="of Spark's driver, beside the job's")
     parser.add_argument("--debug", action="store_true")
     parser.add_argument("--request", required=True, help="what the command is asked, as JSON")
     return parser.parse_args(arguments)
