@@ -97,6 +97,7 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
     if item.topic is not None and item.decode != "json" and len(columns) != 1:
         message = f"decode: {item.decode} has one column, the schema has {len(columns)}"
         yield Finding((*key, "schema"), message, f'write schema: "{_one_column(item)}"')
+    yield from _check_types(key, item, found)
     seen: set[str] = set()
     for column in columns:
         if column.casefold() in seen:
@@ -107,6 +108,43 @@ def check_columns(index: int, item: Table, found: Sequence[Column]) -> Iterator[
         yield from _check_event_time((*key, "event_time"), item.event_time, found)
     if item.select is None:  # else the table's columns are known to Spark only
         yield from _check_places(key, item, columns)
+        yield from _check_partitions(key, item, found)
+
+
+def _check_types(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
+    """Yield columns of types that records of a topic cannot have."""
+    place = (*key, "schema")
+    if item.topic is not None and item.decode != "json" and len(columns) == 1:
+        wanted = _one_column(item).rpartition(" ")[2]
+        if columns[0].type != wanted:
+            message = f"decode: {item.decode} gives {wanted}, and {columns[0].name} is "
+            instead = f'write schema: "{columns[0].name} {wanted}"'
+            yield Finding(place, message + columns[0].type, instead)
+    if not item.is_landed or item.select is not None:
+        return
+    for column in columns:
+        if item.decode == "json" and not column.has_text_keys:
+            message = f"a map in JSON has STRING keys, and {column.name} is {column.type}"
+            yield Finding(place, message, "write MAP<STRING, ...>")
+        if item.format == "orc" and column.has_wall_time:
+            message = (
+                f"{column.name} is {column.type}, and Spark cannot read TIMESTAMP_NTZ from ORC"
+            )
+            yield Finding(place, message, "write TIMESTAMP, or format: parquet")
+
+
+def _check_partitions(key: Key, item: Table, columns: Sequence[Column]) -> Iterator[Finding]:
+    """Yield columns whose values cannot be directories, and what leaves none for the files."""
+    types = {column.name: column for column in columns}
+    for position, name in enumerate(item.partition_by):
+        column = types.get(name)
+        if column is not None and not column.can_partition:
+            message = f"{name} is {column.type}, which cannot be a partition column"
+            instead = "name a STRING, BOOLEAN, DATE, integer or DECIMAL column"
+            yield Finding((*key, "partition_by", position), message, instead)
+    if types and types.keys() <= set(item.partition_by):
+        message = "partition_by has every column: the files would have none"
+        yield Finding((*key, "partition_by"), message, "leave a column out")
 
 
 def _check_event_time(key: Key, time: EventTime, columns: Sequence[Column]) -> Iterator[Finding]:

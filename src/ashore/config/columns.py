@@ -5,8 +5,12 @@ What it promises: pure; a column whose own name has a dot is found before a fiel
 What it must not know: how DDL is parsed.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+_WALL_TIME = re.compile(r"\bTIMESTAMP_NTZ\b(?!:)")  # a field of a struct may be called so
+_OF_PARTITIONS = {"STRING", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "DECIMAL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,7 @@ class Column:
         type: as DDL.
         is_time: whether values of this type are times, or numbers that may count time.
         fields: what a struct holds.
+        has_text_keys: whether all maps in it have STRING keys, as those of JSON have.
 
     """
 
@@ -25,6 +30,17 @@ class Column:
     type: str
     is_time: bool
     fields: tuple["Column", ...] = ()
+    has_text_keys: bool = True
+
+    @property
+    def has_wall_time(self) -> bool:
+        """Whether it is, or holds, a time without a zone."""
+        return _WALL_TIME.search(self.type) is not None
+
+    @property
+    def can_partition(self) -> bool:
+        """Whether its values can be directories of a table."""
+        return self.type.partition("(")[0] in _OF_PARTITIONS
 
 
 def find_column(columns: Sequence[Column], path: str) -> Column | None:

@@ -15,7 +15,7 @@ from ashore.config import Column, Job, ResolvedTable, load_job
 from ashore.config.section import Key, key_text
 from ashore.errors import JobFileInvalid
 from ashore.formats.ddl import Atom, Field, Struct, parse_ddl, type_ddl
-from ashore.formats.json_types import json_slow_columns
+from ashore.formats.json_types import has_text_keys, json_slow_columns
 from ashore.landing.definitions import definition_of
 from ashore.landing.specs import LandingSpec, LateRule, OutputSpec
 from ashore.protocol.effects import Action
@@ -50,7 +50,7 @@ def _column(field: Field) -> Column:
     fields = field.type.fields if isinstance(field.type, Struct) else ()
     is_time = field.type in _TIMES
     inner = tuple(_column(each) for each in fields)
-    return Column(field.name, type_ddl(field.type), is_time, inner)
+    return Column(field.name, type_ddl(field.type), is_time, inner, has_text_keys(field.type))
 
 
 def slow_reasons(resolved: ResolvedTable) -> list[str]:

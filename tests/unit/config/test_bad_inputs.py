@@ -99,7 +99,49 @@ CASES = {
     "a partition that is nowhere": Case(
         ("[date, hour]", "[qqq]"), 15, "tables[0].partition_by[0]", "'qqq'", "hour, minute, or a"
     ),
+    "a partition of a DOUBLE": Case(
+        ("[date, hour]", "[date, amount]"),
+        15,
+        "tables[0].partition_by[1]",
+        "amount is DOUBLE, which cannot be a partition column",
+        "STRING, BOOLEAN, DATE, integer or DECIMAL",
+    ),
+    "partitions of all columns": Case(
+        ("[date, hour]", "[id, user, ts, country, amount, text]"),
+        15,
+        "tables[0].partition_by",
+        "the files would have none",
+        "leave a column out",
+        others=("tables[0].partition_by[4]",),
+    ),
     # --- schemas
+    "a map that JSON does not have": Case(
+        schema("id BIGINT, ts BIGINT, s STRUCT<m: MAP<INT, STRING>>"),
+        13,
+        DDL,
+        "a map in JSON has STRING keys, and s is STRUCT<m: MAP<INT, STRING>>",
+        "write MAP<STRING, ...>",
+    ),
+    "text that is a number": Case(
+        None,
+        5,
+        DDL,
+        "decode: text gives STRING, and line is BIGINT",
+        'write schema: "line STRING"',
+        text=IS_DASHED
+        + "tables: [{topic: t, table: a.t, partition_by: [],\n"
+        + '  decode: text, schema: "line BIGINT"}]\n',
+    ),
+    "a time without a zone in ORC": Case(
+        None,
+        5,
+        DDL,
+        "at is TIMESTAMP_NTZ, and Spark cannot read TIMESTAMP_NTZ from ORC",
+        "write TIMESTAMP, or format: parquet",
+        text=IS_DASHED
+        + "tables: [{topic: t, table: a.t, format: orc,\n"
+        + '  schema: "id INT, at TIMESTAMP_NTZ, s STRUCT<TIMESTAMP_NTZ: INT>"}]\n',
+    ),
     "VARCHAR": Case(
         schema("id BIGINT, c VARCHAR(2), ts BIGINT"),
         13,
