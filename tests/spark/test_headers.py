@@ -1,10 +1,15 @@
 """Record headers where Spark reads: its source for Kafka, its readers of tables, SQL."""
 
+import pytest
 from pyspark.sql import Row
 from tests.headers import ODD, odd_records
 from tests.raw_headers import RawRecord, produce_raw
 from tests.spark.site import Site
 from tests.spark.sql_jobs import run, sql_job
+
+from ashore.control.jobs import open_job
+from ashore.control.verify import SampleRate
+from ashore.control.verify.job import verify_job
 
 
 def sent(site: Site, *more: RawRecord) -> str:
@@ -60,3 +65,48 @@ def test_sql_sees_headers_where_the_topic_has_them(site: Site) -> None:
     run(site, job_file)
 
     assert headers_of(site.read("ods.copies").collect(), "headers") == EXPECTED
+
+
+HEADERS = ODD["the same key twice"]
+FAR_MS = 32_503_680_000_000  # the year 3000
+
+
+@pytest.mark.parametrize("provenance", ["headers", True])
+def test_dead_letters_of_sql_have_headers_where_a_topic_asks_for_them(
+    site: Site, provenance: object
+) -> None:
+    """Of the other topic that the query reads too: a dead letter has all of its record."""
+    topics = {"asks": site.topic(), "asks_not": site.topic()}
+    for topic in topics.values():
+        values = [b'{"id": "1"}', b'{"id": "x"}', b'{"id": "3", "ts": %d}' % FAR_MS]
+        produce_raw(site.servers, topic, [RawRecord(value, HEADERS.sent) for value in values])
+    tables = [
+        {
+            "topic": topic,
+            "table": f"ods.{name}",
+            "schema": "id STRING, ts BIGINT",
+            "event_time": {"column": "ts"},
+            "provenance": provenance if name == "asks" else True,
+            "land": False,
+            "on_invalid": "drop",
+        }
+        for name, topic in topics.items()
+    ]
+    both = "SELECT id FROM asks UNION ALL SELECT id FROM asks_not"
+    sql = f"INSERT INTO ods.out SELECT CAST(id AS INT) AS id FROM ({both})"
+    job_file = sql_job(site, sql, *tables, {"table": "ods.out", "on_error": "dead_letter"})
+
+    run(site, job_file)
+
+    dead = site.read("ods.out__dead").collect()
+    assert len(dead) == 4
+    if provenance == "headers":
+        found = [[{"key": each.key, "value": each.value} for each in row.headers] for row in dead]
+        assert found == [HEADERS.read] * 4
+    else:
+        assert "headers" not in dead[0]
+    with open_job(job_file) as opened:
+        values = verify_job(opened, sample=SampleRate(1, 7)).values
+    assert values is not None
+    assert (values.compared, values.different) == (4, 0)
+    site.prove(job_file)

@@ -102,6 +102,7 @@ class JobAssembly:
     def __init__(self, job: Job, environment: Environment, refine: Refine = unchanged) -> None:
         self.job = job
         self.environment = environment
+        self.refine = refine
         self.registrar = Registrar(
             environment.catalog,
             environment.lake.uri,

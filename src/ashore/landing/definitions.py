@@ -67,7 +67,7 @@ def definition_of(
         format=output.format,
         provenance=provenance,
         topics=tuple(sorted(topics)),
-        headers=headers,
+        headers=headers or output.headers_aside,
     )
 
 
@@ -165,9 +165,14 @@ def _compare_provenance(before: TableDefinition, after: TableDefinition) -> Iter
             Compatibility.ALLOWED, "the columns of `provenance` are added: older rows have null"
         )
     elif before.headers and not after.headers:
-        yield Change(Compatibility.RISKY, "new rows would lack the column kafka_headers")
+        what = "new rows would lack the column kafka_headers"
+        if not before.provenance:
+            what = "new dead letters would lack the column headers"
+        yield Change(Compatibility.RISKY, what)
     elif after.headers and not before.headers:
         text = "the column kafka_headers is added, and headers to its dead letters"
+        if not after.provenance:
+            text = "the column headers is added to its dead letters"
         yield Change(Compatibility.ALLOWED, f"{text}: older rows have null")
 
 

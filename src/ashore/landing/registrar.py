@@ -110,7 +110,7 @@ def catalog_tables(spec: Spec, lake: str, job: str) -> list[CatalogTable]:
         output.partition_by,
         output.format,
         provenance=landing is not None and landing.provenance,
-        headers=landing is not None and landing.headers,
+        headers=output.headers_aside if landing is None else landing.headers,
     )
     return [shape.catalog_table(suffix, lake, job) for suffix in suffixes]
 

@@ -27,6 +27,7 @@ class OutputSpec:
     roll_bytes: int
     leaves_aside: bool = False  # a query's table: what SQL cannot compute is a dead letter
     event_format: str = ""  # of an event column that is a STRING
+    headers_aside: bool = False  # dead letters of a query have the headers of their records
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -45,9 +45,9 @@ def record_ddl(spec: LandingSpec) -> str:
     return f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}" if spec.headers else RECORD_DDL
 
 
-def headers_option(spec: LandingSpec) -> dict[str, str]:
+def headers_option(*, headers: bool) -> dict[str, str]:
     """Return the option of Spark's source that says whether it reads headers."""
-    return {"includeHeaders": str(spec.headers).lower()}
+    return {"includeHeaders": str(headers).lower()}
 
 
 def read_in_spark(
@@ -65,10 +65,13 @@ def read_in_spark(
         large = [each for each in plan.large if each.key.stream == stream]
         small = [each for each in plan.small if each.key.stream == stream]
         if large:
-            frame = read_ranges(spark, kafka, large, spec, piece=plan.piece_records)
+            piece = plan.piece_records
+            frame = read_ranges(spark, kafka, large, headers=spec.headers, piece=piece)
             frames.append(decode_records(frame, spec))
         if small:
-            frame = read_ranges(spark, kafka, small, spec).coalesce(count_tasks(small, plan))
+            frame = read_ranges(spark, kafka, small, headers=spec.headers).coalesce(
+                count_tasks(small, plan)
+            )
             frames.append(decode_records(frame, spec))
     return frames
 
@@ -77,13 +80,19 @@ def read_ranges(
     spark: SparkSession,
     kafka: KafkaAddress,
     ranges: Sequence[ShardRange],
-    spec: LandingSpec | None,
     *,
+    headers: bool,
     piece: int | None = None,
 ) -> DataFrame:
-    """Return the records of ranges, with the columns that a table asks for, or those of RECORD.
+    """Return the records of ranges, in the columns of RECORD.
 
-    `piece`: offsets of a task.
+    Arguments:
+        spark: reads them, once the frame is computed.
+        kafka: where they are.
+        ranges: their offsets.
+        headers: whether they have the column HEADERS too.
+        piece: offsets of a task.
+
     """
     shards: dict[str, list[int]] = defaultdict(list)
     starts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -97,7 +106,7 @@ def read_ranges(
         **{f"kafka.{name}": value for name, value in {**NO_WAIT, **kafka.options}.items()},
         **{"kafka.bootstrap.servers": kafka.bootstrap_servers},
         **{"kafka.isolation.level": "read_committed"},
-        **headers_option(spec) if spec else {},
+        **headers_option(headers=headers),
         failOnDataLoss="true",
         assign=json.dumps(shards),
         startingOffsets=json.dumps(starts),
@@ -105,7 +114,7 @@ def read_ranges(
     )
     if piece is not None:
         reader = reader.option("maxRecordsPerPartition", str(piece))
-    return reader.load().select(*(record_columns(spec) if spec else RECORD))
+    return reader.load().select(*RECORD, *[HEADERS] * headers)
 
 
 def decode_records(frame: DataFrame, spec: LandingSpec) -> DataFrame:

@@ -14,6 +14,7 @@ from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet
 from ashore.landing.definitions import define, definition_of, plan_define
 from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.registrar import catalog_tables
 from ashore.landing.specs import OutputSpec
 from ashore.landing.worker import Tick
 from ashore.protocol.entries import Define, Prepare
@@ -305,3 +306,18 @@ def test_the_table_of_a_query_is_compared_too(
 def test_errors_are_ones_that_stop_a_job() -> None:
     assert issubclass(SchemaConflict, AshoreError)
     assert SchemaConflict.exit_code == 4
+
+
+def test_headers_of_the_dead_letters_of_a_query_are_added_and_not_taken_away(
+    world: World,
+) -> None:
+    plain = replace(RESULT, leaves_aside=True)
+    with_headers = replace(plain, headers_aside=True)
+    open_sink(world, plain)
+    [note] = open_sink(world, with_headers)
+    assert "the column headers is added to its dead letters" in note
+    with pytest.raises(SchemaConflict, match="new dead letters would lack the column headers"):
+        open_sink(world, plain)
+    tables = catalog_tables(with_headers, "file:///lake", "shop")
+    assert ["headers" in each.columns.names for each in tables] == [False, True]
+    assert not any("kafka_headers" in each.columns.names for each in tables)

@@ -2,23 +2,28 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from tests.unit.writer.test_rows import NAME, NOON_MS, item
 
 from ashore.errors import CountsDisagree
+from ashore.formats.arrow_types import arrow_type
+from ashore.formats.ddl import parse_ddl
 from ashore.landing.batch import LettersOrder, TaskResult
 from ashore.landing.sink_output import sink_output
 from ashore.landing.writer import write_letters
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import BatchPlace, FileSpan, Role
 from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.protocol.side_tables import HEADERS_TYPE
 from ashore.sources.fetched import FETCHED
 from ashore.storage import MemoryStorage
 from ashore.storage.open import LakeAddress
 
 ZERO, ONE = (ShardKey("kafka:ods__result", "clicks", 1, shard) for shard in ("0", "1"))
+HEADERS_OF_RECORDS = arrow_type(parse_ddl(f"h {HEADERS_TYPE}").fields[0].type)
 SCHEMA = FETCHED.append(pa.field("reason", pa.string()))
 
 
@@ -87,3 +92,17 @@ def test_a_record_that_the_batch_has_not_read_is_refused() -> None:
 def test_nothing_left_aside_is_no_file() -> None:
     result = write_letters(order(), MemoryStorage(), 0, [])
     assert (result.files, result.reads) == ((), ())
+
+
+@pytest.mark.parametrize("has_headers", [True, False])
+def test_headers_are_kept_where_the_table_has_them(has_headers: bool) -> None:
+    storage, plain = MemoryStorage(), order()
+    asked = replace(plain, output=replace(plain.output, headers_aside=has_headers))
+    batch = records((0, 3), (0, 4))
+    headers = pa.array([[{"key": "trace", "value": b"1"}], None], HEADERS_OF_RECORDS)
+    batch = batch.append_column("headers", headers)
+    result = write_letters(asked, storage, 0, [batch])
+    assert ("headers" in result.targets[0].schema) is has_headers
+    found = [row.get("headers", "no column") for row in written(storage, result)]
+    kept = [[{"key": "trace", "value": "MQ=="}], None]
+    assert found == (kept if has_headers else ["no column"] * 2)

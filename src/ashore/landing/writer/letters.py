@@ -36,6 +36,8 @@ def write_letters(
 ) -> TaskResult:
     """Write records, in the columns of FETCHED with `reason`; return what the log needs to know.
 
+    Where the dead letters have headers, so have the records.
+
     Raises StorageError, CountsDisagree, or what reading `batches` raises.
     If interrupted: in-progress files remain; no entry names them.
     """
@@ -62,7 +64,8 @@ class _LetterWriter:
 
     def __init__(self, order: LettersOrder) -> None:
         self._output = order.output
-        self._target = dead_target(order.output, order.time.now_ms)
+        headers = order.output.headers_aside
+        self._target = dead_target(order.output, order.time.now_ms, headers=headers)
         self._keys = {(key.stream, key.shard): key for key in order.shards}
         self._accounts: list[_Account] = []
         self._indices: dict[ShardKey, int] = {}
@@ -78,7 +81,8 @@ class _LetterWriter:
         account.size_bytes += run.size_bytes
         reasons = run.records.column(REASON).to_pylist()
         bad = [BadRow(row, reason) for row, reason in enumerate(reasons)]
-        rows = build_dead_rows(with_writable_times(run, self._output.format), bad)
+        run = with_writable_times(run, self._output.format)
+        rows = build_dead_rows(run, bad, headers=self._output.headers_aside)
         stretch = Stretch(self._stretches, index, account.key)
         self._stretches += 1
         end = run.last + 1

@@ -105,7 +105,7 @@ def _create_view(
         for topic in view.topics
         for shard, offsets in sorted(ranges[topic].items())
     ]
-    records = read_ranges(session, parts.kafka, own, view.spec)
+    records = read_ranges(session, parts.kafka, own, headers=view.spec.headers)
     # A job may stop at a bad record. Who tries a query out wants to be told how many there are.
     tolerant = replace(view, spec=replace(view.spec, on_invalid="drop"))
     make_view(tolerant, records, TimeMark(parts.spark))

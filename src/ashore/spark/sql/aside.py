@@ -13,7 +13,7 @@ What it must not know: how a batch becomes an entry.
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,7 +30,7 @@ from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import Letter
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.internals import count_observed_once, read_row_parts
-from ashore.spark.reader import RECORD, read_ranges
+from ashore.spark.reader import HEADERS, RECORD, read_ranges
 from ashore.spark.sql.frames import QueryPlan, open_part
 from ashore.spark.sql.row_errors import find_row_error
 from ashore.spark.sql.views import BAD_RECORD, TIMES, PartReading, View, read_far_future
@@ -145,31 +145,11 @@ class AsideWriter:
     def _find(self, batch: AsideBatch, known: tuple[Letter, ...]) -> tuple[Letter, ...]:
         """Return more records that fail alone. Raises RowNotComputed where there are too many."""
 
-        def compute(ranges: Sequence[ShardRange]) -> str | None:
+        def compute(ranges: tuple[ShardRange, ...]) -> None:
             self._parts.require_wanted()
-            rows = self._open(batch, tuple(ranges), known)
-            try:
-                self._compute(rows, batch)
-            except _FAILURES as error:
-                reason = explain_row(error)
-                if reason is None:
-                    raise
-                return reason
-            return None
+            self._compute(self._open(batch, ranges, known), batch)
 
-        if compute(()) is not None:
-            return ()  # what is read beside topics is to blame, and no record
-        most = LETTERS_MAX - len(known)
-        found = find_culprits(
-            [each for each in batch.read.ranges if each.offsets.size], compute, most
-        )
-        if len(found) > most:
-            raise RowNotComputed(
-                f"{self._parts.name}: SQL cannot compute more than {LETTERS_MAX} records of a "
-                f"batch: {found[0].reason}",
-                hint="fix the SQL: dead letters are for single records",
-            )
-        return tuple(found)
+        return find_letters(str(self._parts.name), batch.read.ranges, compute, len(known))
 
     def _compute(self, rows: DataFrame, batch: AsideBatch) -> None:
         """Compute rows of a part, or what stands below its state, and let go of them."""
@@ -206,7 +186,10 @@ class AsideWriter:
         frames = [self._read_left_out(session, batch, left_out)] if left_out else []
         if far:
             reading = self._reading(batch, batch.read.ranges, left_out)
-            frames += [self._read_far(session, view, reading) for view in self._views]
+            headers = batch.letters.output.headers_aside
+            frames += [
+                self._read_far(session, view, reading, headers=headers) for view in self._views
+            ]
         if not frames:
             return []
         records = functools.reduce(DataFrame.union, frames)
@@ -233,13 +216,19 @@ class AsideWriter:
         ]
         ddl = "topic STRING, partition INT, offset BIGINT, reason STRING"
         known = F.broadcast(session.createDataFrame(reasons, ddl))
-        records = read_ranges(session, self._parts.kafka, hulls, None)
-        return records.join(known, ["topic", "partition", "offset"]).select(*RECORD, "reason")
+        headers = batch.letters.output.headers_aside
+        records = read_ranges(session, self._parts.kafka, hulls, headers=headers)
+        shown = (*RECORD, *[HEADERS] * headers, "reason")
+        return records.join(known, ["topic", "partition", "offset"]).select(*shown)
 
-    def _read_far(self, session: SparkSession, view: View, reading: PartReading) -> DataFrame:
+    def _read_far(
+        self, session: SparkSession, view: View, reading: PartReading, *, headers: bool
+    ) -> DataFrame:
         reason = F.lit(self._reason(TOO_FAR)).alias("reason")
+        if headers:  # also of a topic whose rows do not have them
+            view = replace(view, spec=replace(view.spec, headers=True))
         records = read_far_future(session, self._parts.kafka, view, reading)
-        return records.select(*RECORD, reason)
+        return records.select(*RECORD, *[HEADERS] * headers, reason)
 
     def _reason(self, text: str) -> str:
         return f"{self._parts.name.slice}: {text}"
@@ -252,3 +241,45 @@ def explain_row(error: Exception) -> str | None:
     text = str(error)
     found = None if BAD_RECORD in text else find_row_error(text)
     return f"{found.sentence} ({found.condition})" if found else None
+
+
+def find_letters(
+    name: str,
+    ranges: Sequence[ShardRange],
+    compute: Callable[[tuple[ShardRange, ...]], None],
+    known: int,
+) -> tuple[Letter, ...]:
+    """Return records of a batch that fail alone; none where no record is to blame.
+
+    Arguments:
+        name: of the query, for messages.
+        ranges: of the batch.
+        compute: computes the rows of some offsets of it, and lets go of them.
+        known: how many records of the batch are left out already.
+
+    Raises RowNotComputed where there are too many; and what `compute` raises, unless a row is to
+    blame for it.
+
+    """
+
+    def explain(part: Sequence[ShardRange]) -> str | None:
+        try:
+            compute(tuple(part))
+        except _FAILURES as error:
+            reason = explain_row(error)
+            if reason is None:
+                raise
+            return reason
+        return None
+
+    if explain(()) is not None:
+        return ()  # what is read beside topics is to blame, and no record
+    most = LETTERS_MAX - known
+    found = find_culprits([each for each in ranges if each.offsets.size], explain, most)
+    if len(found) > most:
+        raise RowNotComputed(
+            f"{name}: SQL cannot compute more than {LETTERS_MAX} records of a batch: "
+            f"{found[0].reason}",
+            hint="fix the SQL: dead letters are for single records",
+        )
+    return tuple(found)

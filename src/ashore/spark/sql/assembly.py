@@ -199,7 +199,9 @@ def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQ
     frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
+        has_headers = any(view.spec.headers for view in plan.read_views)
         output = sink_output(item, output_ddl(frame))
+        output = replace(output, headers_aside=output.leaves_aside and has_headers)
         parts.assembly.registrar.check(output)
         remember_ms = item.seal.remember_ms
     topic = plan.topic.topic if plan.topic else ""

@@ -127,7 +127,8 @@ class PartReading:
         if not mine:
             # Of an empty list Spark would know, and compute nothing that is joined with it.
             return session.createDataFrame(session.sparkContext.emptyRDD(), record_ddl(view.spec))
-        return _leave_out(read_ranges(session, kafka, mine, view.spec), self.left_out)
+        records = read_ranges(session, kafka, mine, headers=view.spec.headers)
+        return leave_out(records, self.left_out)
 
 
 def create_view(
@@ -137,12 +138,12 @@ def create_view(
     stream = _stream(session, kafka, view, reading.firsts)
     if reading.offsets_max is not None:
         stream = stream.option("maxOffsetsPerTrigger", str(reading.offsets_max))
-    records = _leave_out(stream.load().select(*record_columns(view.spec)), reading.left_out)
+    records = leave_out(stream.load().select(*record_columns(view.spec)), reading.left_out)
     make_view(view, records, reading.mark)
 
 
-def _leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
-    """Return records, without some of them."""
+def leave_out(records: DataFrame, left_out: tuple[Letter, ...]) -> DataFrame:
+    """Return records without some of them."""
     shards: dict[tuple[str, str], list[int]] = defaultdict(list)
     for each in left_out:
         shards[each.key.stream, each.key.shard].append(each.offset)
@@ -194,13 +195,18 @@ def make_view(view: View, records: DataFrame, mark: TimeMark, now: Column | None
 def read_far_future(
     session: SparkSession, kafka: KafkaAddress, view: View, reading: PartReading
 ) -> DataFrame:
-    """Return the records that the view leaves out as too far ahead, in the columns of RECORD."""
-    rows = decode_records(reading.load(session, kafka, view), view.spec)
+    """Return the records that the view leaves out as too far ahead, in the columns it asks for."""
+    return choose_far_future(reading.load(session, kafka, view), view, reading.now)
+
+
+def choose_far_future(records: DataFrame, view: View, now: Column) -> DataFrame:
+    """Return those of records that a view leaves out as too far ahead. `now`: of their batch."""
+    rows = decode_records(records, view.spec)
     rows = rows.where(F.col("decoded").isNotNull() & F.col("keep"))
-    aside = F.struct(*RECORD).alias("_ashore_record")
+    aside = F.struct(*record_columns(view.spec)).alias("_ashore_record")
     time = F.col("timestamp").alias("_ashore_timestamp")
     rows, name = _with_event_time(rows.select("decoded.*", aside, time), view)
-    is_future = F.col(name) > _most(view, reading.now)
+    is_future = F.col(name) > _most(view, now)
     return rows.where(is_future).select("_ashore_record.*")
 
 
@@ -283,7 +289,7 @@ def _stream(
                 "kafka.bootstrap.servers": kafka.bootstrap_servers,
                 "kafka.isolation.level": "read_committed",
             },
-            **headers_option(view.spec),
+            **headers_option(headers=view.spec.headers),
             failOnDataLoss="true",
             # Where a topic has fewer partitions than there are cores, all cores read it.
             minPartitions=str(session.sparkContext.defaultParallelism),
