@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ashore.cli.cases_view import FAILED, show_cases
-from ashore.config.cases import parse_cases
+from ashore.config.cases import load_cases, parse_cases
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import CaseEnded
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -145,6 +145,134 @@ def test_a_time_without_a_zone_is_utc_and_moves_the_watermark(
     expect = [{"table": "ods.per_minute", "rows": rows}]
     (ended,) = run(spark, tmp_path, {"name": "x", "given": given, "expect": expect}, job=job)
     assert ended.problems == ()
+
+
+def letters_job(sql: str) -> dict[str, object]:
+    """Return a job whose topics land, and whose INSERT has dead letters."""
+    return {
+        **JOB,
+        "tables": [
+            {
+                "topic": topic,
+                "table": f"ods.{topic}",
+                "schema": "id BIGINT NOT NULL, code STRING, at TIMESTAMP",
+                "event_time": {"column": "at"},
+                "late": {"after": "10s"},
+                "seal": {"idle_after": "30m"},
+            }
+            for topic in ("clicks", "views")
+        ],
+        "sql": {"text": sql},
+    }
+
+
+STATELESS = "INSERT INTO ods.out SELECT id, CAST(code AS INT) AS number FROM clicks"
+STATEFUL = (
+    "INSERT INTO ods.out SELECT window.start AS minute, sum(CAST(code AS INT)) AS number "
+    "FROM clicks GROUP BY window(at, '1 minute')"
+)
+SINK = {"table": "ods.out", "partition_by": [], "on_error": "dead_letter"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (STATELESS, [{"id": each, "number": each} for each in (1, 3, 5)]),
+        (STATEFUL, [{"minute": AT, "number": 9}]),
+    ],
+    ids=["stateless", "stateful"],
+)
+def test_dead_letters_are_those_of_a_run(
+    spark: SparkSession, tmp_path: Path, sql: str, rows: list[dict[str, object]]
+) -> None:
+    """What SQL cannot compute, what is too far ahead, and what no table can decode."""
+    job = letters_job(sql)
+    job["tables"] += [SINK]  # type: ignore[operator]
+    far = {"at": "2999-01-01T00:00:00Z", "value": {"id": 6, "code": "6"}}
+    given = [
+        {"topic": "clicks", "records": [record(1, "1"), record(2, "two"), {"value": "{"}]},
+        {"topic": "clicks", "records": [record(3, "3"), {**record(4, "four"), "partition": 1}]},
+        {"topic": "clicks", "records": [record(5, "5"), far, {"value": {"code": "7"}}]},
+        {"topic": "clicks", "records": [{**record(8, "0"), "at": "2026-11-21T08:09:00Z"}]},
+    ]
+    of_sql = [
+        {"topic": "clicks", "offset": 1, "reason": "'two' of the type"},
+        {"topic": "clicks", "partition": 1, "offset": 0, "reason": "CAST_INVALID_INPUT"},
+        {"topic": "clicks", "offset": 5, "reason": "too far ahead"},
+    ]
+    of_topic = [
+        {"topic": "clicks", "offset": 2, "reason": "JSON"},
+        {"topic": "clicks", "offset": 6, "reason": "NOT NULL"},
+    ]
+    last = [{"id": 8, "number": 0}] if sql == STATELESS else []
+    nobody = [{"id": None, "number": 7}] if sql == STATELESS else []
+    out = {"table": "ods.out", "rows": [*rows, *nobody, *last], "dead_letters": of_sql}
+    expect = [out, {"table": "ods.clicks", "dead_letters": of_topic}]
+    good = {"name": "good", "given": given, "expect": expect}
+    (ended,) = run(spark, tmp_path, good, job=job)
+    assert ended.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("on_invalid", "expected", "words"),
+    [
+        ("drop", {"table": "ods.clicks", "dead_letters": []}, "on_invalid is drop"),
+        ("dead_letter", {"table": "ods.clicks", "rows": []}, "no INSERT of the job writes ods.cl"),
+        (
+            "dead_letter",
+            {"table": "ods.out", "dead_letters": [{"topic": "clicks", "offset": 0}]},
+            "ods.out has no dead letters",
+        ),
+    ],
+)
+def test_dead_letters_of_a_table_that_has_none_are_refused(
+    spark: SparkSession,
+    tmp_path: Path,
+    on_invalid: str,
+    expected: dict[str, object],
+    words: str,
+) -> None:
+    job = letters_job(STATELESS)
+    clicks, views = job["tables"]  # type: ignore[misc]
+    sink = {"table": "ods.out", "partition_by": []}
+    job["tables"] = [{**clicks, "on_invalid": on_invalid}, views, sink]
+    given = [{"topic": "clicks", "records": [record(1, "1")]}]
+    with pytest.raises(JobFileInvalid, match=words):
+        run(spark, tmp_path, {"name": "x", "given": given, "expect": [expected]}, job=job)
+
+
+def test_a_topic_is_idle_by_the_times_of_the_case(spark: SparkSession, tmp_path: Path) -> None:
+    """The minute of one topic is final once the other one was silent for `seal.idle_after`."""
+    job = letters_job(
+        "INSERT INTO ods.out SELECT window.start AS minute, count(*) AS number FROM "
+        "(SELECT at FROM clicks UNION ALL SELECT at FROM views) GROUP BY window(at, '1 minute')"
+    )
+    job["tables"] += [{"table": "ods.out", "partition_by": []}]  # type: ignore[operator]
+    later = {**record(3), "at": "2026-11-21T08:05:00Z"}
+
+    def played(name: str, after: str, rows: list[dict[str, object]]) -> dict[str, object]:
+        given = [
+            {"topic": "views", "records": [record(1)]},
+            {"topic": "clicks", "records": [record(2)]},
+            {"topic": "clicks", "after": after, "records": [later]},
+        ]
+        return {"name": name, "given": given, "expect": [{"table": "ods.out", "rows": rows}]}
+
+    final = [{"minute": AT, "number": 2}]
+    silent = played("idle", "31m", final)
+    waiting = played("waited for", "29m", [])
+    ended = run(spark, tmp_path, silent, waiting, job=job)
+    assert [each.problems for each in ended] == [(), ()]
+
+
+def test_the_example_with_dead_letters_and_an_idle_topic(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = load_job_file(EXAMPLES / "orders-paid.yaml")
+    cases = load_cases(EXAMPLES / "orders-paid.cases.yaml")
+    with assembled(job_for_cases(job, str(tmp_path)), spark, Quiet()) as assembly:
+        ended = list(run_cases(assembly.sql, cases, tmp_path / "cases"))
+    assert [each.problems for each in ended] == [(), ()]
 
 
 FIVE_LINES = """\

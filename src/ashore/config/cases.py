@@ -16,7 +16,7 @@ from ashore.config.document import read_document
 from ashore.config.naming import NonEmpty, instant_ms
 from ashore.config.problems import Finding, JobFileProblem, finding_of, invalid, locate
 from ashore.config.section import Section, line_of
-from ashore.config.values import SOME
+from ashore.config.values import SOME, DurationMs
 
 Row = Annotated[dict[str, Any], Field()]
 
@@ -48,6 +48,12 @@ class GivenBatch(Section):
 
     topic: NonEmpty = Field(description="The topic of the records.")
     records: tuple[GivenRecord, ...] = Field(description="In the order of their offsets.")
+    after_ms: DurationMs = Field(
+        default=0,
+        alias="after",
+        description="How long after the batch before it this one is read. A topic without records "
+        "for `seal.idle_after` is idle: the watermark advances without it.",
+    )
 
 
 class GivenView(Section):
@@ -58,12 +64,32 @@ class GivenView(Section):
     rows: tuple[Row, ...] = Field(description="Its rows.")
 
 
-class Expected(Section):
-    """All rows that a table or topic must have at the end, in any order."""
+class ExpectedLetter(Section):
+    """A record that must be a dead letter."""
 
-    table: NonEmpty = Field(description="A table or topic that the SQL writes.")
-    rows: tuple[Row, ...] = Field(
-        description="The rows. Columns that no row names are not compared."
+    topic: NonEmpty = Field(description="The topic of the record.")
+    partition: StrictInt = Field(default=0, ge=0, description="Its topic partition.")
+    offset: StrictInt = Field(
+        ge=0, description="Its offset: records are counted by topic partition, from 0."
+    )
+    reason: str = Field(default="", description="A part of the reason. Default: any reason.")
+
+
+class Expected(Section):
+    """All rows, and all dead letters, that a table or topic must have at the end, in any order."""
+
+    table: NonEmpty = Field(
+        description="A table or topic that the SQL writes; for `dead_letters` also the table in "
+        "which a topic lands."
+    )
+    rows: tuple[Row, ...] | None = Field(
+        default=None,
+        description="The rows. Columns that no row names are not compared. Default: rows are not "
+        "compared.",
+    )
+    dead_letters: tuple[ExpectedLetter, ...] | None = Field(
+        default=None,
+        description="The dead letters. Default: an INSERT must have none.",
     )
 
 
@@ -117,7 +143,7 @@ def parse_cases(text: str, file: str = "job.cases.yaml") -> tuple[Case, ...]:
         except ValidationError as error:
             details = error.errors(include_url=False)
             findings = [finding_of(each, CaseFile) for each in details]
-    findings += _same_names(read.cases)
+    findings += [*_same_names(read.cases), *_nothing_expected(read.cases)]
     if findings:
         raise invalid(file, locate(findings, file, document.lines))
     for index, case in enumerate(read.cases):
@@ -131,6 +157,19 @@ def _same_names(cases: tuple[Case, ...]) -> list[Finding]:
         Finding(("cases", index, "name"), "another case has this name", "choose another one")
         for index, case in enumerate(cases)
         if first.setdefault(case.name, index) != index
+    ]
+
+
+def _nothing_expected(cases: tuple[Case, ...]) -> list[Finding]:
+    return [
+        Finding(
+            ("cases", index, "expect", place),
+            "neither `rows` nor `dead_letters` is given",
+            "write rows: [...]; rows: [] means that there are none",
+        )
+        for index, case in enumerate(cases)
+        for place, expected in enumerate(case.expect)
+        if expected.rows is None and expected.dead_letters is None
     ]
 
 

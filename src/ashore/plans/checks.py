@@ -11,13 +11,12 @@ the comparison was about. And rows without a match are told when they are forgot
 never are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ashore.errors import QueryRefused
 from ashore.plans.graph import KEYS, PlanGraph, PlanNode
 from ashore.plans.operators import GROUPED, JOIN, OperatorKind, describe_operators, join_type
 from ashore.plans.replays import find_random
-from ashore.plans.sources import list_topics
 from ashore.plans.words import Words
 
 UPSERT = "write into a topic with `mode: upsert`, which takes each row as often as it changes"
@@ -44,13 +43,15 @@ def check_graph(graph: PlanGraph, *, appends: bool) -> None:
                 _refuse_early(words.of(side.early))
 
 
-def check_leaving_aside(graph: PlanGraph) -> None:
-    """Refuse a query that no single record can be left out of. Raises QueryRefused, SparkUnknown.
+def check_leaving_aside(streams: Iterable[Sequence[str]]) -> None:
+    """Refuse a query that no single record can be left out of. Raises QueryRefused.
 
     Where a topic is read twice, one of the two may have come further: a record would be left out of
     a batch of the one that is behind, and have been in one of the other.
+
+    `streams`: the topics of each that the query reads.
     """
-    topics = [topic for stream in list_topics(graph.sources) for topic in stream]
+    topics = [topic for stream in streams for topic in stream]
     twice = sorted({topic for topic in topics if topics.count(topic) > 1})
     if twice:
         raise QueryRefused(

@@ -33,6 +33,9 @@ def test_a_file_is_read_with_times_and_places() -> None:
         ('at: "2026-11-21T08:00:00Z"', 'at: "2026-11-21T08:00:00"', "has no zone"),
         ("rows: []", "rows: [1]", "a.yaml:10: cases[0].expect[0].rows[0]"),
         ("value: {id: 1}", "vale: 1", "a.yaml:7"),
+        ("rows: []", "dead_letters: [{topic: clicks}]", "dead_letters[0].offset: this key is"),
+        (", rows: []", "", "a.yaml:10: cases[0].expect[0]: neither `rows` nor `dead_letters`"),
+        ("topic: clicks", "topic: clicks\n        after: 3", "given[0].after: 3 has no unit"),
         ("cases:", "case:", "did you mean `cases`?"),
         (
             "    expect:\n      - {table: ods.clicks, rows: []}\n",

@@ -7,16 +7,19 @@ watermark after the batch stands in the checkpoint, with the batch that is done.
 What it must not know: which input may be left out, and when.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from ashore.spark.internals import jvm
 from ashore.spark.internals.lateness import find_execution
+from ashore.spark.internals.reading import directory_of
 
 LOGICAL, PHYSICAL = "EventTimeWatermark", "EventTimeWatermarkExec"
+NO_FILES: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,17 @@ class TimeInput:
     topics: frozenset[str]
 
 
-def read_time_inputs(frame: DataFrame) -> tuple[TimeInput, ...]:
-    """Return the watermarks of a frame that is not started yet."""
+def read_time_inputs(
+    frame: DataFrame, files: Mapping[str, Collection[str]] = NO_FILES
+) -> tuple[TimeInput, ...]:
+    """Return the watermarks of a frame that is not started yet.
+
+    `files`: directories that the frame reads as streams, with the topics that they stand for.
+    """
     nodes = _nodes(jvm.analyzed_plan(frame), LOGICAL)
     return tuple(
-        TimeInput(str(jvm.TEXT(jvm.TIME_NODE_ID(node))), frozenset(_topics(node))) for node in nodes
+        TimeInput(str(jvm.TEXT(jvm.TIME_NODE_ID(node))), frozenset(_topics(node, files)))
+        for node in nodes
     )
 
 
@@ -74,8 +83,13 @@ def _nodes(plan: JavaObject, kind: str) -> Iterator[JavaObject]:
         yield from _nodes(child, kind)
 
 
-def _topics(node: JavaObject) -> Iterator[str]:
+def _topics(node: JavaObject, files: Mapping[str, Collection[str]]) -> Iterator[str]:
     for leaf in jvm.items(jvm.LEAVES(node)):
-        if jvm.class_name(leaf) == "StreamingRelationV2":
-            written = jvm.OPTION_VALUE(jvm.V2_OPTIONS(leaf), "subscribe")
-            yield from (written or "").split(",")
+        match jvm.class_name(leaf):
+            case "StreamingRelationV2":
+                written = jvm.OPTION_VALUE(jvm.V2_OPTIONS(leaf), "subscribe")
+                yield from (written or "").split(",")
+            case "StreamingRelation":
+                yield from files.get(directory_of(leaf), ())
+            case _:
+                pass

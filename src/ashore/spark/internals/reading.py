@@ -200,6 +200,11 @@ def _read_stream(leaf: JavaObject) -> PlanSource:
     return PlanSource(_given_name(leaf) or reads, written, reads, True)
 
 
+def directory_of(leaf: JavaObject) -> str:
+    """Return the directory that a stream of files reads. Such a source is `FileSource[path]`."""
+    return str(jvm.V1_NAME(leaf)).rstrip("]").partition("[")[2].rstrip("/")
+
+
 def _read_files(leaf: JavaObject) -> PlanSource:
     """A source of files is called `FileSource[path]`."""
     written, _, path = str(jvm.V1_NAME(leaf)).rstrip("]").partition("[")

@@ -3,46 +3,32 @@
 What it is: `run_cases`. Each table or topic that a case expects rows of is written by its INSERT,
 as a streaming query over the records that the case gives, from an empty checkpoint.
 What it promises: the job's own views, watermarks, output modes and state; only the records come
-from files. The rows are compared by the types that the query gives them.
+from files. The rows are compared by the types that the query gives them. Dead letters that nobody
+expects fail a case.
 What it must not know: terminals; Kafka, logs, lakes.
 """
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ashore.base.suggest import suggest
-from ashore.config.cases import Case, Expected, GivenView, named_columns
+from ashore.config.cases import Case, Expected, named_columns
 from ashore.config.tables import Table
-from ashore.config.written import Place
 from ashore.errors import JobFileInvalid
 from ashore.jobs.events import CaseEnded
 from ashore.landing.sink_output import sink_output
-from ashore.landing.sinks import Sink
-from ashore.plans.text import name_made
+from ashore.landing.sinks import Sink, sink_slice
 from ashore.spark.sql.assembly import SqlParts, plan_queries, read_views_of
-from ashore.spark.sql.compared import RowsUnfit, differences, read_rows, rows_as_text, typed
-from ashore.spark.sql.frames import QueryPlan, make_frame, output_ddl
-from ashore.spark.sql.given import open_records, write_batches
-from ashore.spark.sql.refusals import explain_failure
-from ashore.spark.sql.row_errors import RowError
-from ashore.spark.sql.views import make_view
-
-
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """One INSERT in one case."""
-
-    item: Sink
-    plan: QueryPlan
-    expected: Expected
-    directory: Path  # for its records and its checkpoint
+from ashore.spark.sql.case_letters import LandedTopics, land_letters, letter_problems
+from ashore.spark.sql.case_query import CaseQuery
+from ashore.spark.sql.compared import RowsUnfit, differences, typed
+from ashore.spark.sql.frames import QueryPlan, output_ddl
+from ashore.spark.sql.views import View
 
 
 def run_cases(parts: SqlParts, cases: Iterable[Case], directory: Path) -> Iterator[CaseEnded]:
@@ -66,11 +52,15 @@ def run_cases(parts: SqlParts, cases: Iterable[Case], directory: Path) -> Iterat
         problems: list[str] = []
         read = set[str]()
         for index, expected in enumerate(case.expect):
-            item, plan = _find(case, expected, planned)
             own = directory / f"{number}-{index}"
-            query = _Query(item, plan, expected, own)
-            read |= {topic for view in plan.read_views for topic in view.topics}
-            problems += _run(parts.spark, case, query)
+            if expected.table in planned:
+                item, plan = planned[expected.table]
+                read |= {topic for view in plan.read_views for topic in view.topics}
+                problems += _run(parts, case, expected, (item, plan), own)
+            else:
+                view = _find_landed(case, expected, views, planned)
+                read |= set(view.topics)
+                problems += _land(parts, case, expected, view, own)
         _refuse_unread(case, topics, read)
         took_ms = round(1000 * (time.monotonic() - began_s))
         yield CaseEnded(case.name, case.place, took_ms, tuple(problems))
@@ -80,15 +70,28 @@ def _name(item: Sink) -> str:
     return item.table if isinstance(item, Table) else item.topic
 
 
-def _find(
-    case: Case, expected: Expected, planned: Mapping[str, tuple[Sink, QueryPlan]]
-) -> tuple[Sink, QueryPlan]:
-    if expected.table in planned:
-        return planned[expected.table]
-    raise JobFileInvalid(
-        f"{case.place}: {case.name}: no INSERT of the job writes {expected.table}",
-        hint=suggest(expected.table, planned, f"its INSERTs write {', '.join(sorted(planned))}"),
-    )
+def _find_landed(
+    case: Case,
+    expected: Expected,
+    views: Sequence[View],
+    planned: Mapping[str, object],
+) -> View:
+    """Return the topics that land in a table whose dead letters are expected."""
+    where = f"{case.place}: {case.name}:"
+    found = next((view for view in views if view.spec.table == expected.table), None)
+    if found is None or expected.rows is not None:
+        raise JobFileInvalid(
+            f"{where} no INSERT of the job writes {expected.table}",
+            hint=suggest(expected.table, planned, f"its INSERTs write {', '.join(sorted(planned))}")
+            if found is None
+            else f"{expected.table} has a topic: only its `dead_letters` can be compared",
+        )
+    if found.spec.on_invalid != "dead_letter":
+        raise JobFileInvalid(
+            f"{where} {expected.table} has no dead letters: on_invalid is {found.spec.on_invalid}",
+            hint="remove `dead_letters`, or land the topic with on_invalid: dead_letter",
+        )
+    return found
 
 
 def _refuse_unread(case: Case, topics: Sequence[str], read: set[str]) -> None:
@@ -101,92 +104,45 @@ def _refuse_unread(case: Case, topics: Sequence[str], read: set[str]) -> None:
         )
 
 
-def _refuse_unmade(case: Case, made: Mapping[str, str]) -> None:
-    for each in case.views:
-        if each.view.casefold() not in made:
-            raise JobFileInvalid(
-                f"{case.place}: {case.name}: the SQL defines no view {each.view}",
-                hint=f"it defines {', '.join(sorted(made))}" if made else "remove `views`",
-            )
-
-
-def _run(spark: SparkSession, case: Case, query: _Query) -> list[str]:
-    """Run one INSERT over the records of a case, and return how its rows are not as expected."""
-    plan, given = query.plan, {each.view.casefold(): each for each in case.views}
-
-    def make_views(session: SparkSession) -> None:
-        made = {name_made(each.text): each.text for each in plan.script.views}
-        _refuse_unmade(case, made)
-        for view in plan.views:
-            own = query.directory / view.name
-            write_batches(own, view, case.given)
-            make_view(view, open_records(session, own), plan.mark)
-        for each in given.values():
-            _create_given(session, each)
-
-    frame = make_frame(spark, plan, make_views, given.keys())
-    if isinstance(query.item, Table):
-        sink_output(query.item, output_ddl(frame))
-    shown = tuple(named_columns(query.expected.rows)) or tuple(frame.columns)
+def _run(
+    parts: SqlParts, case: Case, expected: Expected, planned: tuple[Sink, QueryPlan], own: Path
+) -> list[str]:
+    """Run one INSERT over the records of a case, and return what is not as expected."""
+    item, plan = planned
+    if expected.dead_letters and not plan.leaves_aside:
+        raise JobFileInvalid(
+            f"{case.place}: {case.name}: {expected.table} has no dead letters",
+            hint="remove `dead_letters`, or write on_error: dead_letter for the table",
+        )
+    slice_name = sink_slice(parts.job.job, item)
+    query = CaseQuery(parts.spark, case, expected.table, slice_name.slice, plan, own)
+    query = query.write_records()
+    frame = query.open()
+    if isinstance(item, Table):
+        sink_output(item, output_ddl(frame))
+    shown = named_columns(expected.rows or ()) or tuple(frame.columns)
     missing = [name for name in shown if name not in frame.columns]
     if missing:
-        return [f"{query.expected.table} has no column {missing[0]}: {', '.join(frame.columns)}"]
-    rows = _Rows(shown, plan.topic.key if plan.topic and plan.topic.is_upsert else ())
-    failure = _stream(query, frame, rows)
-    if failure:
-        return [failure]
-    return list(_compare(spark, query.expected, frame, rows))
+        return [f"{expected.table} has no column {missing[0]}: {', '.join(frame.columns)}"]
+    ran = query.run(frame, shown)
+    if ran.failure:
+        return [ran.failure]
+    rows = _compare(parts.spark, expected, frame, ran.rows)
+    return [*rows, *letter_problems(expected, ran.letters)]
 
 
-class _Rows:
-    """The rows that a query has written; of an upsert topic the newest of each key."""
-
-    def __init__(self, shown: tuple[str, ...], key: tuple[str, ...]) -> None:
-        self._shown = shown
-        self._key = key
-        self._kept: list[str] = []
-        self._newest: dict[str, str] = {}
-        self.failure: BaseException | None = None
-
-    def take(self, batch: DataFrame, _number: int) -> None:
-        """Take the rows of a batch. Called by Spark, in a thread of its own."""
-        try:
-            texts = [rows_as_text(self._shown), rows_as_text(self._key)]
-            for text, key in batch.select(*texts).collect():
-                if self._key:
-                    self._newest[key] = text
-                else:
-                    self._kept.append(text)
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    @property
-    def all(self) -> list[str]:
-        """The rows as text."""
-        return [*self._kept, *self._newest.values()]
-
-
-def _stream(query: _Query, frame: DataFrame, rows: _Rows) -> str:
-    """Run the query until it has read all batches. Returns why it failed, or nothing."""
-    plan = query.plan
-
-    def locate(found: RowError) -> Place:
-        return plan.script.locate(found.view, found.line, found.column, plan.insert)
-
-    writer = frame.writeStream.option("checkpointLocation", f"{query.directory}/checkpoint")
-    writer = writer.outputMode(plan.mode).trigger(availableNow=True)
-    try:
-        running = writer.foreachBatch(rows.take).start()
-        running.awaitTermination()
-    except PySparkException as error:
-        return explain_failure(query.expected.table, error, rows.failure, locate).message
-    return ""
+def _land(parts: SqlParts, case: Case, expected: Expected, view: View, own: Path) -> list[str]:
+    """Return how the dead letters of a topic's table are not as expected."""
+    assembly = parts.assembly
+    landed = LandedTopics(view, parts.job.job, assembly.environment.lake, assembly.refine)
+    return list(letter_problems(expected, land_letters(parts.spark, landed, case.given, own)))
 
 
 def _compare(
-    spark: SparkSession, expected: Expected, frame: DataFrame, rows: _Rows
+    spark: SparkSession, expected: Expected, frame: DataFrame, rows: Sequence[str]
 ) -> Iterator[str]:
+    if expected.rows is None:
+        return
     names = named_columns(expected.rows)
     schema = StructType([frame.schema[name] for name in names])
     try:
@@ -194,19 +150,5 @@ def _compare(
     except RowsUnfit as error:
         yield f"{expected.table}: an expected row does not fit the query's columns: {error}"
         return
-    for each in differences(Counter(wanted), Counter(rows.all)):
+    for each in differences(Counter(wanted), Counter(rows)):
         yield f"{expected.table}: {each}"
-
-
-def _create_given(session: SparkSession, given: GivenView) -> None:
-    """Make a view of the rows that a case gives. Raises JobFileInvalid."""
-    try:
-        schema = StructType.fromDDL(given.schema_ddl)
-        rows = session.createDataFrame(read_rows(session, schema, given.rows), schema)
-    except (RowsUnfit, PySparkException) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise JobFileInvalid(
-            f"view {given.view}: its rows do not match its schema: {first}",
-            hint="correct `schema` or `rows`",
-        ) from error
-    rows.createOrReplaceTempView(given.view)

@@ -8,7 +8,7 @@ What it must not know: sinks.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JError
@@ -22,6 +22,7 @@ from ashore.errors import QueryRefused
 from ashore.plans.checks import check_leaving_aside
 from ashore.plans.graph import GRAPH_FORM, PlanGraph
 from ashore.plans.hints import check_all_placed, find_ids, strip_ids
+from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan
 from ashore.plans.text import find_read, mask_literals, name_made, normalise_sql
 from ashore.protocol.fold import Fold
@@ -166,7 +167,7 @@ def open_frame(
 
     frame = make_frame(spark, plan, make_views)
     if plan.leaves_aside:
-        _check_leaving_aside(frame, plan)
+        require_leaving_aside(plan, list_topics(read_plan(frame).sources))
     return frame
 
 
@@ -183,7 +184,17 @@ def open_part(
         for view in plan.views:
             make_part_view(session, kafka, view, part)
 
-    return _make_frame(spark, plan, make_views, (), lambda _frame: None)
+    return make_part(spark, plan, make_views)
+
+
+def make_part(
+    spark: SparkSession,
+    plan: QueryPlan,
+    make_views: Callable[[SparkSession], None],
+    made: Collection[str] = (),
+) -> DataFrame:
+    """Return what the INSERT selects from views that are no streams. See `make_frame`."""
+    return _make_frame(spark, plan, make_views, made, lambda _frame: None)
 
 
 def make_frame(
@@ -252,9 +263,10 @@ def _check(frame: DataFrame, plan: QueryPlan) -> None:
         check_topic(frame, plan.topic)
 
 
-def _check_leaving_aside(frame: DataFrame, plan: QueryPlan) -> None:
+def require_leaving_aside(plan: QueryPlan, streams: Iterable[Sequence[str]]) -> None:
+    """Refuse a query that no record can be left out of. `streams`: topics. Raises QueryRefused."""
     try:
-        check_leaving_aside(read_plan(frame))
+        check_leaving_aside(streams)
     except QueryRefused as refused:
         message = f"{plan.insert.table}: {refused.message}"
         place = plan.script.sql.place(plan.insert.start)

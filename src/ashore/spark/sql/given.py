@@ -1,7 +1,8 @@
 """Records of a test case as what a streaming query reads.
 
-What it is: `write_batches`, files with the columns of Kafka's records, one for each batch, and
-`open_records`, a stream that reads one file a batch, in their order.
+What it is: `write_batches`, files with the columns of Kafka's records, one for each batch;
+`open_records`, a stream that reads one file per batch, in their order; `open_ranges`, offsets of
+them beside the stream.
 What it promises: a query reads batch after batch, as from Kafka: also views that a batch has no
 records for go on to the next one.
 What it must not know: what is expected of the rows.
@@ -9,14 +10,15 @@ What it must not know: what is expected of the rows.
 
 import json
 import os
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from ashore.base.time_format import ISO
 from ashore.config.cases import GivenBatch, GivenRecord
@@ -24,6 +26,7 @@ from ashore.errors import JobFileInvalid
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
 from ashore.landing.specs import LandingSpec
+from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.protocol.side_tables import HEADERS_TYPE
 from ashore.routing.event_columns import EventColumn
 from ashore.routing.event_reading import find_path
@@ -31,6 +34,7 @@ from ashore.routing.event_time import PER_SECOND
 from ashore.spark.reader import HEADERS, RECORD_DDL
 from ashore.spark.sql.views import View
 
+GIVEN = "given"  # the source of such records, where Kafka has a name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DDL = f"{RECORD_DDL}, {HEADERS} {HEADERS_TYPE}"
 _SCHEMA = to_arrow(parse_ddl(_DDL))
@@ -58,6 +62,31 @@ def open_records(session: SparkSession, directory: Path) -> DataFrame:
     """Return the records of a view as a stream. Nothing is read yet."""
     reader = session.readStream.schema(_DDL).option("maxFilesPerTrigger", "1")
     return reader.parquet(str(directory))
+
+
+def open_ranges(session: SparkSession, directory: Path, ranges: Iterable[ShardRange]) -> DataFrame:
+    """Return the records of a view in some offsets, beside the stream. Nothing is read yet."""
+    wanted = F.col("offset") < 0  # Spark must not know that there is nothing to read
+    for each in ranges:
+        is_of_it = (F.col("topic") == each.key.stream) & (F.col("partition") == int(each.key.shard))
+        start, end = each.offsets.start, each.offsets.end
+        wanted |= is_of_it & (F.col("offset") >= start) & (F.col("offset") < end)
+    return session.read.schema(_DDL).parquet(str(directory)).where(wanted)
+
+
+def list_ranges(batches: Sequence[GivenBatch]) -> list[tuple[ShardRange, ...]]:
+    """Return the offsets of each batch."""
+    ends: dict[ShardKey, int] = defaultdict(int)
+    found = []
+    for batch in batches:
+        counts = Counter(record.partition for record in batch.records)
+        ranges = []
+        for partition, count in sorted(counts.items()):
+            key = ShardKey(GIVEN, batch.topic, 1, str(partition))
+            ranges.append(ShardRange(key, OffsetRange(ends[key], ends[key] + count)))
+            ends[key] += count
+        found.append(tuple(ranges))
+    return found
 
 
 def _row(
