@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, get_args
 
 from ashore import errors
+from ashore.checkpoints.diagnosis.findings import MEANINGS
 from ashore.config import render_reference
 from ashore.config.json_schema import job_schema
 from ashore.errors import EXIT_CODES, AshoreError
@@ -40,6 +41,11 @@ command with its exit code.
 ERRORS_HEAD = """\
 An error has a stable `code`, a message that names the things involved, and mostly a hint that says
 what to do next. `--json` prints `code`, `message`, `hint` and more fields, by code.
+"""
+FINDINGS_HEAD = """\
+What [`ashore checkpoint doctor`](../concepts/checkpoints.md#what-is-wrong-with-one) can find. Each
+finding has a stable `code`, the `file` it was found in, a `sentence` that says what was found, and
+a `repair` that says what the copy has instead, or what to do.
 """
 EVENTS_HEAD = """\
 `ashore run --json` prints one JSON object a line, as things happen. `event` names the kind. New
@@ -253,6 +259,18 @@ def _find_makers(trees: list[ast.Module]) -> dict[str, str]:
 def _exit_codes() -> str:
     rows = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
     return "## Exit codes\n\n" + _table(("Code", "Meaning"), rows)
+
+
+# --- findings ----------------------------------------------------------------------------------
+
+
+def render_findings() -> str:
+    """Return what `ashore checkpoint doctor` can find."""
+    parts = ["# Findings\n", FINDINGS_HEAD]
+    for code, meaning in MEANINGS.items():
+        parts.append(f"### `{code}`\n")
+        parts.append(f"{meaning.means}\n\nRepair: {meaning.repair}\n")
+    return "\n".join(parts)
 
 
 # --- events ------------------------------------------------------------------------------------
@@ -513,6 +531,7 @@ PAGES = {
     "job-file.md": render_reference,
     "command-line.md": render_command_line,
     "errors.md": render_errors,
+    "findings.md": render_findings,
     "events.md": render_events,
     "counters.md": render_counters,
 }

@@ -96,6 +96,7 @@ RUNS = {
     "checkpoint rescale": Run("{checkpoint} --partitions 2 --explain"),
     "checkpoint restore": Run("{checkpoint} --to back", whole=NOTHING),
     "checkpoint clean": Run("{checkpoint} --explain", whole=NOTHING),
+    "checkpoint doctor": Run("{checkpoint} --explain", whole=NOTHING),
     "retire": Run("{job} ods.clicks date=2026-01-01 --explain", whole=ASKS_KAFKA),
     "rejoin": Run("{job} clicks", whole=ASKS_KAFKA),
     "skip": Run("{job} clicks/0 --to 1 --why none", whole=ASKS_KAFKA),

@@ -12,6 +12,7 @@ from ashore.base.clock import SystemClock
 from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.cli import savepoint_view
 from ashore.cli.checkpoint_clean_command import checkpoint_clean
+from ashore.cli.checkpoint_doctor_command import checkpoint_doctor
 from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import (
@@ -168,3 +169,4 @@ def checkpoint_restore(
 
 checkpoint.command("rescale")(checkpoint_rescale)
 checkpoint.command("clean")(checkpoint_clean)
+checkpoint.command("doctor")(checkpoint_doctor)

@@ -22,7 +22,7 @@ from ashore.checkpoints.layout.logs import Wrong, parse_document, unfit
 _MEMBER = "metadata"
 _MEMBER_BYTES_MAX = 1 << 28  # that of a million tables is less
 # What Python raises for bytes that are no archive, or one of a kind that Java does not write.
-_BROKEN = (
+BROKEN = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
     *(KeyError, ValueError, OverflowError, RuntimeError, struct.error),
 )
@@ -86,7 +86,7 @@ def _read_member(data: bytes, place: str) -> bytes:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_MEMBER) as member:
             found = member.read(_MEMBER_BYTES_MAX + 1)
-    except _BROKEN as error:
+    except BROKEN as error:
         text = f"{place} is not an archive with a file {_MEMBER}: {error}"
         raise unfit(Wrong.OTHER_CONTENT, text) from None
     if len(found) > _MEMBER_BYTES_MAX:

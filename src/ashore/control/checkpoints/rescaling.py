@@ -114,7 +114,7 @@ def rescale_job(
     """
     newest = require_newest(query.attempts, query.fills)
     plan_rescale(newest, wanted)  # refused before anything is taken over
-    epoch = _take_over(opened, query, takes_over=takes_over)
+    epoch = take_over(opened, query, takes_over=takes_over)
     done: list[RescaleResult] = []
 
     def fill(target: Checkpoint) -> None:
@@ -161,13 +161,13 @@ def undo_rescale(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> U
     Raises as `plan_undo`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
     """
     plan_undo(query)
-    epoch = _take_over(opened, query, takes_over=takes_over)
+    epoch = take_over(opened, query, takes_over=takes_over)
     undo = plan_undo(query)
     query.attempts.remake(epoch, undo.before, lambda target: copy_checkpoint(undo.before, target))
     return undo
 
 
-def _take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
+def take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
     """Open the log of a query that does not run, finish what is unclosed; return the epoch."""
     require_stopped(opened, takes_over=takes_over)
     committer = opened.committer(query.name)

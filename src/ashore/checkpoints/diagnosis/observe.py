@@ -1,0 +1,367 @@
+"""A checkpoint read, as far as a diagnosis needs it.
+
+What it is: `observe`.
+What it promises: reads only. All texts of the logs are parsed. Of the newest batch, and of those
+before it until one is whole, all that a restart reads is looked at. Where a query goes on
+meanwhile it is looked at again, and refused where it does not stop.
+What it must not know: what follows from it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.diagnosis.contents import (
+    TABLE_END,
+    check_archive,
+    check_blocks,
+    crc32c,
+    parse_local_checksum,
+    parse_spark_checksum,
+)
+from ashore.checkpoints.diagnosis.lineage import find_break
+from ashore.checkpoints.diagnosis.observed import BadFile, Flaw, Looked, Observed
+from ashore.checkpoints.files import WORKERS, CheckpointFile, list_files
+from ashore.checkpoints.layout import (
+    SOURCES,
+    BatchLog,
+    BatchPath,
+    CheckpointPath,
+    ChecksumPath,
+    CommitFile,
+    HiddenPath,
+    OffsetsFile,
+    SchemaPath,
+    SourcePath,
+    StateKind,
+    StatePath,
+    StoreSchemaPath,
+    TablePath,
+    UnknownPath,
+    VersionPath,
+    Wrong,
+    parse_path,
+    parse_schemas,
+)
+from ashore.checkpoints.required import Required, list_done, plan_required
+from ashore.checkpoints.survey import describe_place, read_files, require_checkpoint
+from ashore.errors import CheckpointUnfit, PathMissing
+from ashore.protocol import names
+
+TRIES = 5  # of a checkpoint that a query writes meanwhile
+PIECE_BYTES = 4 << 20
+WHOLE_MAX = 64 << 20  # a file of state that is held in memory; a larger one is not followed
+CRC32C_MAX = 1 << 20  # a file whose checksum is computed byte by byte
+CODEC = "spark.sql.streaming.stateStore.compression.codec"
+_LZ4 = "lz4"  # what Spark takes where a batch does not say
+
+
+def observe(checkpoint: Checkpoint, wanted_sources: int | None = None) -> Observed:
+    """Look through a checkpoint. Kafka is not asked.
+
+    Arguments:
+        checkpoint: of Ashore, or of any query of Spark.
+        wanted_sources: how many sources the query reads now; None: not known.
+
+    Raises CheckpointUnfit where there is none, or where a query writes it all the time;
+    StorageError.
+
+    """
+    require_checkpoint(checkpoint, describe_place(checkpoint))
+    for _try in range(TRIES):
+        before = checkpoint.list_batches(BatchLog.OFFSETS).keys()
+        try:
+            seen = _Observer(checkpoint, list_files(checkpoint)).observe()
+        except PathMissing:
+            continue  # deleted since it was listed
+        if checkpoint.list_batches(BatchLog.OFFSETS).keys() == before:
+            return replace(seen, wanted_sources=wanted_sources)
+    raise CheckpointUnfit(
+        f"{describe_place(checkpoint)}: a query writes to it while it is looked at",
+        hint="stop the query first",
+        why="runs",
+    )
+
+
+@dataclass
+class _Observer:
+    """One look at a checkpoint: what was read of it already."""
+
+    checkpoint: Checkpoint
+    files: list[CheckpointFile]
+    bad: dict[str, BadFile] = field(default_factory=dict)
+    judged: dict[CheckpointPath, BadFile | None] = field(default_factory=dict)
+    counted: Counter[str] = field(default_factory=Counter)
+    unread: Counter[str] = field(default_factory=Counter)
+    there: dict[str, CheckpointFile] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)  # of what is counted: files are judged in parallel
+
+    def observe(self) -> Observed:
+        self.there = {each.path: each for each in self.files}
+        offsets, commits = self._read_logs()
+        good = self._find_good(find_break(offsets))
+        listed = self.checkpoint.storage.list(names.join(self.checkpoint.path, SOURCES))
+        return Observed(
+            uri=self.checkpoint.uri,
+            files=self.files,
+            source_directories=sorted(names.leaf(each.path) for each in listed),
+            offsets=offsets,
+            commits=commits,
+            bad=list(self.bad.values()),
+            good=good,
+            looked=Looked(files=len(self.files), **self.counted),
+            not_looked=[f"{number:,} {what}" for what, number in sorted(self.unread.items())]
+            + ([] if list_done(self.files) else ["state: no batch is done"]),
+        )
+
+    # ---- the logs
+
+    def _read_logs(self) -> tuple[dict[int, OffsetsFile], dict[int, CommitFile]]:
+        offsets: dict[int, OffsetsFile] = {}
+        commits: dict[int, CommitFile] = {}
+        paths = [each.of for each in self.files if isinstance(each.of, BatchPath)]
+        paths.sort(key=lambda path: -path.batch)
+        for path, data in zip(paths, read_files(self.checkpoint, paths), strict=True):
+            try:
+                match path.log:
+                    case BatchLog.OFFSETS:
+                        offsets[path.batch] = OffsetsFile.parse(data, path.path)
+                    case BatchLog.COMMITS:
+                        commits[path.batch] = CommitFile.parse(data, path.path)
+            except CheckpointUnfit as error:
+                self._note(_bad_file(error))
+                continue
+            self._count("batches")
+            self._note(self._judge_sums(path))
+        return offsets, commits
+
+    # ---- what a restart reads
+
+    def _find_good(self, broken: int | None) -> Required | None:
+        """Return what the newest batch needs that is whole, and note what is wrong with newer ones.
+
+        `broken`: the first batch that does not follow the one before it; none from there on counts.
+        """
+        done = list_done(self.files)
+        for batch in reversed([each for each in done if broken is None or each < broken]):
+            is_newest = batch == done[-1]
+            found = self._try(self.files, batch, is_newest=True) if is_newest else None
+            # Then without what is planned after it.
+            found = found or self._try(self._upto(batch), batch, is_newest=is_newest)
+            if found is not None:
+                return found
+        return None
+
+    def _upto(self, batch: int) -> list[CheckpointFile]:
+        """Return the files without what was planned after a batch."""
+        return [
+            each
+            for each in self.files
+            if not (isinstance(each.of, BatchPath) and each.of.batch > batch)
+        ]
+
+    def _try(
+        self, files: Sequence[CheckpointFile], batch: int, *, is_newest: bool
+    ) -> Required | None:
+        """Return what a batch needs, if that is whole.
+
+        Where a snapshot is not, an older one may do with the changes since; as Spark does it.
+        """
+        left: set[StatePath] = set()
+        while True:
+            usable = [each for each in files if each.of not in left]
+            try:
+                found = plan_required(usable, batch, lambda some: read_files(self.checkpoint, some))
+            except CheckpointUnfit as error:
+                bad = _bad_file(error)
+                # What an older snapshot would need, or an older batch, may be gone for long.
+                if bad.flaw is not Flaw.MISSING or (is_newest and not left):
+                    self._note(bad)
+                without = _snapshots_of(parse_path(bad.file), usable, batch)
+            else:
+                wrong = self._judge_all(found)
+                if not wrong:
+                    return found
+                some = [_snapshots_of(parse_path(each.file), usable, batch) for each in wrong]
+                without = set().union(*some) if all(some) else set()
+            if not without:
+                return None
+            left |= without
+
+    def _judge_all(self, required: Required) -> list[BadFile]:
+        """Return the files that are not whole, of those that a batch needs."""
+        codec = _codec_of(required.offsets)
+        asked = [each for each in required.files if each.of not in self.judged]
+        with ThreadPoolExecutor(WORKERS) as pool:
+            judged = list(pool.map(lambda each: self._judge(each, codec), asked))
+        for each, found in zip(asked, judged, strict=True):
+            self.judged[each.of] = found
+            self._note(found)
+        wrong = [self.judged[each.of] for each in required.files]
+        return [each for each in wrong if each is not None and each.flaw is not Flaw.EDITED]
+
+    def _note(self, bad: BadFile | None) -> None:
+        if bad is not None:
+            self.bad.setdefault(bad.file, bad)
+
+    def _judge(self, file: CheckpointFile, codec: str) -> BadFile | None:
+        match file.of:
+            case StatePath() as state:
+                text = self._judge_state(state, file.size_bytes, codec)
+                return _damaged(file.path, text) or self._judge_sums(state)
+            case TablePath() as table:
+                self._count("tables")
+                start = max(file.size_bytes - len(TABLE_END), 0)
+                if self._read(table, start) != TABLE_END:
+                    return _damaged(file.path, "it does not end as a table of RocksDB")
+                return self._judge_sums(table)
+            case BatchPath() | VersionPath() | HiddenPath() | UnknownPath():
+                return None
+            case ChecksumPath(of) as path:
+                self._count("texts")
+                if parse_spark_checksum(self._read(path)) is None:
+                    return _damaged(file.path, f"it is no checksum of {of.path}")
+                return None
+            case path:
+                return self._judge_text(path)
+
+    def _judge_text(self, path: CheckpointPath) -> BadFile | None:
+        data = self._read(path)
+        self._count("texts")
+        match path:
+            case StoreSchemaPath() | SchemaPath():
+                try:
+                    parse_schemas(data, path.path)
+                except CheckpointUnfit as error:
+                    return _bad_file(error)
+            case SourcePath() if not data:
+                return _damaged(path.path, "it is empty")
+            case _:
+                pass  # parsed where it was found to be needed
+        return self._judge_sums(path)
+
+    def _judge_state(self, state: StatePath, size_bytes: int, codec: str) -> str | None:
+        if size_bytes > WHOLE_MAX:
+            self._leave(f"files of state over {WHOLE_MAX >> 20} MB were not followed")
+            return None
+        if state.kind is StateKind.ROCKSDB_SNAPSHOT:
+            self._count("snapshots")
+            return check_archive(self._read(state))
+        if codec != _LZ4:
+            self._leave(f"changes compressed with {codec} were not followed")
+            return None
+        self._count("changes")
+        return check_blocks(self._read(state))
+
+    # ---- checksums
+
+    def _judge_sums(self, path: CheckpointPath) -> BadFile | None:
+        """Compare a file with the checksums that there are of it."""
+        hidden = self._hidden_sum(path)
+        spark = ChecksumPath(path) if isinstance(path, StatePath) else None
+        if hidden is not None and not self._is_as_summed(path, hidden):
+            if isinstance(path, StatePath | TablePath):
+                return _damaged(path.path, "it does not have the bytes that its `.crc` file is of")
+            text = f"{path.path} is a whole text, but not the one that its `.crc` file is of"
+            return BadFile(path.path, Flaw.EDITED, text)
+        if spark is not None and spark.path in self.there:
+            return _damaged(path.path, self._compare_spark(path, spark))
+        if hidden is None:
+            self._leave("files have no checksum beside them")
+        return None
+
+    def _hidden_sum(self, path: CheckpointPath) -> CheckpointPath | None:
+        directory, name = names.parent(path.path), names.leaf(path.path)
+        found = self.there.get(names.join(directory, f".{name}.crc"))
+        return None if found is None else found.of
+
+    def _is_as_summed(self, path: CheckpointPath, hidden: CheckpointPath) -> bool:
+        sums = parse_local_checksum(self._read(hidden))
+        self._count("checksums")
+        if sums is None:
+            return False
+        for piece in self._pieces(path):
+            if not sums.add(piece):
+                return False
+        return sums.finish()
+
+    def _compare_spark(self, path: CheckpointPath, spark: ChecksumPath) -> str | None:
+        says = parse_spark_checksum(self._read(spark))
+        size_bytes = self.there[path.path].size_bytes
+        if says is None:
+            return None  # the checksum's own file is judged
+        if says.size_bytes != size_bytes:
+            return f"it has {size_bytes:,} bytes, its checksum is of {says.size_bytes:,}"
+        if size_bytes > CRC32C_MAX:
+            self._leave("checksums of large files were not computed")
+            return None
+        self._count("checksums")
+        if crc32c(self._read(path)) != says.crc32c:
+            return "it has another checksum than Spark has noted"
+        return None
+
+    def _count(self, what: str) -> None:
+        with self.lock:
+            self.counted[what] += 1
+
+    def _leave(self, what: str) -> None:
+        with self.lock:
+            self.unread[what] += 1
+
+    def _pieces(self, path: CheckpointPath) -> Iterator[bytes]:
+        start, place = 0, names.join(self.checkpoint.path, path.path)
+        while data := self.checkpoint.storage.read(place, start, PIECE_BYTES):
+            yield data
+            start += len(data)
+
+    def _read(self, path: CheckpointPath, start: int = 0) -> bytes:
+        return self.checkpoint.storage.read(names.join(self.checkpoint.path, path.path), start)
+
+
+def _snapshots_of(
+    bad: CheckpointPath, files: Sequence[CheckpointFile], batch: int
+) -> set[StatePath]:
+    """Return the snapshots that a restore does not begin with where a file of theirs is bad.
+
+    None where the file is no snapshot, and no table or checksum of one.
+    """
+    match bad:
+        case StatePath() as snapshot if snapshot.is_whole:
+            return {snapshot} if any(each.of == snapshot for each in files) else set()
+        case ChecksumPath(of) if of.is_whole:
+            return _snapshots_of(of, files, batch)
+        case TablePath(store):
+            found = [each.of for each in files if isinstance(each.of, StatePath)]
+            whole = [
+                each
+                for each in found
+                if each.is_whole and each.store == store and each.version <= batch + 1
+            ]
+            newest = max((each.version for each in whole), default=0)
+            return {each for each in whole if each.version == newest}
+        case _:
+            return set()
+
+
+def _codec_of(offsets: OffsetsFile) -> str:
+    return offsets.settings.conf.get(CODEC, _LZ4) if offsets.settings else _LZ4
+
+
+def _damaged(file: str, text: str | None) -> BadFile | None:
+    return None if text is None else BadFile(file, Flaw.DAMAGED, f"{file}: {text}")
+
+
+def _bad_file(error: CheckpointUnfit) -> BadFile:
+    """Return which file an error is about: without a root, messages begin with the file."""
+    file = error.message.partition(" ")[0].rstrip(":")
+    match error.fields.get("why"):
+        case "missing":
+            flaw = Flaw.MISSING
+        case Wrong.OTHER_VERSION.value:
+            flaw = Flaw.OTHER_VERSION
+        case _:
+            flaw = Flaw.DAMAGED
+    return BadFile(file, flaw, error.message)

@@ -1,0 +1,93 @@
+"""The command `ashore checkpoint doctor`.
+
+What it promises: without `--to` or `--repair`, and with `--explain`, nothing is changed. No JVM is
+started.
+What it must not know: what can be wrong.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from ashore.base.clock import SystemClock
+from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
+from ashore.cli.output import print_answer, reported_errors, shown_progress
+from ashore.control.checkpoints import doctor
+from ashore.control.checkpoints.doctor import DoctorAsked, Examined, Repaired
+
+
+def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    where: Where,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Repair it into a copy there: a directory that does not exist."
+        ),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Of a job file: let the job go on with a copy.")
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the last repair of a job back.")
+    ] = False,
+    query: Query = None,
+    sources: Annotated[
+        int | None, typer.Option(min=1, help="How many sources the query reads now.")
+    ] = None,
+    brokers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Of a directory: ask these brokers of Kafka for its topics."
+        ),
+    ] = None,
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Find what is wrong with a checkpoint; repair it into a copy. The original is only read."""
+    asked, clock = DoctorAsked(where, query, to, sources, brokers, take_over), SystemClock()
+    with reported_errors(as_json=as_json, debug=debug):
+        if undo and (repair or to is not None or explain):
+            raise typer.BadParameter("--undo goes with no other action")
+        if undo:
+            batch = doctor.undo(asked)
+            line = f"the query goes on with the checkpoint from before, at batch {batch}"
+            print_answer([line], {"batch": batch, "done": True}, as_json=as_json)
+            return
+        if explain or not (repair or to is not None):
+            examined = doctor.examine(asked, clock)
+            document = {**examined.to_dict(), "done": False}
+            print_answer(_describe(examined), document, as_json=as_json)
+            raise typer.Exit(4 if examined.findings else 0)
+        with shown_progress(quiet=as_json) as progress:
+            found = doctor.repair(asked, clock, lambda done, all_: progress("copying", done, all_))
+        match found:
+            case Examined():
+                document = {**found.to_dict(), "done": False}
+                print_answer(_describe(found), document, as_json=as_json)
+            case Repaired(examined, plan, place):
+                document = {**examined.to_dict(), "copy": place, "batch": plan.batch, "done": True}
+                print_answer(_describe_repaired(found), document, as_json=as_json)
+
+
+def _describe(found: Examined) -> Iterator[str]:
+    for each in found.findings:
+        yield f"{each.code}: {each.sentence}"
+        yield f"  repair: {each.repair}"
+    looked = found.seen.looked
+    yield (
+        f"{found.place}: {len(found.findings)} findings; looked at {looked.files:,} files: "
+        f"{looked.batches:,} of batches, {looked.texts:,} other texts, {looked.changes:,} changes, "
+        f"{looked.snapshots:,} snapshots, {looked.tables:,} tables; {looked.checksums:,} compared "
+        "with a checksum"
+    )
+    for text in found.not_looked:
+        yield f"not looked at: {text}"
+
+
+def _describe_repaired(found: Repaired) -> Iterator[str]:
+    for each in found.examined.findings:
+        yield f"{each.code}: {each.repair}"
+    yield f"{found.place} is at batch {found.plan.batch}; the checkpoint from before is as it was"
