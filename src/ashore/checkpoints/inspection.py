@@ -32,6 +32,7 @@ from ashore.checkpoints.layout import (
 from ashore.checkpoints.replay import replay_s
 from ashore.checkpoints.required import Chain, Required
 from ashore.checkpoints.survey import Survey
+from ashore.checkpoints.versions import KeptVersion
 
 
 class FileKind(StrEnum):
@@ -110,6 +111,7 @@ class Inspection:
     kinds: Mapping[FileKind, Amount]
     required: Amount  # what a restart after the batch reads
     others: Amount  # what it does not: other batches, leftovers, hidden files
+    version: KeptVersion | None  # the newest of the job that it has a copy of
 
 
 Schemas = Mapping[CheckpointPath, tuple[StoreSchema, ...]]
@@ -120,8 +122,17 @@ def schema_paths(required: Required) -> list[CheckpointPath]:
     return [each.of for each in required.files if isinstance(each.of, SchemaPath | StoreSchemaPath)]
 
 
-def inspect_checkpoint(survey: Survey, schemas: Schemas) -> Inspection:
-    """Return what there is. `schemas`: of the files that `schema_paths` names."""
+def inspect_checkpoint(
+    survey: Survey, schemas: Schemas, version: KeptVersion | None = None
+) -> Inspection:
+    """Return what there is.
+
+    Arguments:
+        survey: of the checkpoint.
+        schemas: of the files that `schema_paths` names.
+        version: of the job, that the checkpoint has a copy of.
+
+    """
     required = survey.required
     sizes = {each.of: each.size_bytes for each in required.files}
     needed = set(sizes)
@@ -145,6 +156,7 @@ def inspect_checkpoint(survey: Survey, schemas: Schemas) -> Inspection:
         kinds=_count_kinds(survey.files),
         required=_count(required.files),
         others=_count([each for each in survey.files if each.of not in needed]),
+        version=version,
     )
 
 

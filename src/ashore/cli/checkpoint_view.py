@@ -12,6 +12,7 @@ from ashore.base.units import format_duration, format_size, format_time
 from ashore.checkpoints.inspection import Amount, InspectedOperator, Inspection, StorePart
 from ashore.checkpoints.layout import SchemaField, StoreSchema
 from ashore.checkpoints.replay import REPLAY_BYTES_PER_S, REPLAY_FILE_S
+from ashore.checkpoints.versions import KeptVersion
 from ashore.cli.output import print_lines, print_table
 
 _BAR = 20  # columns of the longest bar
@@ -45,6 +46,7 @@ def inspection_document(found: Inspection) -> dict[str, object]:
         "planned": found.planned,
         "batches": [found.done[0], found.done[-1]],
         "watermark_ms": found.watermark_ms,
+        "job_version": _version_document(found.version),
         "partitions": found.partitions,
         "provider": found.provider,
         "formats": dict(found.formats),
@@ -64,6 +66,8 @@ def _head(found: Inspection) -> Iterator[str]:
     kept = f"batches {found.done[0]} to {found.done[-1]} are kept"
     planned = f", batch {found.planned} is planned" if found.planned > found.done[-1] else ""
     yield f"batch {found.batch} ({kept}{planned})"
+    if found.version is not None:
+        yield _describe_version(found.version)
     if found.watermark_ms is not None:
         yield f"watermark {format_time(found.watermark_ms)}"
     if found.operators:
@@ -72,6 +76,31 @@ def _head(found: Inspection) -> Iterator[str]:
     else:
         yield "no state"
     yield "formats: " + ", ".join(f"{name} v{version}" for name, version in found.formats.items())
+
+
+def _describe_version(version: KeptVersion) -> str:
+    words = f"job version {version.number} of {version.owner}"
+    if version.content is None:
+        return f"{words}, written by another release"
+    releases = version.content.releases
+    return f"{words}, by Ashore {releases.ashore} on Spark {releases.spark}"
+
+
+def _version_document(version: KeptVersion | None) -> dict[str, object] | None:
+    if version is None:
+        return None
+    owner, content = version.owner, version.content
+    operators = content.operators if content else ()
+    return {
+        "version": version.number,
+        "job": owner.job,
+        "slice": owner.slice,
+        "ashore": content.releases.ashore if content else None,
+        "spark": content.releases.spark if content else None,
+        "operators": [
+            {"id": each.operator_id, "graph_id": each.id, "name": each.name} for each in operators
+        ],
+    }
 
 
 def _show_operator(operator: InspectedOperator) -> None:

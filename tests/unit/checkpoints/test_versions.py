@@ -3,13 +3,22 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.checkpoints.test_state_tables import version_of
+from tests.unit.plans.test_version_changes import graph_of
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import UnknownPath, VersionPath, parse_path
-from ashore.checkpoints.versions import copy_version, read_owner, require_own
+from ashore.checkpoints.versions import (
+    KeptVersion,
+    copy_version,
+    read_kept,
+    read_owner,
+    require_own,
+)
 from ashore.errors import CheckpointUnfit
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
+from ashore.plans.version import write_version
 from ashore.protocol.entries import next_version, read_entry
 from ashore.protocol.names import SliceName, entry_path
 from ashore.storage import MemoryStorage
@@ -71,6 +80,19 @@ def test_a_damaged_copy_is_named(storage: MemoryStorage, damage: bytes) -> None:
     checkpoint.keep_version(7, damage)
     with pytest.raises(CheckpointUnfit, match="version 7 of the job is damaged"):
         read_owner(checkpoint)
+
+
+def test_the_newest_copy_is_read_and_one_of_another_release_is_only_named(
+    storage: MemoryStorage, log: LandingLog
+) -> None:
+    checkpoint = Checkpoint(storage, "somewhere/3", "memory:somewhere/3")
+    assert read_kept(checkpoint) is None
+    copy_version(storage, NAME, log.fold, checkpoint)
+    assert read_kept(checkpoint) == KeptVersion(1, NAME, None)  # not what this release writes
+    version = replace(version_of(graph_of("q11")), job=NAME.job, slice=NAME.slice)
+    log.append(next_version(log.fold, "e", write_version(version)), None)
+    copy_version(storage, NAME, log.fold, checkpoint)
+    assert read_kept(checkpoint) == KeptVersion(2, NAME, version)
 
 
 def test_only_a_version_has_such_a_name() -> None:

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.checkpoint_files import list_paths, unpack
+from tests.checkpoint_files import list_paths, opened, unpack
+from tests.unit.checkpoints.test_state_tables import version_of
 from tests.unit.cli.test_commands import invoke
+from tests.unit.plans.test_version_changes import graph_of
 
 from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.versions import copy_version
+from ashore.landing.log import LandingLog, LogContext
+from ashore.plans.version import write_version
+from ashore.protocol.entries import next_version
 from ashore.protocol.names import SliceName, checkpoint_directory
-from ashore.storage import LocalStorage
+from ashore.storage import LocalStorage, MemoryStorage
+from ashore.testing import FakeClock
 
 JOB = """\
 job: clicks
@@ -43,6 +50,7 @@ def test_inspect_tells_what_a_checkpoint_holds(tmp_path: Path) -> None:
         "planned": 11,
         "batches": [0, 11],
         "watermark_ms": 1795244700000,
+        "job_version": None,
         "partitions": 2,
         "provider": "RocksDBStateStoreProvider",
         "formats": {"offsets": 1, "commits": 1, "state": 1},
@@ -95,6 +103,26 @@ def test_inspect_for_people(case: str, tmp_path: Path) -> None:
         "format-2": ["state v2", "rows: 3", "█"],
     }
     assert [each for each in expected[case] if each not in out] == []
+
+
+def test_inspect_tells_the_version_of_the_job(tmp_path: Path) -> None:
+    checkpoint, name = opened(unpack("rocksdb", tmp_path)), SliceName("clicks", "main")
+    storage = MemoryStorage()
+    log = LandingLog(LogContext(storage, FakeClock(), lambda: "0" * 16), name)
+    log.open()
+    log.append(next_version(log.fold, "d", write_version(version_of(graph_of("q11")))), None)
+    copy_version(storage, name, log.fold, checkpoint)
+    where = checkpoint.uri
+    assert inspect(where)["job_version"] == {
+        "version": 1,
+        "job": "clicks",
+        "slice": "main",
+        "ashore": "0.1.0",
+        "spark": "4.2.0",
+        "operators": [{"id": 0, "graph_id": "3f2a9c1b", "name": "aggregate by bidder"}],
+    }
+    _, out, _ = invoke("checkpoint", "inspect", where)
+    assert "job version 1 of clicks/main, by Ashore 0.1.0 on Spark 4.2.0" in out
 
 
 # ---- savepoints

@@ -8,6 +8,7 @@ from ashore.base.clock import Clock
 from ashore.checkpoints.inspection import Inspection, Schemas, inspect_checkpoint, schema_paths
 from ashore.checkpoints.layout import parse_schemas
 from ashore.checkpoints.survey import Survey, describe_place, read_files, take_survey
+from ashore.checkpoints.versions import read_kept
 from ashore.control.checkpoints.where import find_checkpoint
 
 
@@ -20,12 +21,12 @@ def inspect(where: str, query: str | None, batch: int | None, clock: Clock) -> I
         batch: that is looked at; None: the newest that is done.
         clock: of the storage.
 
-    Raises as `find_checkpoint` and `take_survey`.
+    Raises as `find_checkpoint`, `take_survey` and `read_kept`.
 
     """
     checkpoint = find_checkpoint(where, query, clock)
     survey = take_survey(checkpoint, batch)
-    return inspect_checkpoint(survey, read_schemas(survey))
+    return inspect_checkpoint(survey, read_schemas(survey), read_kept(checkpoint))
 
 
 def read_schemas(survey: Survey) -> Schemas:
