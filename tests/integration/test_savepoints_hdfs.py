@@ -10,6 +10,7 @@ from tests.checkpoint_files import list_paths, unpack
 from ashore.base.clock import SystemClock
 from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.control.checkpoints.inspect import inspect
+from ashore.control.checkpoints.rows import RowsAsked, prepare
 from ashore.control.checkpoints.savepoints import (
     delete,
     list_directory,
@@ -40,6 +41,16 @@ def test_a_checkpoint_goes_to_hdfs_and_comes_back(
     there = save(str(local), f"{home}/saved")
     shutil.rmtree(local)
     restore_savepoint(there.savepoint, f"{home}/live", clock, silent, links=True)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    live = find_checkpoint(f"{home}/live", None, clock)
+    asked = prepare(live, RowsAsked(live.uri), scratch, silent).request
+    assert (asked.now.place, asked.now.checkpoint.uri) == (live.uri, f"file://{scratch}/now")
+    copied = {each: (scratch / "now" / each).read_bytes() for each in list_paths(scratch / "now")}
+    state = {each: data for each, data in copied.items() if "_metadata" not in each}
+    assert [each for each in state if "/SSTs/" in each]
+    assert state.items() <= expected.items()
+    assert b"hdfs:" not in b"".join(copied.values())
     assert delete(there.savepoint) == len(there.manifest.files) + 1
     assert list_directory(f"{home}/saved", clock) == []
     again = save(f"{home}/live", f"{home}/saved")

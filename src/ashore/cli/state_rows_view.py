@@ -24,7 +24,7 @@ def show_rows(found: "RowsFound", to: str | None) -> None:
     for each in found.tables:
         if isinstance(each, StateRows):
             print_lines(["", _head(each)])
-            _show(each, to)
+            _show(each, to, "no rows")
     say(_named_by(found))
 
 
@@ -34,7 +34,7 @@ def show_diff(found: "RowsFound", to: str | None) -> None:
     for each in found.tables:
         if isinstance(each, StateChanges):
             print_lines(["", f"{_head(each.shown)}: {_counts(each)}"])
-            _show(each.shown, to)
+            _show(each.shown, to, "no row differs")
     say(_named_by(found))
 
 
@@ -68,7 +68,7 @@ def _counts(changes: StateChanges) -> str:
     return words if changes.is_bag else f"{words}, {changes.changed:,} changed"
 
 
-def _show(rows: StateRows, to: str | None) -> None:
+def _show(rows: StateRows, to: str | None, nothing: str) -> None:
     if rows.written is not None:
         print_lines([f"{rows.written:,} row{'' if rows.written == 1 else 's'} written to {to}"])
         return
@@ -78,7 +78,7 @@ def _show(rows: StateRows, to: str | None) -> None:
         columns = dict.fromkeys(map(printable, names), "left")
         print_table("", columns, [[line.get(name, "") for name in names] for line in lines])
     else:
-        print_lines(["no rows"])
+        print_lines([nothing])
     if rows.has_more:
         say(f"the first {len(rows.rows):,} rows; there are more: --limit shows them")
 
