@@ -20,7 +20,7 @@ PLAIN = "SELECT {} FROM plain GROUP BY {}"
 TOTALS = PLAIN.format("country, id, sum(amount) AS s, count(*) AS n", "country, id")
 JOIN = JOINED + "a.id = b.id"
 DEDUPLICATED = "SELECT * FROM (SELECT DISTINCT {} FROM plain)"
-INSIDE = "SELECT id, max(n) AS most FROM ({}) GROUP BY id"
+ONE_SUM = SUMS.replace(", min(id) AS lo, max(id) AS hi", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,18 @@ CASES = {
     "a condition on results": Case(SUMS, f"{SUMS} HAVING sum(amount) > 3", FULL),
     "a filter below": Case(
         SUMS, SUMS.replace("GROUP BY", "WHERE id > 3 GROUP BY"), FULL, why="replay"
+    ),
+    "a filter on a key": Case(
+        SUMS, f"{SUMS} HAVING country = 'DE'", PARTIAL, why="would still come out"
+    ),
+    "a filter on a key that goes": Case(f"{SUMS} HAVING country = 'DE'", SUMS, FULL, why="replay"),
+    "a filter of rows that wait": Case(
+        JOIN, f"{JOIN} AND a.country = 'DE'", PARTIAL, why="would still come out"
+    ),
+    "a filter, and another function": Case(
+        SUMS,
+        SUMS.replace("GROUP BY", "WHERE id > 3 GROUP BY").replace("min(id)", "min(amount)"),
+        LOST,
     ),
     "a function more": Case(
         SUMS,
@@ -135,9 +147,10 @@ CASES = {
         REFUSED,
     ),
     "an operator more above": Case(
-        SUMS,
-        f"SELECT DISTINCT country, w FROM ({SUMS})",
+        ONE_SUM,
+        f"SELECT DISTINCT country, w, s FROM ({ONE_SUM})",
         PARTIAL,
+        (("sum(", FULL),),
         why="is operator 1, was operator 0",
     ),
     "one stream more": Case(

@@ -16,6 +16,7 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.errors import CheckpointUnfit, QueryRefused
+from ashore.landing.committer import Quiet
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.versions import RecordedVersion, read_versions
 from ashore.plans.operators import describe_operators
@@ -150,3 +151,43 @@ def test_validate_refuses_other_sql_for_a_batch_that_is_half_done(site: Site) ->
             refuse()
         assert refused.value.fields["why"] == "other_lineage"
     assert read_per_minute(site)
+
+
+class Told(Quiet):
+    """A progress that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def warn(self, slice_name: str, message: str) -> None:
+        self.messages.append(message)
+
+    def note(self, slice_name: str, message: str) -> None:
+        self.messages.append(message)
+
+
+def test_a_filter_below_an_aggregate_may_change_and_is_reported_once(site: Site) -> None:
+    topic = site.topic(1)
+    tables = [read_only(topic), PER_MINUTE_TABLE]
+    site.produce(topic, encode(clicks(0, 100)))
+    run(site, sql_job(site, PER_MINUTE, *tables))
+    site.produce(topic, encode(clicks(100, 100)))
+    filtered = sql_job(
+        site, PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE id % 2 = 0"), *tables
+    )
+    told = Told()
+    run(site, filtered, told)
+    assert sum("differ from those of a replay" in each for each in told.messages) == 1
+    found: dict[tuple[int, str], int] = {}
+    for number, country, at_ms in clicks(0, 180):
+        key = ((at_ms - START_MS) // MINUTE_MS, country)
+        found[key] = found.get(key, 0) + (number if number < 100 or number % 2 == 0 else 0)
+    assert ids_of(site) == [found[key] for key in sorted(found)]
+    again = Told()
+    run(site, filtered, again)
+    assert not again.messages
+
+    german = sql_job(site, f"{PER_MINUTE.strip().rstrip(';')} HAVING country = 'DE';", *tables)
+    with pytest.raises(QueryRefused, match="country") as refused:
+        run(site, german)
+    assert "migrate check" in refused.value.hint

@@ -28,6 +28,8 @@ from ashore.plans.operators import GROUPED, OperatorKind
 from ashore.plans.stored import StoredPlan
 
 FILTERED = "it takes other rows from now on: results differ from those of a replay"
+NOT_MET = "what is in the state and does not meet the new condition would still come out"
+OTHER_OWN = "it computes something else, in a way that is not known here"
 OTHER_INPUTS = "what stands below it computes other rows"
 UNSEEN = (
     "Spark does not show everything that it computes (a subquery, a function of the user, a "
@@ -137,10 +139,32 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
     if old.region.inputs != new.region.inputs:
         return _Found(StateVerdict.REFUSED, (OTHER_INPUTS,)), ()
     columns = _judge_columns(old, new)
+    if _is_full(columns) and old.region.own != new.region.own:
+        return _Found(StateVerdict.REFUSED, (OTHER_OWN,)), ()
     found = _judge_place(old, new)
-    if old.region.conditions != new.region.conditions:
-        found = _Found(found.verdict, (*found.why, FILTERED), differs=True)
-    return found, columns
+    return _with_conditions(old, new, found), columns
+
+
+def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Judge conditions that rows have to meet before they reach the operator.
+
+    The state was made without those that are new. Where a row of it can still come out that does
+    not meet one (a row that waits for a match, a group that the condition is on), the operator
+    cannot go on as it is.
+    """
+    if old.conditions.keys() == new.conditions.keys():
+        return found
+    come = [term for digest, term in new.conditions.items() if digest not in old.conditions]
+    keys = new.columns_in(new.keys)
+    is_join = new.operator.kind == OperatorKind.JOIN
+    if any(is_join or new.columns_in([each]) <= keys for each in come):
+        verdict = worst([found.verdict, StateVerdict.PARTIAL])
+        return _Found(verdict, (*found.why, FILTERED, NOT_MET), differs=True)
+    return _Found(found.verdict, (*found.why, FILTERED), differs=True)
+
+
+def _is_full(columns: tuple[ColumnVerdict, ...]) -> bool:
+    return all(each.verdict is StateVerdict.FULL for each in columns)
 
 
 def _judge_place(old: KeptOperator, new: KeptOperator) -> _Found:

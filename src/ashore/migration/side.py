@@ -6,18 +6,18 @@ that its operators have in the new one.
 What it must not know: verdicts on what differs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ashore.errors import fail
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.digests import TermDigests
-from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanNode
+from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanNode, split_condition
 from ashore.plans.operator_graph import Operator, OperatorGraph, State
-from ashore.plans.regions import Region, find_regions, number_sources
+from ashore.plans.regions import FILTER, Region, find_regions, number_sources
 from ashore.plans.stored import StoredPlan
-from ashore.plans.terms import Term
+from ashore.plans.terms import Term, TermKind
 from ashore.plans.words import Words
 
 
@@ -84,6 +84,28 @@ class KeptOperator:
     def columns(self) -> tuple[KeptColumn, ...]:
         """What it keeps for each key, in the order of the state's bytes."""
         return self.node.state.columns if self.node.state else ()
+
+    @cached_property
+    def conditions(self) -> Mapping[str, int]:
+        """The conditions that a row has to meet before it reaches it, by their digests."""
+        graph = self.side.plan.graph
+        filters = [graph.nodes[place] for place in self.region.nodes[1:]]
+        terms = (
+            term for node in filters if node.kind == FILTER for term in node.terms("condition")
+        )
+        parts = (part for term in terms for part in split_condition(graph, term))
+        return {self.side.digests[part]: part for part in parts}
+
+    def columns_in(self, terms: Iterable[int]) -> frozenset[int]:
+        """Return the columns of sources that terms are computed from."""
+        found, waiting = set[int](), [*terms]
+        while waiting:
+            place = waiting.pop()
+            parts = self.side.term(place).parts
+            waiting += parts
+            found |= set() if parts else {place}
+        kinds = {TermKind.COLUMN, TermKind.RECORD, TermKind.MADE}
+        return frozenset(each for each in found if self.side.term(each).kind in kinds)
 
     @property
     def has_event_time(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.digests import TermDigests, hash_form
-from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode, split_condition
+from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode
 from ashore.plans.sources import PlanSource
 from ashore.protocol.codec import Json
 
@@ -45,8 +45,8 @@ class Region:
     Arguments:
         operator_id: of the operator.
         digest: of all that its state depends on, but for the operators below.
+        own: digest of what the operator itself computes and keeps.
         inputs: digest of what stands below the operator, but for the conditions of filters.
-        conditions: digests of these, sorted: the conditions that a row has to meet.
         nodes: places in the graph, the operator's first; without those that only count rows.
         below: the ids of the operators that it stands on.
         is_seen: whether Spark writes all that is computed in it.
@@ -55,8 +55,8 @@ class Region:
 
     operator_id: int
     digest: str
+    own: str
     inputs: str
-    conditions: tuple[str, ...]
     nodes: tuple[int, ...]
     below: tuple[int, ...]
     is_seen: bool
@@ -92,8 +92,8 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     return Region(
         state.operator_id,
         hash_form(digests.node(place)),
+        hash_form(digests.own_of(place)),
         hash_form(digests.inputs_of(place)),
-        tuple(sorted(digests.conditions_of(walked[1:]))),
         nodes,
         below,
         is_seen,
@@ -141,6 +141,10 @@ class _Digests:
             None if node.state is None else self._state(node.state),
         ]
 
+    def own_of(self, place: int) -> Json:
+        """Return the form of a node without its inputs."""
+        return self._own(self.graph.nodes[place])
+
     def inputs_of(self, place: int) -> Json:
         """Return the form of what stands below a node, without filters."""
         return [self._unfiltered(each) for each in self.graph.nodes[place].inputs]
@@ -152,13 +156,6 @@ class _Digests:
         if node.kind in COUNTS or node.kind == FILTER:
             return self._unfiltered(node.inputs[0])
         return [*self._own(node), self.inputs_of(place)]
-
-    def conditions_of(self, places: Sequence[int]) -> Iterator[str]:
-        """Yield the digest of each condition of the filters among nodes."""
-        for node in (self.graph.nodes[each] for each in places):
-            for term in node.terms("condition") if node.kind == FILTER else ():
-                for part in split_condition(self.graph, term):
-                    yield self._terms[part]
 
     def is_seen(self, node: PlanNode) -> bool:
         """Tell whether Spark writes all that a node computes."""

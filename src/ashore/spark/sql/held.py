@@ -7,7 +7,7 @@ same. Of a log without a plan nothing can be said: its state is that of an older
 What it must not know: who asks; how a query is run.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from pyspark.sql import DataFrame
@@ -17,6 +17,8 @@ from ashore.checkpoints.versions import require_own
 from ashore.errors import QueryRefused
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import unfit
+from ashore.migration.judge import judge_query
+from ashore.migration.verdicts import StateVerdict
 from ashore.plans.changes import find_changes
 from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan, read_stored, write_stored
@@ -41,12 +43,18 @@ from ashore.spark.sql.sources import check_sources
 from ashore.storage.base import Storage
 
 _HINT = (
-    "restore the previous SQL, or write to a new table or topic from the start; what is selected "
-    "from the same aggregates and joins may change"
+    "restore the previous SQL, or write to a new table or topic from the start; `ashore migrate "
+    "check JOB.yaml --to NEW.yaml` says what of the state could be kept"
 )
 
 
-def hold_plan(plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame) -> PlanState | None:
+def hold_plan(
+    plan: QueryPlan,
+    name: SliceName,
+    fold: Fold,
+    frame: DataFrame,
+    report: Callable[[str], None] = lambda _text: None,
+) -> PlanState | None:
     """Return the plan that the log is to have before the query goes on; None: it has it.
 
     Arguments:
@@ -54,6 +62,7 @@ def hold_plan(plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame) ->
         name: of its slice.
         fold: of its log.
         frame: what it selects.
+        report: takes what is said of SQL that has changed and may go on.
 
     Raises QueryRefused where the state that is there means something else.
 
@@ -64,10 +73,25 @@ def hold_plan(plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame) ->
         return None
     new = plan.describe(read_plan(frame), version)
     if known is not None and not is_same and fold.query is not None:
-        changes = find_changes(_read(name, known), new)
-        if changes:
-            _refuse(name, changes)
+        _hold_state(name, _read(name, known), new, report)
     return PlanState(plan.digest, write_stored(new))
+
+
+def _hold_state(
+    name: SliceName, old: StoredPlan, new: StoredPlan, report: Callable[[str], None]
+) -> None:
+    """Refuse what gives a state another meaning; report what only gives it other rows."""
+    changes = find_changes(old, new)
+    if not changes:
+        return
+    verdict = judge_query(old, new)
+    if verdict.verdict is not StateVerdict.FULL:
+        _refuse(name, changes)
+    filtered = [f"`{each.name}`" for each in verdict.operators if each.differs_from_replay]
+    report(
+        f"other rows reach {' and '.join(filtered)} from this start on: its results differ from "
+        "those of a replay"
+    )
 
 
 def _is_by(known: PlanState, planner: str) -> bool:

@@ -276,7 +276,7 @@ class SqlQuery:
     def _take_plan(self, frame: DataFrame) -> None:
         """Hold the SQL against that of the state, and write it down. Raises QueryRefused."""
         sink = self.parts.sink
-        new = hold_plan(self.plan, self.name, sink.fold, frame)
+        new = hold_plan(self.plan, self.name, sink.fold, frame, self._say)
         if new is None:
             return
         if sink.fold.plan is None and sink.fold.query is not None:
