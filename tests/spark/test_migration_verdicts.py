@@ -148,7 +148,7 @@ CASES = {
     ),
     "an operator more above": Case(
         ONE_SUM,
-        f"SELECT DISTINCT country, w, s FROM ({ONE_SUM})",
+        f"SELECT DISTINCT w, s FROM ({ONE_SUM})",
         PARTIAL,
         (("sum(", FULL),),
         why="is operator 1, was operator 0",
