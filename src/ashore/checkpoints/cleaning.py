@@ -11,7 +11,7 @@ itself where schemas may go, and a few for the logs.
 What it must not know: what a person is shown; older attempts of a checkpoint.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -68,7 +68,18 @@ class _Partition:
 
 
 def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | LeftAlone]:
+    """Yield what `find_in_parts` yields, one by one. Raises as that."""
+    for part in find_in_parts(checkpoint, before_ms):
+        yield from part
+
+
+def find_in_parts(
+    checkpoint: Checkpoint, before_ms: int
+) -> Iterator[Sequence[Garbage | LeftAlone]]:
     """Yield what no kept batch refers to, a directory after the files that it held.
+
+    A part is that of the logs, of an operator beside its partitions, or of WORKERS partitions; one
+    without garbage is empty, so that whoever asks gets to do other things.
 
     Arguments:
         checkpoint: of Ashore, or of any query of Spark; it may be running.
@@ -85,9 +96,9 @@ def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | L
     ]
     partitions = list_partitions(checkpoint)
     kept = _read_kept(checkpoint, logs, partitions, before_ms)
-    yield from _with_hidden(logs, kept, plan_logs(logs, kept))
+    yield list(_with_hidden(logs, kept, plan_logs(logs, kept)))
     for operator in sorted(partitions):
-        yield from _look_at_operator(checkpoint, operator, kept)
+        yield _look_at_operator(checkpoint, operator, kept)
     every = (
         _Partition(operator, number)
         for operator, numbers in sorted(partitions.items())
@@ -95,8 +106,8 @@ def find_garbage(checkpoint: Checkpoint, before_ms: int) -> Iterator[Garbage | L
     )
     with ThreadPoolExecutor(WORKERS) as pool:
         for some in _in_groups(every, WORKERS):
-            for found in pool.map(lambda each: _look_through(checkpoint, each, kept), some):
-                yield from found
+            looked = pool.map(lambda each: _look_through(checkpoint, each, kept), some)
+            yield [each for found in looked for each in found]
 
 
 def find_directories(checkpoint: Checkpoint) -> Iterator[Garbage]:

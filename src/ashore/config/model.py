@@ -192,13 +192,16 @@ class Clean(Section):
     """When unreferenced files are deleted."""
 
     every_ms: PositiveMs = Field(
-        default=3_600_000, alias="every", description="How often the janitor runs."
+        default=3_600_000,
+        alias="every",
+        description="How often the janitor runs, also through the checkpoint of a query.",
     )
     ttl_ms: PositiveMs = Field(
         default=86_400_000,
         alias="ttl",
-        description="Minimum age of an unreferenced file before it is deleted. It spares slow "
-        "tasks a retry; correctness does not depend on it.",
+        description="Minimum age of an unreferenced file before it is deleted; in the checkpoint "
+        "of a query at least a day. It spares slow tasks a retry; correctness does not depend on "
+        "it.",
     )
 
 

@@ -94,8 +94,23 @@ class Retrying:
     wait_ms: int
 
 
-Measure = BatchCounted | FilesMoved | SliceMeasured | CallsCounted | Retrying
+@dataclass(frozen=True, slots=True)
+class CheckpointCleaned:
+    """The checkpoint of a query was looked through for what no kept batch refers to; not shown.
+
+    `files` and `size_bytes` were deleted; `left_alone` is how many state stores and operators keep
+    all that they have, as it could not be understood. Not sent where all three are 0.
+    """
+
+    kind: ClassVar[str] = "checkpoint_cleaned"
+    slice: str
+    files: int
+    size_bytes: int
+    left_alone: int
+
+
+Measure = BatchCounted | FilesMoved | SliceMeasured | CallsCounted | Retrying | CheckpointCleaned
 MEASURES: tuple[type[Measure], ...] = (
     *(BatchCounted, FilesMoved, SliceMeasured, CallsCounted),
-    Retrying,
+    *(Retrying, CheckpointCleaned),
 )

@@ -169,9 +169,16 @@ DROPPED = _counter(
     "task",
 )
 
+CLEANED_FILES = _counter(
+    "ashore_checkpoint_cleaned_files",
+    ("slice",),
+    "files of the checkpoint of a query that were deleted as no kept batch refers to them",
+)
+CLEANED_BYTES = _counter("ashore_checkpoint_cleaned_bytes", ("slice",), "bytes of these files")
+
 FAMILIES: tuple[Family, ...] = (
     *(INFO, UP, STARTED, SILENT, EXIT_CODE, WARNINGS, CALLS, HANGING),
     *(STATE, EPOCH, RESTARTS, BATCHES, STEPS, STEP_AGE, LAG, LAG_SECONDS, NEWEST_AGE, DEFERRED),
     *(RECORDS, BYTES, FILES, FETCHED, COUNTED, PREPARED, MOVES),
-    *(STATE_ROWS, STATE_BYTES, WATERMARK, DROPPED),
+    *(STATE_ROWS, STATE_BYTES, WATERMARK, DROPPED, CLEANED_FILES, CLEANED_BYTES),
 )

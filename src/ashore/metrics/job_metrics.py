@@ -29,6 +29,7 @@ from ashore.jobs.events import (
 from ashore.jobs.measures import (
     BatchCounted,
     CallsCounted,
+    CheckpointCleaned,
     FilesMoved,
     Retrying,
     SliceMeasured,
@@ -125,6 +126,9 @@ class JobMetrics:
                 self._count_calls(event)
             case Retrying():
                 self._set_state(event.slice, RETRYING)
+            case CheckpointCleaned():
+                self._counter(families.CLEANED_FILES, event.slice).inc(event.files)
+                self._counter(families.CLEANED_BYTES, event.slice).inc(event.size_bytes)
 
     def end(self, exit_code: int) -> None:
         """Take in that the job process has ended."""

@@ -43,6 +43,7 @@ from ashore.jobs.events import (
 from ashore.jobs.measures import (
     BatchCounted,
     CallsCounted,
+    CheckpointCleaned,
     FilesMoved,
     Retrying,
     SliceMeasured,
@@ -70,6 +71,7 @@ ONE_OF_EACH: list[Event] = [
     SliceMeasured("main", 4, 12, (("register", 2),), 1_000, 2_000),
     CallsCounted((("move", "ok", 7),), 1),
     Retrying("main", 500),
+    CheckpointCleaned("ods__big", 12, 3_400, 1),
     WarningEvent("main", "no broker"),
     Note("main", "a column was added"),
     Validated((QUERY,)),

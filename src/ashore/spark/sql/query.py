@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.cleaner import CheckpointCleaner
 from ashore.checkpoints.versions import copy_version
 from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
@@ -124,6 +125,8 @@ class SqlQuery:
         self._idle_inputs: IdleInputs | None = None
         self._passed_ms: dict[str, int] = {}  # watermarks of views that were idle
         self._next_idle_s = 0.0
+        sink = parts.sink.parts
+        self._cleaner = CheckpointCleaner(self.name.slice, sink.clock, sink.progress)
         self._housekeeping = self._open_house()
 
     @property
@@ -511,6 +514,7 @@ class SqlQuery:
             while not query.awaitTermination(POLL_S):
                 self._report(query, reported)
                 self._housekeeping.tick()
+                self._cleaner.step()
                 refresher.tick()
                 self._idle()
                 if self._is_stopping.is_set():
@@ -527,6 +531,7 @@ class SqlQuery:
             raise BatchFailed(f"{self.name}: Spark is not responding: {error}") from error
         finally:
             query.stop()
+            self._cleaner.end()
             self._left = self.parts.sink.fold.epoch
 
     def _locate(self, found: RowError) -> Place:
@@ -538,15 +543,20 @@ class SqlQuery:
 
         At once, at first: a batch that was killed may have left files.
         """
-        sink, attempts = self.parts.sink, self.plan.attempts
+        sink = self.parts.sink
         tables = sink.plan.output.tables if sink.plan.output else ()
         parts = sink.parts
         return Housekeeping(
             House(parts.log, parts.storage, parts.clock, parts.progress, lambda: tables),
             self.parts.clean,
             cleans_first=True,
-            clean_more=lambda now_ms, ttl_ms: attempts.clean(sink.fold.epoch, now_ms, ttl_ms),
+            clean_more=self._clean,
         )
+
+    def _clean(self, now_ms: int, ttl_ms: int) -> None:
+        """Delete older attempts, and begin to clean the one of now."""
+        self.plan.attempts.clean(self.parts.sink.fold.epoch, now_ms, ttl_ms)
+        self._cleaner.begin(self._checkpoint, now_ms, ttl_ms)
 
     def _let_batch_end(self) -> None:
         """Wait for the batch under way. The next one finds that it is not wanted any more."""

@@ -1,0 +1,82 @@
+"""A job that runs cleans the checkpoint of its query, and counts on as if nothing had been."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from tests.spark.site import At, Site
+from tests.spark.sql_jobs import (
+    PER_MINUTE,
+    PER_MINUTE_TABLE,
+    START_MS,
+    checkpoint,
+    clicks,
+    encode,
+    per_minute,
+    read_only,
+    read_per_minute,
+    run,
+    sql_job,
+)
+
+from ashore.jobs.measures import CheckpointCleaned, Measure
+
+QUERY = "ods__per_minute"
+KEPT = {"spark.sql.streaming.minBatchesToRetain": "2"}
+
+
+class Told(At):
+    """A progress that keeps what it was told of cleaning."""
+
+    def __init__(self) -> None:
+        super().__init__("never", lambda: None)
+        self.cleaned: list[CheckpointCleaned] = []
+
+    def measured(self, measure: Measure) -> None:
+        if isinstance(measure, CheckpointCleaned):
+            self.cleaned.append(measure)
+
+
+def age(root: Path, hours: int) -> None:
+    for each in root.rglob("*"):
+        os.utime(each, (time.time() - hours * 3600,) * 2)
+
+
+def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
+    topic, told = site.topic(1), Told()
+    tables = (read_only(topic), PER_MINUTE_TABLE)
+    job_file = sql_job(
+        site,
+        PER_MINUTE,
+        *tables,
+        spark={"master": "local[2]", "conf": KEPT},
+        clean={"every": "1s", "ttl": "1s"},
+    )
+    for number in range(3):
+        site.produce(topic, encode(clicks(number * 60, 60)))
+        run(site, job_file, told)
+    root = checkpoint(site, QUERY)
+    # What a dead task and another number of partitions leave; all is as old as if nobody had run
+    # it for two days.
+    shutil.copytree(root / "state/0/1", root / "state/0/9")
+    (root / "state/0/0/.7.changelog.a-b.TID7.tmp").write_bytes(b"half")
+    age(root, 48)
+    stale = sum(1 for each in (root / "state/0/9").rglob("*") if each.is_file()) + 1
+    kept = {each.name for each in (root / "commits").iterdir() if each.name.isdigit()}
+    assert told.cleaned == []
+
+    site.produce(topic, encode(clicks(180, 120)))
+    run(site, job_file, told)
+
+    assert checkpoint(site, QUERY) == root, "the job has taken another attempt"
+    assert not (root / "state/0/9").exists()
+    assert not (root / "state/0/0/.7.changelog.a-b.TID7.tmp").exists()
+    assert sum(each.files for each in told.cleaned) >= stale
+    assert {each.left_alone for each in told.cleaned} == {0}
+    assert told.warnings == []
+    assert max(map(int, kept)) > 2
+    site.produce(topic, encode(clicks(300, 120)))
+    run(site, job_file, told)  # from the checkpoint that was cleaned
+    watermark_ms = START_MS + 419_000 - 10_000
+    assert read_per_minute(site) == per_minute(clicks(0, 420), watermark_ms=watermark_ms)
