@@ -23,7 +23,6 @@ from tests.spark.sql_jobs import (
 from ashore.jobs.measures import CheckpointCleaned, Measure
 
 QUERY = "ods__per_minute"
-KEPT = {"spark.sql.streaming.minBatchesToRetain": "2"}
 
 
 class Told(At):
@@ -50,12 +49,11 @@ def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
         site,
         PER_MINUTE,
         *tables,
-        spark={"master": "local[2]", "conf": KEPT},
+        spark={"master": "local[2]"},
         clean={"every": "1s", "ttl": "1s"},
     )
-    for number in range(3):
-        site.produce(topic, encode(clicks(number * 60, 60)))
-        run(site, job_file, told)
+    site.produce(topic, encode(clicks(0, 180)))
+    run(site, job_file, told)
     root = checkpoint(site, QUERY)
     # What a dead task and another number of partitions leave; all is as old as if nobody had run
     # it for two days.
@@ -63,7 +61,6 @@ def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
     (root / "state/0/0/.7.changelog.a-b.TID7.tmp").write_bytes(b"half")
     age(root, 48)
     stale = sum(1 for each in (root / "state/0/9").rglob("*") if each.is_file()) + 1
-    kept = {each.name for each in (root / "commits").iterdir() if each.name.isdigit()}
     assert told.cleaned == []
 
     site.produce(topic, encode(clicks(180, 120)))
@@ -75,7 +72,6 @@ def test_a_job_cleans_its_checkpoint_and_counts_on(site: Site) -> None:
     assert sum(each.files for each in told.cleaned) >= stale
     assert {each.left_alone for each in told.cleaned} == {0}
     assert told.warnings == []
-    assert max(map(int, kept)) > 2
     site.produce(topic, encode(clicks(300, 120)))
     run(site, job_file, told)  # from the checkpoint that was cleaned
     watermark_ms = START_MS + 419_000 - 10_000
