@@ -15,7 +15,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 	&& echo $$p && break; done)
 
 # Tests share the cores. Those of servers wait for half of their time, so three workers share two
-# cores; what has a server for itself is a group for one worker (tests/servers.py).
+# cores; what has a server for itself is a group for one worker (tests/servers.py). Groups come
+# first, and what is short comes last, so that the workers end at one time.
 # TIMES=FILE measures what each file of tests takes.
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
@@ -77,7 +78,8 @@ test-all: run-tests ## the same, and those that are marked long
 
 run-tests: setup lint
 	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
-	$(PYTEST) -n 3 --dist loadgroup $(CHOSEN) --durations=25 tests/integration tests/spark tests/drills
+	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder $(CHOSEN) --durations=25 \
+		tests/spark tests/drills tests/integration
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo

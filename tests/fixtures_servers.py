@@ -57,8 +57,22 @@ def group_of(item: pytest.Item) -> str | None:
     return str(item.path) if any(each.scope == "module" for each in found) else None
 
 
+def turn_of(item: pytest.Item) -> int:
+    """Return when a test comes: a group is for one worker, so a late one would be waited for.
+
+    The run has to hand out tests in their order (`--no-loadscope-reorder`). Lower ones come first.
+    """
+    if item.get_closest_marker("early"):
+        return 0
+    group = group_of(item)
+    if group is None:
+        return len(ALONE) + 2
+    return 1 + (ALONE.index(group) if group in ALONE else len(ALONE))
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=turn_of)
     for item in items:
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))

@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHOICES = {"check": ["not (slow or long)"], "test": ["not long"], "test-all": []}
+CLASSES = "tests/drills/test_class_archive.py"  # which spare the others CPU time: it is `early`
 # These leave tests out. A marker is chosen by -m alone, which CHOICES holds.
 LEAVING_OUT = re.compile(r"-k|--(deselect|ignore|ignore-glob|lf|ff|sw|last-failed|maxfail|co)\b")
 
@@ -37,12 +38,12 @@ def after(option: str, call: list[str]) -> list[str]:
 
 
 @cache
-def collected(*arguments: str) -> frozenset[str]:
-    """Return the names of the tests that a call of pytest runs."""
+def collected(*arguments: str) -> tuple[str, ...]:
+    """Return the names of the tests that a call of pytest runs, in their order."""
     command = [sys.executable, "-m", "pytest", *arguments, "-n", "0", "--collect-only", "-q"]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    return frozenset(line for line in answer.stdout.splitlines() if "::" in line)
+    return tuple(line for line in answer.stdout.splitlines() if "::" in line)
 
 
 @pytest.mark.parametrize("target", ["test", "test-all"])
@@ -67,10 +68,12 @@ def test_what_make_test_leaves_out_is_what_is_long():
     """Collects the tests as make does, and all of them."""
     calls = [[each for each in call if each != "-q"] for call in commands("test")]
     everyday = {name for call in calls for name in collected(*call)}
-    whole = collected("tests")
+    whole = set(collected("tests"))
     assert everyday
     assert everyday < whole
-    assert whole - everyday == collected("tests", "-m", "long")
+    assert whole - everyday == set(collected("tests", "-m", "long"))
+    with_servers = [collected(*call) for call in calls if "--no-loadscope-reorder" in call]
+    assert [each[0].partition("::")[0] for each in with_servers] == [CLASSES]
 
 
 def test_java_is_looked_for_before_there_is_a_package():

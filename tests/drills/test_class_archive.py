@@ -1,11 +1,14 @@
 """A job of a drill starts with the classes that an earlier one has kept."""
 
+import pytest
+
 from ashore.base.clock import SystemClock
 from ashore.drills.recorder import Recorder
 from ashore.drills.sites.servers import Servers
 from ashore.jobs.class_archive import archive_stem, find_archive, use_options
 
 
+@pytest.mark.early  # each job process of the run takes a third less CPU time after it
 def test_the_classes_are_kept_once_and_used(servers: Servers) -> None:
     recorder = Recorder(SystemClock(), lambda _snapshot: None)
     options = servers.java_options(recorder)

@@ -173,17 +173,8 @@ def restart(sites: Iterator[Site], provider: str, steps: list[Step], ahead: Ahea
         job.check()
 
 
-# The first example is the simplest: it is killed at the moves of each batch, on one core. Others
-# are for the long run.
-@pytest.mark.timeout(900)
-@settings(max_examples=1, **SLOW)
-@given(steps=EXAMPLES)
-def test_state_in_rocksdb_over_restarts(
-    sites: Iterator[Site], ahead: Ahead, steps: list[Step]
-) -> None:
-    restart(sites, "rocksdb", steps, ahead)
-
-
+# The first example is the simplest: it is killed at the moves of each batch, on one core. Every day
+# a job's query is killed in test_sql_processes.py and test_sql_hdfs.py.
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("provider", PROVIDERS)
