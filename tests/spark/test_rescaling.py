@@ -82,3 +82,20 @@ def test_a_checkpoint_of_plain_spark_is_rescaled(
     assert sorted(emitted) == sorted(run(spark, CASES[case], old, tmp_path / "inputs"))
     assert emitted
     assert read > 0
+
+
+def test_state_of_a_program_of_its_own_is_rescaled(
+    spark: SparkSession, use: Use, tmp_path: Path
+) -> None:
+    """Each variable of transformWithState, and what is to expire, has rows of its own to compare.
+
+    The program itself needs protobuf, which is no package of Ashore: it does not go on here.
+    """
+    use({FORMAT: "1"})
+    old = at_home(unpack("transform-with-state", tmp_path / "whole"))
+    before = contents(old)
+
+    up = rescaled(spark, old, 3)
+
+    assert contents(old) == before, "the original was changed"
+    assert partitions_of(up) == {"0", "1", "2"}
