@@ -36,8 +36,8 @@ class RunResult:
     batches: int
     rows: int  # in main and late tables, or sent into topics
     files: int
-    tables: tuple[str, ...]  # that batches have filled, and topics
-    warnings: tuple[str, ...]  # failures that it went on after
+    tables: tuple[str, ...]  # tables and topics that batches have written
+    warnings: tuple[str, ...]  # of failures after which it continued
 
 
 class Job:
@@ -49,9 +49,9 @@ class Job:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return the job in a file. Nothing is connected. Raises AshoreError: `job-file-invalid`.
+        """Return the job that a file describes. Nothing is connected.
 
-        Each call reads the file as it is then.
+        `run` and the other methods read the file again. Raises AshoreError: `job-file-invalid`.
         """
         return cls(load_job_file(path), Path(path))
 
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def lake(self) -> str:
-        """The root of its tables; what `${...}` stands for is not shown."""
+        """The root directory of its tables; `${...}` is shown as it is written."""
         return str(self._job.lake)
 
     def run(
@@ -72,18 +72,20 @@ class Job:
         accept_schema: bool = False,
         on_landed: Callable[[Landed], None] | None = None,
     ) -> RunResult:
-        """Land what is there, in a process of its own, and return when it has landed.
+        """Run the job in a process of its own, and return when it has ended.
 
-        An exception, such as that of Ctrl-C, stops the job in order and is raised on. Whoever is
-        killed meanwhile leaves a job process that ends by itself, and a log to go on from.
+        An exception in the meantime, such as KeyboardInterrupt, stops the job gracefully and is
+        raised again. If this process is killed, the job process ends by itself; the next run
+        resumes from the log.
 
         Arguments:
-            available_now: end when everything that was there has landed; False: run until it is
-                stopped by an exception, or by an error.
-            accept_schema: as the option `--accept-schema` of `ashore run`.
-            on_landed: called with each batch that has become readable.
+            available_now: end when all records that were in the topics at the start have landed;
+                False: run until an exception or an error stops it.
+            accept_schema: accept schema changes after which readers may see wrong values, as
+                `ashore run --accept-schema` does.
+            on_landed: called in this thread with each batch that has become readable.
 
-        Raises AshoreError: what `ashore run` ends with.
+        Raises AshoreError: the error with which `ashore run` would have ended.
 
         """
         with open_job(self._path) as opened:
@@ -101,28 +103,32 @@ class Job:
         return run.result(self.name)
 
     def status(self) -> JobStatus:
-        """Return where the job stands, as `ashore status` does. It may run meanwhile.
+        """Return the state of the job, as `ashore status` does. The job may be running.
 
-        Raises AshoreError: a log that is damaged, a lake that does not answer. A Kafka that does
-        not answer is no error: what only it knows is None.
+        Raises AshoreError: the log is damaged, or the lake does not answer. If Kafka does not
+        answer, nothing is raised: values that come from Kafka are None.
         """
         with open_job(self._path) as opened:
             return read_job(opened, None)[0]
 
     def verify(self, *, since: str | None = None) -> VerifyResult:
-        """Compare log, files and Kafka, as `ashore verify` does. It may run meanwhile.
+        """Compare the log with the files and with Kafka, as `ashore verify` does.
 
-        What is wrong is no exception: see `status`, `exit_code` and `problems` of the result.
+        The job may be running. Problems that are found are not raised: see `status`, `exit_code`
+        and `problems` of the result.
 
         Arguments:
-            since: read contents only of what was written since: `2h`, `3d`, ISO 8601.
+            since: read the contents only of files that were written since then: an age such as
+                `2h` or `3d`, or a time in ISO 8601.
+
+        Raises AshoreError: the log is damaged, or the lake does not answer.
 
         """
         with open_job(self._path) as opened:
             return verify_job(opened, since=since)
 
     def slices(self) -> tuple[str, ...]:
-        """Return the slices that the job has: `main`, of its topics, and one for each query."""
+        """Return the slices of the job: `main` for its topics, and one for each query."""
         with open_job(self._path) as opened:
             return tuple(each.slice for each in opened.slices)
 

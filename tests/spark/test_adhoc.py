@@ -53,7 +53,7 @@ def test_windows_are_counted_over_the_records_that_were_asked_for(site: Site) ->
     assert [row["clicks"] for row in rows] == [60, 60]
     assert str(rows[0]["minute"])[:16] == format_time(START_MS)[:16]
     assert Reading((topic,), 121) in told
-    assert Note("clicks", "clicks: 1 records cannot be decoded") in told
+    assert Note("clicks", "clicks: 1 record cannot be decoded") in told
 
     rows, told, _ = ask(site, job_file, "SELECT id FROM clicks ORDER BY id", last=4)
     assert [row["id"] for row in rows] == [117, 118, 119]  # and the one that is no JSON

@@ -17,8 +17,9 @@ from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
+from ashore.control.ask import RunningJob
 from ashore.control.preflight import check_job
-from ashore.errors import NotDone
+from ashore.errors import Fenced, NotDone
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 
@@ -61,6 +62,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
         for expression in preflight.unmatched:
             say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
+        warn_running(RunningJob(job.job, str(job.lake), opened.clock, lambda _line: None))
         options = LaunchOptions(
             job.spark is not None, available_now, accept_schema, debug, name=job.job
         )
@@ -69,6 +71,17 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         if save is not None:
             _take_savepoints(save, code, style)
         raise typer.Exit(code)
+
+
+def warn_running(job: RunningJob) -> None:
+    """Warn who is about to start a job that runs: its other process will be fenced."""
+    running = job.find_beating()
+    if running is not None:
+        say(
+            f"[yellow]warning[/] job {escape(job.job)} is running on {escape(running.host)}, "
+            f"process {running.pid}: this start takes over, and that process ends with exit code "
+            f"{Fenced.exit_code} (fenced)"
+        )
 
 
 def _take_savepoints(save: Callable[[], list[TakenSavepoint]], code: int, style: Style) -> None:

@@ -55,6 +55,17 @@ class RunningJob:
         """Return its last heartbeat on this machine."""
         return read_heartbeat(self.job, self.lake)
 
+    def find_beating(self) -> Heartbeat | None:
+        """Return the last heartbeat of a process that seems to run; None: there is none.
+
+        Nobody is waited for: one that was killed on another machine seems to run for seconds.
+        """
+        beat = self.beat()
+        if beat is None or beat.ended is not None or beat.is_alive is False:
+            return None
+        age_ms = self.clock.now_ms() - beat.beat_ms
+        return beat if 0 <= age_ms <= SILENT_S * 1000 else None
+
     def find_process(self, *, must_beat: bool = True) -> Heartbeat:
         """Return the last heartbeat of its process, which is there and beats.
 

@@ -16,14 +16,14 @@ from ashore.protocol.positions import OffsetRange
 
 
 class StreamShard(NamedTuple):
-    """One shard of a stream, as it is now: no generation, that is the log's affair."""
+    """One shard of a stream as it is now. The log alone counts generations."""
 
     stream: str
     shard: str
 
 
 class Position(NamedTuple):
-    """Where reading goes on, and the leader of the history that was read up to there."""
+    """The next offset to read, and the leader epoch of the records before it."""
 
     offset: int
     leader_epoch: int
@@ -85,34 +85,35 @@ class Source(Protocol):
         ...
 
     def describe_streams(self, streams: Sequence[str]) -> dict[str, StreamInfo]:
-        """Return what is known of these streams. One that does not exist is left out."""
+        """Describe these streams. Those that do not exist are left out."""
         ...
 
     def read_offsets(self, shards: Sequence[StreamShard]) -> dict[StreamShard, ShardOffsets]:
-        """Return the first offset and the stable end of each shard, and who leads it."""
+        """Return the first offset, the stable end and the leader epoch of each shard."""
         ...
 
     def find_truncated(self, positions: Mapping[StreamShard, Position]) -> dict[StreamShard, str]:
-        """Return the shards whose history was cut below a position, with what is known of it.
+        """Return the shards that were truncated below a position, with a sentence about it.
 
-        A shard that is there again, with other records up to the position and beyond, is found too.
-        A position that the shard no longer reaches, or has not any more, is left to `read_offsets`.
+        Also found are shards that have grown again since, up to the position and beyond, with other
+        records. A position above the end of a shard, or below its first offset, is not found here:
+        `read_offsets` shows it.
         """
         ...
 
     def resolve_first(self, shard: StreamShard, first: FirstOffset) -> int:
-        """Return the offset that a policy means now. `latest` is the stable end."""
+        """Return the offset that a policy resolves to now. `latest` is the stable end."""
         ...
 
     def newest_times(self, shards: Sequence[StreamShard]) -> list[int]:
-        """Return the highest time of a record in each shard that has one, in any order.
+        """Return the highest record timestamp, in ms, of each shard that has one, in any order.
 
-        Whose clock told it is the stream's affair: the source's, or that of who wrote the record.
+        It is by the clock of the source or of the producer, as the stream is configured.
         """
         ...
 
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
-        """Return the shards whose stable end an open transaction holds up."""
+        """Return the shards whose stable end is held back by an open transaction."""
         ...
 
     def read_again(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
@@ -120,20 +121,20 @@ class Source(Protocol):
         ...
 
     def read_plain(self, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
-        """Yield the committed records of a range, as `read_again`, but by other code.
+        """Yield the committed records of a range, as `read_again`, by an independent client.
 
-        For who checks what was read. Ends where the shard ends. Not to be asked by two threads, nor
-        for the next range before the last one has ended. Raises OffsetsGone too.
+        For verification. Ends where the shard ends. Must be called by one thread only, and for one
+        range after the other. Raises OffsetsGone too.
         """
         ...
 
     def show_offsets(self, group: str, offsets: Mapping[StreamShard, int]) -> None:
-        """Show next offsets under a consumer group, for tools that watch lag.
+        """Commit next offsets to a consumer group, for tools that monitor lag.
 
-        Nothing is ever read from there.
+        Ashore never reads them back.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...

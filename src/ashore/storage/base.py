@@ -23,8 +23,8 @@ class FileStat(NamedTuple):
 class FileWriter(Protocol):
     """A new file being written. Also a binary file object that pyarrow can write to.
 
-    After a failed write the writer is of no use: every later `write` and `close` fails too, so that
-    a file with a hole is never taken for a finished one.
+    After a failed write the writer cannot be used: every later `write` and `close` fails too, so
+    that a file with a gap is never taken for a finished one.
     """
 
     @property
@@ -33,18 +33,18 @@ class FileWriter(Protocol):
         ...
 
     def write(self, data: bytes) -> int:
-        """Append `data`, return its length. `data` may be any buffer."""
+        """Append `data`, any buffer, and return its length in bytes. Raises StorageError."""
         ...
 
     def close(self) -> None:
         """Finish the file: its content is durable when this returns (its name: see `sync`).
 
-        Once it has returned, calling it again does nothing. After a failure it fails again.
+        Calling it again does nothing; after a failure it fails again. Raises StorageError.
         """
         ...
 
     def abandon(self) -> None:
-        """Let go of the file without finishing it. What was written may stay. Never fails."""
+        """Close the file without finishing it. What was written may remain. Never raises."""
         ...
 
 
@@ -52,24 +52,24 @@ class Storage(Protocol):
     """A lake. Every call may raise StorageError; see the module for what that means."""
 
     def create(self, path: str, data: bytes) -> None:
-        """Create `path` with exactly `data`, or raise PathExists: all or nothing, durable.
+        """Create `path` with exactly `data`, or raise PathExists: atomic and durable.
 
-        Missing parent directories are made. Readers see the whole content or no file. A call
-        whose answer was lost leaves its whole content, or nothing, or (later) its whole content.
+        Missing parent directories are created. Readers see the whole content or no file. A call
+        whose answer was lost has created the whole file, or nothing, or creates it later.
         """
         ...
 
     def open_write(self, path: str) -> FileWriter:
-        """Begin a new file, or raise PathExists. Missing parent directories are made."""
+        """Begin a new file, or raise PathExists. Missing parent directories are created."""
         ...
 
     def move(self, source: str, target: str) -> None:
-        """Give `source` the name `target`. Never overwrites, also not under a race.
+        """Rename the file `source` to `target`. Never overwrites, even in a race.
 
-        Missing parent directories of `target` are made. Raises PathMissing (the source is not
-        there, whatever the target is), PathExists (the target is). Repeating it is safe where
-        `source` is a name that is used once: the half-way state is then finished. Durable only
-        after `sync` of both directories. Moving directories is not foreseen.
+        Missing parent directories of `target` are created. Raises PathMissing (there is no
+        source, whether or not there is a target) and PathExists (there is a target). It can be
+        repeated if the name `source` is used only once: a move that was interrupted is then
+        finished. Durable only after `sync` of both directories. Directories cannot be moved.
         If interrupted: nothing happened, or both names exist and are one file, or it is done.
         """
         ...
@@ -79,28 +79,31 @@ class Storage(Protocol):
         ...
 
     def list(self, directory: str) -> list[FileStat]:
-        """Return what is directly in `directory`, sorted by path. Not atomic. Missing: empty."""
+        """Return what is directly in `directory`, sorted by path; empty if it does not exist.
+
+        Not atomic: changes in the meantime may be listed or not.
+        """
         ...
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> bytes:
-        """Return the bytes of `path` from `start`, to its end or `length` of them.
+        """Return `length` bytes of `path` from offset `start`, or all up to its end.
 
         Raises PathMissing.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Remove one file, or a directory that nothing is in. Never on the commit path.
+        """Delete one file, or an empty directory. Never called on the commit path.
 
-        Raises PathMissing; StorageError for a directory that is not empty, which stays as it is.
+        Raises PathMissing, and StorageError for a directory that is not empty, which remains.
         """
         ...
 
     def sync(self, directories: Sequence[str]) -> None:
         """Make the names in `directories`, and those directories in their parents, durable.
 
-        Raises PathMissing (a directory is not there) and SyncFailed, which is never to be
-        repeated. On storages whose names are durable at once this only looks for the directories.
+        Raises PathMissing (there is no such directory) and SyncFailed, after which it must not be
+        called again. Where names are durable at once, it only checks that the directories exist.
         """
         ...
 
@@ -114,10 +117,11 @@ class Links(Protocol):
     """A storage that may give a file a second name."""
 
     def link(self, source: str, target: str) -> bool:
-        """Give the file at `source` a second name; False: it cannot, and nothing happened.
+        """Give the file at `source` a second name; False: not supported, and nothing was changed.
 
-        Missing parent directories of `target` are made. Raises PathMissing (the source is not
-        there), PathExists (the target is). The name is durable after `sync` of its directory.
+        Missing parent directories of `target` are created. Raises PathMissing (there is no
+        source) and PathExists (there is a target). The name is durable after `sync` of its
+        directory.
         """
         ...
 
@@ -127,5 +131,5 @@ class Confirms(Protocol):
     """A storage on a server that may have been replaced."""
 
     def confirm(self, path: str) -> None:
-        """Make a change without an effect near `path`: a replaced server cannot."""
+        """Make a change without an effect near `path`. Raises StorageError on a replaced server."""
         ...

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ashore.base.clock import SystemClock
+from ashore.cli.run_command import warn_running
 from ashore.control.ask import Patience, RunningJob
 from ashore.errors import AshoreError, JobNotAnswering, JobNotRunning, NotDone, QueryRefused
 from ashore.jobs import heartbeat
@@ -170,6 +171,29 @@ def test_one_of_another_machine_is_known_by_its_beats() -> None:
     assert replace(NAMED, clock=Beating()).find_process().beat_ms == 10_001, (
         "its clock may be another"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        ({}, True),
+        ({"beat_ms": -1}, False),
+        ({"ended": "stopped"}, False),
+        ({"host": heartbeat.socket.gethostname(), "pid": 1 << 30}, False),
+    ],
+    ids=["beats", "silent", "ended", "gone"],
+)
+def test_who_starts_a_job_learns_that_it_runs(
+    more: dict[str, object], runs: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = FakeClock()
+    write_beat(**{"beat_ms": clock.now_ms(), **more})
+    found = replace(NAMED, clock=clock).find_beating()
+    assert (found is not None) is runs
+    warn_running(replace(NAMED, clock=clock))
+    said = " ".join(capsys.readouterr().err.split())
+    wanted = "job clicks is running on elsewhere, process 7: this start takes over"
+    assert (wanted in said) is runs
 
 
 def test_one_of_an_earlier_release_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,8 @@ def _tell_left_out(frame: DataFrame, views: Sequence[View], send: Send) -> None:
     for view in views:
         for (bad,) in count_observed_once(frame, [f"{BAD}:{view.name}"], 1):
             if bad:
-                send(Note(view.name, f"{view.name}: {bad:,} records cannot be decoded"))
+                words = "record" if bad == 1 else "records"
+                send(Note(view.name, f"{view.name}: {bad:,} {words} cannot be decoded"))
         for _, ahead in count_observed_once(frame, [f"{TIMES}:{view.name}"], 2):
             if ahead:
                 words = "records are left out: their event time is more than late.future_max ahead"
