@@ -47,7 +47,7 @@ class Checkpoint:
     def read_position(self) -> CheckpointPosition:
         """Return how far it has come. Raises StorageError, CheckpointUnfit.
 
-        Where its owner goes on meanwhile: what is done is never ahead of what is planned.
+        If its owner continues in the meantime, what is done is never ahead of what is planned.
         """
         committed = self._newest(BatchLog.COMMITS)
         return CheckpointPosition(self.read_query_id(), self._newest(BatchLog.OFFSETS), committed)

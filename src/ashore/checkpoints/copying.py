@@ -51,7 +51,7 @@ def copy_checkpoint(
 ) -> None:
     """Copy what finished batches have left, and what the next one plans.
 
-    Requires: nobody but this writer knows the target.
+    Requires: no other process uses the target.
     If interrupted: some files are there; the source is as it was.
 
     Arguments:

@@ -96,7 +96,7 @@ class KeptBatches:
 def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Garbage]:
     """Yield the files of `offsets` and `commits` that tell of no kept batch, nor of a later one.
 
-    The batch before the oldest kept one stays planned: a restart asks for it.
+    The batch before the oldest kept one stays planned: a restart reads it.
     """
     for each in files:
         match each.of:

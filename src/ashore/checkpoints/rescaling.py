@@ -70,7 +70,7 @@ class RescalePlan:
 def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     """Return how a checkpoint gets another number of state partitions. Nothing is written.
 
-    Requires: nobody writes the source.
+    Requires: no process writes to the source.
     Raises CheckpointUnfit, with a sentence that says what to do instead; StorageError.
     """
     if not 1 <= wanted <= PARTITIONS_MAX:

@@ -55,7 +55,7 @@ def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
 def roll_back(committer: Committer, attempts: Attempts, wish: Wish) -> RolledBack:
     """Roll a query back. Takes its slice over.
 
-    If interrupted: call it again, with the same batch; or run the job, which goes on from whichever
+    If interrupted: call it again, with the same batch; or run the job, which resumes from whichever
     of the two the log says.
     Raises as `preview_rollback`; FilesLost, FileConflict, Fenced.
     """

@@ -98,7 +98,7 @@ class RunningJob:
             patience: how long is waited.
 
         Raises JobNotRunning, JobNotAnswering, and as what it was refused.
-        If interrupted: what was accepted goes on.
+        If interrupted: what was accepted continues.
 
         """
         beat, mailbox = self.find_process(), Mailbox(self.job, self.lake)

@@ -119,7 +119,7 @@ def check_tables(
         job: the job file.
         resolved: its tables, by topic.
         known: the tables that its log knows, by name.
-        accepted_by: who takes risky changes upon himself; empty: nobody does.
+        accepted_by: who accepts risky changes; empty: they are refused.
 
     """
     specs = {topic: landing_spec(each) for topic, each in resolved.items() if not each.spec.select}

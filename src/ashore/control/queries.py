@@ -41,7 +41,7 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
     Arguments:
         fold: of its log.
         job: what the job is at.
-        worker: what the query has told of itself.
+        worker: what the heartbeat says of the query.
 
     """
     if fold.query is None and fold.plan is None:

@@ -74,7 +74,7 @@ def apply(opened: OpenJob, why: str, *, takes_over: bool) -> tuple[SliceReset, .
 
     Raises JobFileInvalid without a reason; LogGrows where the job runs, unless it `takes_over`;
     and what `reset_clock` raises.
-    If interrupted: some logs are set back; the same command goes on with the others.
+    If interrupted: some logs are set back; the same command continues with the others.
     """
     if not why.strip():
         raise JobFileInvalid("the reason is missing", hint='write --why "what has happened"')

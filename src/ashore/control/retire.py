@@ -88,7 +88,7 @@ def apply_retire(
     Raises LogGrows where the job runs, unless it `takes_over`; FilesLost where files of the
     unclosed entry are gone; ClockAhead, CatalogError, StorageError.
     If interrupted: the log may say that they are retired while files are still there, which
-    nobody asks for; the same command goes on.
+    that no log needs; the same command continues.
     """
     if not plan:
         return 0

@@ -43,7 +43,7 @@ def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | No
 
     Arguments:
         code: as `JobLaunch.wait` returns it.
-        told: the error that it has told.
+        told: the error that it has reported.
         launch: of the process that has ended.
 
     """

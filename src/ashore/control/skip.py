@@ -31,7 +31,7 @@ def wish_of(opened: OpenJob, place: str, to: int, why: str, table: str | None = 
     Arguments:
         opened: the job.
         place: `topic/partition`.
-        to: the offset that reading goes on with.
+        to: the offset at which reading resumes.
         why: the reason, kept in the log.
         table: that a query fills, or the topic; None: the job's own tables are meant.
 

@@ -29,7 +29,7 @@ class JobStopped:
     Arguments:
         pid: of the process that was asked; None: there was none to ask.
         host: where it was.
-        logs: the last entries of its logs, where it has told them.
+        logs: the last entries of its logs, where it has reported them.
         sentence: what happened.
 
     """

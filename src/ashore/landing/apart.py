@@ -23,7 +23,7 @@ def run_apart(
 ) -> list[TaskResult]:
     """Run step 2; a batch that kills its workers, in halves. `report`: of each bad record.
 
-    A record that kills them alone is bad, and nobody decodes it: `on_invalid` decides. Raises
+    A record that kills a worker by itself is invalid and not decoded: `on_invalid` applies. Raises
     WorkerCrashed where workers die without decoding too, and what `BatchRunner.run` raises.
     If interrupted: staged files remain; no entry names them.
     """

@@ -30,7 +30,7 @@ def archive_log(storage: Storage, name: SliceName) -> int:
     """Pack what can be packed and remove what is packed. Returns the number of files removed.
 
     Raises LogDamaged for entries or an archive that are not whole; nothing of them is removed.
-    If interrupted: an archive more, some entries of it still there; the next call goes on.
+    If interrupted: an archive is there, and some of its entries still are; the next call continues.
     """
     listing = list_log(storage, name)
     removed = 0

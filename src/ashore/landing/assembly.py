@@ -65,7 +65,7 @@ class Environment:
     entropy: Entropy = unique
     post: Post = post_json
     jitter: Jitter = any_between
-    accepted_by: str = ""  # who takes what is risky about changed tables upon himself
+    accepted_by: str = ""  # who accepts risky changes of tables
 
 
 @contextmanager

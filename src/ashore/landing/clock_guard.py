@@ -37,7 +37,7 @@ class ClockGuard:
     def anchor(self, name: SliceName, fold: Fold) -> None:
         """Ask the storage for the time. Requires: this writer has just appended the last entry.
 
-        A storage that was asked before and has jumped ahead since is not believed: its clock may
+        A storage that was asked before and has jumped ahead since is not trusted: its clock may
         be the machine's own. Raises StorageError.
         """
         self.anchor_by(names.entry_path(name, fold.end), fold)

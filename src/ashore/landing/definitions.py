@@ -101,7 +101,7 @@ def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "
     Arguments:
         plan: of the tables.
         report: called with each change, in words.
-        accepted_by: who takes risky changes upon himself; empty: nobody does.
+        accepted_by: who accepts risky changes; empty: they are refused.
 
     Raises SchemaConflict.
 

@@ -55,7 +55,9 @@ class EffectParts:
     progress: Progress
     register: Register | None = None
     mark_sealed: MarkSealed | None = None
-    address_of: Callable[[str], str | None] = lambda _table: None  # where a table's seals are told
+    address_of: Callable[[str], str | None] = lambda _table: (
+        None
+    )  # that a table's seals are posted to
     post: Post = post_json
 
 

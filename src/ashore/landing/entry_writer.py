@@ -116,7 +116,7 @@ class EntryWriter:
 
         Each start appends an entry; a job that dies soon, and is started again and again, never
         comes to its housekeeping. What it forgets: see `LandingLog.write_snapshot`.
-        If interrupted: the start that comes to the next whole archive goes on.
+        If interrupted: a later start continues, when the next archive is due.
         """
         log = self.log
         packed = log.fold.base // names.ARCHIVE_ENTRIES

@@ -28,7 +28,7 @@ class SkipWish:
     """What somebody wants to give up."""
 
     shard: StreamShard
-    to: int  # the offset that reading goes on with
+    to: int  # the offset at which reading resumes
     by: str
     why: str
 

@@ -30,8 +30,8 @@ class Histories:
 
         Arguments:
             fold: of the slice's log.
-            offsets: of shards, as the source has just told them; none of them ends below what was
-                landed, or begins above.
+            offsets: of shards, as the source has just returned them; none of them ends below what
+                was landed, or begins above.
 
         """
         found = self.find((fold.shards[key] for key in sorted(offsets)), offsets)
@@ -43,7 +43,7 @@ class Histories:
     ) -> dict[Logged, str]:
         """Return the shards that were cut below what was landed, and why. Raises SourceError.
 
-        A shard whose next offset the source does not have is left out: that is told by itself.
+        A shard whose next offset the source does not have is left out: it is reported elsewhere.
         """
         doubtful = {
             each: (each.next, offsets[each.key].leader_epoch)

@@ -56,7 +56,7 @@ class JobLoop:
 
     Arguments:
         slices: of the job's topics. All are opened before the first of them takes a turn.
-        queries: have shards and tables of their own, and wait for nobody.
+        queries: have shards and tables of their own, and do not wait for others.
         rhythm: of the job.
         parts: of the slices.
 

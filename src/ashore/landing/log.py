@@ -52,14 +52,14 @@ class LogContext:
     clock: Clock
     entropy: Entropy
     settle_attempts: int = 8  # how often an unclear append is looked at before it is an error
-    on_wait: Callable[[str], None] = lambda _: None  # told why an append takes long
+    on_wait: Callable[[str], None] = lambda _: None  # called with why an append takes long
     look_around: Callable[[], Sequence[Trace]] = tuple  # what the slice has left in its tables
 
 
 class LandingLog:
     """One writer of one slice's log. Not thread-safe: a slice has one thread.
 
-    `open` comes before everything else. After any error of `append` the writer goes on only
+    `open` comes before everything else. After any error of `append` the writer continues only
     through a new `open`: what it tried to append may still appear. After Fenced it never does.
     """
 
@@ -84,7 +84,7 @@ class LandingLog:
     def open(self, require: Callable[[Fold], None] = lambda _fold: None) -> Fold:
         """Take the slice over with the next epoch and return the fold.
 
-        `require` raises where the log, as it is, must not be taken over: its owner goes on then.
+        `require` raises where the log, as it is, must not be taken over: its owner continues then.
 
         Raises LogDamaged, StorageError; LogLost where tables hold what was written after the end
         of the log; Fenced where this writer was fenced before.

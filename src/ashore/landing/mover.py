@@ -119,7 +119,7 @@ def _is_file(storage: Storage, place: FilePlace) -> bool:
     """Tell whether the bytes at the target are the file's.
 
     Asked only where the source is there as well: a move leaves one of the two, or one file under
-    both names, so that somebody else may have written the target.
+    both names, so that another process may have written the target.
     """
     digest, position = hashlib.blake2b(digest_size=8), 0
     while piece := storage.read(place.final, position, _PIECE_BYTES):

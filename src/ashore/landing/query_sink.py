@@ -87,7 +87,7 @@ class QuerySlice:
     name: SliceName
     output: OutputSpec | None  # None: the rows go into a topic
     remember_ms: int
-    accepted_by: str = ""  # who takes what is risky about a changed table upon himself
+    accepted_by: str = ""  # who accepts risky changes of tables
     topic: str = ""  # that the rows go into, where there is no table
 
     @property

@@ -58,7 +58,7 @@ class Registrar:
     def ensure(self, specs: Iterable[Spec]) -> None:
         """Make the tables known, main, late and dead. Raises SchemaConflict.
 
-        A catalog that is away, or not in order, is told of them with their first partition.
+        A catalog that is unreachable, or fails, gets them with their first partition.
         Requires: the tables' directories exist.
         """
         for spec in specs:

@@ -155,7 +155,7 @@ class Retirer:
         self._next_s = self._parts.clock.monotonic_s() + EVERY_S
         without_files = dict.fromkeys(fold.partitions.keys() - self._seen, 0)
         for key in plan_retire(fold, rules, without_files).partitions:
-            yield self._list(key)  # somebody else has dropped its files, or it was not old before
+            yield self._list(key)  # its files were dropped by others, or it was not old before
 
     def _walk_tables(self, fold: Fold, rules: Sequence[RetireRule]) -> Iterator[Directory | None]:
         for rule in rules:

@@ -107,7 +107,7 @@ def delete_files(
     for path in paths:
         if not may_go_on():
             break
-        with suppress(PathMissing):  # somebody was faster
+        with suppress(PathMissing):  # another process has deleted it
             storage.delete(path)
             deleted += 1
     return deleted

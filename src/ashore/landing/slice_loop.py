@@ -84,7 +84,7 @@ class SlicePlan:
     remember_ms: int
     commit_group: str | None = None  # where next offsets are shown
     definitions: Definitions = no_tables  # the tables that `streams` fill
-    accepted_by: str = ""  # who takes what is risky about changed tables upon himself
+    accepted_by: str = ""  # who accepts risky changes of tables
 
     def require_readable(self, fold: Fold) -> None:
         """Raise SchemaConflict where readers of its tables could not stand what it would write."""

@@ -28,9 +28,9 @@ class Action(StrEnum):
     deferred, it is named, and nobody here does it.
     """
 
-    REGISTER = "register"  # the catalog is told that the partition is there
+    REGISTER = "register"  # the partition is registered in the catalog
     SUCCESS_FILE = "success_file"  # a success file is written beside its files
-    CATALOG = "catalog"  # the catalog is told that it is complete: version and rows
+    CATALOG = "catalog"  # the catalog gets version and rows of a complete partition
     HTTP = "http"  # a POST tells the same
 
 

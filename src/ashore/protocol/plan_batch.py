@@ -29,7 +29,7 @@ class ShardOffsets:
 
     earliest: int  # the first offset that it still has
     end: int  # one past the last stable record (for Kafka: the last stable offset)
-    leader_epoch: int | None = None  # of the leader that told this end; None: it does not tell
+    leader_epoch: int | None = None  # of the leader that reported this end; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,9 @@ class BatchPlan:
     shared_tasks: int
     is_behind: bool  # the source has more than the limits allow: the next batch follows at once
     left: int = 0  # offsets that stay behind
-    leader_epochs: tuple[tuple[ShardKey, int], ...] = ()  # that told the ends, before any reading
+    leader_epochs: tuple[
+        tuple[ShardKey, int], ...
+    ] = ()  # that reported the ends, before anything is read
 
     @property
     def size(self) -> int:
@@ -142,7 +144,7 @@ def find_doubtful(
 
     Whether what was read is still what they hold only the source can tell. A leader never cuts its
     own history: where it is the same one, nothing has to be asked; nor where the source does not
-    reach to the next offset, or has dropped it: that is told by itself.
+    reach to the next offset, or has dropped it: that is reported elsewhere.
     """
     return tuple(
         each
@@ -232,8 +234,8 @@ def plan_watermarks(
 
     A shard that has had no records for its table's `idle_after_ms`, and has none waiting, is idle
     and does not count: after a day of standstill a backlog is not late. Where all shards of a table
-    are idle, time goes on without them, `idle_after_ms` behind the clock. A table that has a shard
-    which is not idle and has no event time yet keeps what it had.
+    are idle, the watermark advances without them, `idle_after_ms` behind the clock. A table that
+    has a shard which is not idle and has no event time yet keeps what it had.
     """
     per_feed: dict[Feed, list[ShardState]] = {}
     for state in fold.current().values():

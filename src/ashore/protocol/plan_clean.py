@@ -88,8 +88,8 @@ def plan_empty(
 ) -> tuple[DeleteFile, ...]:
     """Return which directories of a slice in one table may be deleted.
 
-    That of the unclosed entry stays, however old: whoever finishes the entry syncs it. Requires:
-    as `plan_clean`.
+    That of the unclosed entry stays, however old: the writer that finishes the entry syncs it.
+    Requires: as `plan_clean`.
     """
     known = sorted(directories, key=lambda each: each.epoch)
     unclosed = fold.unclosed.epoch if fold.unclosed else None

@@ -27,7 +27,7 @@ def nobody_waits(_table: str) -> bool:
 class Publishing:
     """When a job's partitions become known to a catalog."""
 
-    registers: bool  # whether there is one, that is told of each partition with its first file
+    registers: bool  # whether partitions are registered, each with its first file
     waits: Waits = nobody_waits  # but of those of these tables with their seal only
 
     def is_due(self, table: str) -> bool:

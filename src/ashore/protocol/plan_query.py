@@ -28,7 +28,7 @@ class QueryBatch:
     query_id: str
     batch_id: int
     plan: str  # digest of what the query computes
-    ranges: tuple[ShardRange, ...]  # offsets that it reads; none where only time goes on
+    ranges: tuple[ShardRange, ...]  # offsets that it reads; none where only the watermark advances
     watermark_ms: int = 0  # by which it forgets and counts as late; 0: there is none yet
     planned_ms: int = 0  # its time by the checkpoint: what is too far ahead is so by it
     left_out: tuple[Letter, ...] = ()  # as the log says

@@ -45,7 +45,7 @@ class Kept:
     table: str
     partition: str
     why: str
-    orphans: int = 0  # files of others in it: it stays until somebody decides
+    orphans: int = 0  # files of others in it: it is not dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def plan_retire(
     Arguments:
         fold: of the slice that lands the tables.
         rules: of the tables that have a retention.
-        found: partitions, with how many files somebody else has put there.
+        found: partitions, with how many files of others are in them.
 
     """
     due: list[tuple[int, PartitionKey]] = []

@@ -135,7 +135,7 @@ class KafkaSource:
     def find_held_up(self, shards: Sequence[StreamShard]) -> list[HeldUp]:
         """Return the partitions whose last stable offset an open transaction holds up.
 
-        The Kafka client cannot name the producer; it is told where its transaction begins.
+        The Kafka client cannot name the producer; the message says where its transaction begins.
         """
         # In this order: what is produced between the calls does not look like a transaction.
         newest = self._list_offsets(shards, OffsetSpec.latest(), UNCOMMITTED)

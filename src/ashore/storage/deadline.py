@@ -112,7 +112,7 @@ class DeadlineStorage:
 
         `what` begins with the kind of the call.
 
-        `late` gets a result that nobody waits for any more (None after an error), on the worker's
+        `late` gets a result that is no longer waited for (None after an error), on the worker's
         thread, so that it can give back what the call has taken. Raises CallsHang, and calls
         nothing, where too many calls of this process hang.
         """

@@ -77,7 +77,7 @@ class Settings:
     Arguments:
         watermark_ms: what came before it is late.
         timestamp_ms: the batch's own time.
-        conf: settings of Spark, which win over those of a session that goes on.
+        conf: settings of Spark, which override those of the session that continues the query.
         other: what Ashore does not know.
 
     """

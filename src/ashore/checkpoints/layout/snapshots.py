@@ -35,7 +35,7 @@ class SnapshotFile:
     Arguments:
         tables: the files in `SSTs` that it is made of, and their sizes in bytes; None where it
             does not say how large one is.
-        rows: how many the store holds; None where Spark was told not to count.
+        rows: how many the store holds; None where Spark is configured not to count.
 
     """
 

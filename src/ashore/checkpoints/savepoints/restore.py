@@ -48,7 +48,7 @@ def restore(
 ) -> Restored:
     """Make a checkpoint out of a savepoint.
 
-    Requires: nobody else writes to the target.
+    Requires: no other process writes to the target.
     If interrupted: files may be at the target, without `metadata`; delete them and call it again.
 
     Arguments:
@@ -60,7 +60,8 @@ def restore(
 
     Raises CheckpointUnfit where the savepoint is incomplete or damaged, or the target not empty;
     StorageError. Then what was written is deleted again, as far as the storage lets it. Nothing is
-    deleted where somebody else writes to the target (PathExists), and where only `metadata` failed.
+    deleted where another process writes to the target (PathExists), and where only `metadata`
+    failed.
 
     """
     started_s = clock.monotonic_s()

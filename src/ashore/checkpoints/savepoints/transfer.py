@@ -66,7 +66,7 @@ def transfer_files(
 ) -> Transferred:
     """Copy or link files, make them durable, and compare what is there.
 
-    Requires: nobody but the caller knows the target.
+    Requires: no other process uses the target.
     If interrupted: some files are there, maybe one of them in part.
 
     Arguments:

@@ -151,7 +151,7 @@ class ShardLog:
     stream_id: str
     next: int
     table: str
-    leader_epoch: int | None = None  # of the leader that told `next`; None: the log does not know
+    leader_epoch: int | None = None  # of the leader that reported `next`; None: not known
 
     @property
     def shard(self) -> StreamShard:
@@ -167,7 +167,7 @@ class ShardLog:
 def judge_source(shards: Iterable[ShardLog], seen: SourceAnswers) -> tuple[Observation, int]:
     """Say where log and source contradict each other, and the lag.
 
-    A topic that does not exist is no finding: what it held, nobody can tell.
+    A topic that does not exist is not a finding: what it held is unknown.
     """
     problems: dict[Problem, None] = {}
     lag = gone = 0

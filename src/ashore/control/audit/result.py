@@ -29,7 +29,7 @@ class Gauge:
 
     lag: int | None  # stable in the source and not landed yet; None: the source did not tell
     unaccounted: int  # landed twice, lost, in a hole that nothing explains: should be 0
-    unprovable: int  # holes that nobody can explain any more: the source has dropped the range
+    unprovable: int  # gaps that cannot be explained: the source has dropped the range
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def save_query(
         report: called with a sentence for people.
 
     Raises JobNotAnswering, NotDone; and as `take_savepoint`, of the job process too.
-    If interrupted: a job that was asked goes on with it.
+    If interrupted: a job that has accepted the request continues with it.
 
     """
     job = load_job_file(wanted.job_file)

@@ -53,7 +53,7 @@ class Cleaned:
     Arguments:
         checkpoints: that were looked through.
         amounts: by the reason why nothing refers to the files; directories count as files there.
-        left: what was left alone, as nobody knows what it is for.
+        left: files of unknown use, which were not deleted.
 
     """
 

@@ -70,7 +70,7 @@ def rescale(asked: RescaleAsked, wanted: int, clock: Clock, report: Report) -> R
         asked: which, and where it goes.
         wanted: how many.
         clock: of storages, and for the time that it takes.
-        report: told of each step.
+        report: called with each step.
 
     Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows, JobProcessEnded.
 

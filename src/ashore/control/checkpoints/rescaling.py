@@ -73,7 +73,7 @@ class Rescaler:
         spark: that rewrites the state.
         options: how the storage of the checkpoints is reached; see `LakeAddress`.
         clock: for the time that it takes.
-        report: told of each step.
+        report: called with each step.
         debug: what Spark says on stderr is shown.
 
     """
@@ -108,7 +108,7 @@ def rescale_job(
 ) -> RescaleResult:
     """Give the state of a job's query another number of partitions: the next start goes on with it.
 
-    If interrupted: the job goes on from the checkpoint that it has.
+    If interrupted: the job resumes from the checkpoint that it has.
 
     Raises as `rescale_copy`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
     """
@@ -156,7 +156,7 @@ def plan_undo(query: StoppedQuery) -> Undo:
 def undo_rescale(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> Undo:
     """Let the next start go on with the checkpoint from before the last rescale.
 
-    If interrupted: the next start goes on with one of the two.
+    If interrupted: the next start resumes from one of the two.
 
     Raises as `plan_undo`; LogGrows where the job runs, unless it `takes_over`; LogDamaged.
     """

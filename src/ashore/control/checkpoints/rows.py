@@ -81,7 +81,7 @@ class RowsFound:
         batch: whose state it is.
         before: the batch that it was compared with.
         version: of the job, whose names the columns have where that is said of them.
-        tables: as the state process has told them.
+        tables: as the state process has reported them.
 
     """
 

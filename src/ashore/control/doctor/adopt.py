@@ -39,7 +39,8 @@ def adopt_files(opened: OpenJob, step: AdoptFiles) -> None:
 
     Raises StorageError, TableOwned, FilesLost, FileConflict, ClockAhead; Stopped where the log has
     grown.
-    If interrupted: diagnose again; what was appended stays, and no start goes on before the end.
+    If interrupted: diagnose again; what was appended stays, and a start refuses to continue
+    before the end.
     """
     claim_tables(opened.storage, step.tables, opened.job.job, opened.clock.now_ms())
     _require_right_clock(opened, step)

@@ -74,7 +74,7 @@ def apply_steps(opened: OpenJob, steps: Sequence[Step], report: Callable[[Done],
 
     Raises StorageError, CatalogError, TableOwned, FilesLost; Stopped where a step does not fit
     any more.
-    If interrupted: what was told of is done; diagnose again for the rest.
+    If interrupted: the reported steps are done; diagnose again for the rest.
     """
     for step in steps:
         report(Done(step, _apply(opened, step)))

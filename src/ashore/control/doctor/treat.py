@@ -24,7 +24,7 @@ def treat(
 ) -> Diagnosis:
     """Do what can be done and return what is left. `report` is called for each step that was done.
 
-    Raises LogGrows where somebody writes, unless `takes_over`; else as `apply_steps`.
+    Raises LogGrows where another process appends, unless `takes_over`; else as `apply_steps`.
     """
     if not takes_over:
         watch_all_quiet(opened, at)

@@ -22,7 +22,7 @@ class Gone:
 
     problems: tuple[Problem, ...]  # one a partition that is gone
     files: frozenset[LoggedFile]  # of these partitions
-    rows: Counter[PartKey]  # that were in them: what else is lost of a part is told by itself
+    rows: Counter[PartKey]  # that were in them: what else is lost of a part is reported separately
 
 
 def find_gone(ledger: Ledger, missing: Iterable[LoggedFile], job_file: str) -> Gone:

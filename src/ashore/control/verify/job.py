@@ -81,7 +81,7 @@ def verify_job(
         since: see `parse_since`. Contents (checksums, rows, offsets) of entries before are not
             read; counts, existence and sizes are checked for all.
         sample: which rows are compared with their records, column by column; None: none.
-        progress: told what is being done.
+        progress: called with what is being done.
 
     Raises LogDamaged, StorageError, JobFileInvalid.
 

@@ -218,7 +218,7 @@ class LedgerBuilder:
     def drain(self) -> Ledger:
         """Return the ledger of the entries taken since the last call, and let go of them.
 
-        What contradicts itself in the ranges of a shard is told each time, until it is mended.
+        What contradicts itself in the ranges of a shard is reported each time until it is repaired.
         For those who follow a log: memory does not grow with what was drained.
         """
         ledger = self.finish()

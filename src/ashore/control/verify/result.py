@@ -45,7 +45,7 @@ class ProblemKind(StrEnum):
     STREAM_REPLACED = "stream_replaced"
     SUCCESS_FILE_MISSING = "success_file_missing"  # of a partition that is sealed
     CATALOG_TABLE = "catalog_table"  # the catalog has no such table, or another one
-    CATALOG_LACKS = "catalog_lacks"  # a partition that it was told of
+    CATALOG_LACKS = "catalog_lacks"  # a partition that was registered in it
     CATALOG_EXTRA = "catalog_extra"  # a partition where the job has never put a file
     CATALOG_ELSEWHERE = "catalog_elsewhere"  # a partition is not where its files are
 
@@ -201,7 +201,7 @@ class VerifyResult:
     notes: tuple[str, ...] = ()  # what could not be checked, and why
     has_run: bool = True  # False: there is no log, and the source holds what should have landed
     uncounted_files: int = 0  # that no entry lists and whose rows cannot be compared with others
-    values: ValuesVerdict | None = None  # None: nobody asked for it
+    values: ValuesVerdict | None = None  # None: not requested
 
     @property
     def status(self) -> Status:

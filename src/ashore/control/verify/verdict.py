@@ -151,7 +151,9 @@ class Judge:
         gone_rows: Mapping[PartKey, int],
     ) -> None:
         self._ledger = ledger
-        self._gone_rows = gone_rows  # of partitions that are gone: told already, and counted here
+        self._gone_rows = (
+            gone_rows  # of partitions that are gone: reported already, and counted here
+        )
         self._since_ms = since_ms
         self._findings = findings
         self._tallies: dict[str, Tally] = defaultdict(Tally)

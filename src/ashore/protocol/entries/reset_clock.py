@@ -46,7 +46,7 @@ def fold_reset_clock(fold: Fold, body: ResetClock) -> Changes:
 def _set_back(shards: Mapping[ShardKey, ShardState], now_ms: int) -> dict[ShardKey, ShardState]:
     """Return shards none of which was active, or had an event, after `now_ms`.
 
-    A highest event time was believed by a clock that was ahead, and would become the watermark.
+    A highest event time was accepted by a clock that was ahead, and would become the watermark.
     """
     return {
         key: replace(
