@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.checkpoint_files import list_paths, opened, unpack
 from tests.damage import DAMAGES, LAST, Damage
+from tests.marks import but
 from tests.unit.cli.test_commands import invoke
 
 from ashore.checkpoints.diagnosis.diagnose import diagnose
@@ -18,6 +19,8 @@ CASES = [
     *("format-2", "hdfs-backed", "join-2", "named-sources", "no-keys", "rocksdb"),
     *("rocksdb-changelog", "stateless"),
 ]
+# The first damage of each code.
+EVERY_DAY = {each.code: name for name, each in reversed(DAMAGES.items())}.values()
 
 
 def silent(_done: int, _total: int) -> None:
@@ -33,7 +36,7 @@ def look(root: Path, sources: int | None = None) -> tuple[Observed, list[Checkpo
     return seen, diagnose(seen)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", but(pytest.mark.slow, CASES, lambda case: case == "format-2"))
 def test_nothing_is_found_where_nothing_is_wrong(case: str, tmp_path: Path) -> None:
     seen, findings = look(unpack(case, tmp_path))
     assert findings == []
@@ -45,7 +48,7 @@ def test_nothing_is_found_where_nothing_is_wrong(case: str, tmp_path: Path) -> N
     assert bool(looked.tables) == (case not in {"hdfs-backed", "named-sources", "stateless"})
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("name", but(pytest.mark.slow, DAMAGES, lambda name: name in EVERY_DAY))
 def test_each_damage_is_found_and_a_copy_does_not_have_it(name: str, tmp_path: Path) -> None:
     damage = DAMAGES[name]
     root = unpack(damage.case, tmp_path)

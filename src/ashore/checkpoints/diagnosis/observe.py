@@ -7,8 +7,9 @@ meanwhile it is looked at again, and refused where it does not stop.
 What it must not know: what follows from it.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -135,7 +136,8 @@ class _Observer:
                 self._note(_bad_file(error))
                 continue
             self._count("batches")
-            self._note(self._judge_sums(path))
+            self.judged[path] = _judge_ends(path, offsets) or self._judge_sums(path)
+            self._note(self.judged[path])
         return offsets, commits
 
     # ---- what a restart reads
@@ -319,6 +321,18 @@ class _Observer:
 
     def _read(self, path: CheckpointPath, start: int = 0) -> bytes:
         return self.checkpoint.storage.read(names.join(self.checkpoint.path, path.path), start)
+
+
+def _judge_ends(path: BatchPath, offsets: Mapping[int, OffsetsFile]) -> BadFile | None:
+    """Return what is wrong with the ends of sources: each is JSON, whatever the source is."""
+    if path.log is not BatchLog.OFFSETS:
+        return None
+    for each in offsets[path.batch].sources:
+        try:
+            json.loads(each.end or "0")
+        except (ValueError, RecursionError):
+            return _damaged(path.path, f"the end of source {each.source} is not JSON")
+    return None
 
 
 def _snapshots_of(

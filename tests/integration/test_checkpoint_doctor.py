@@ -1,0 +1,46 @@
+"""The doctor asks a real broker for the topics of a checkpoint."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from tests.checkpoint_files import unpack
+from tests.damage import edit
+from tests.unit.cli.test_commands import invoke
+
+from ashore.checkpoints.layout import OffsetsFile
+from ashore.services.kafka import Kafka
+from ashore.sources.producer import Producer, create_topics, replace_topic
+
+RECORDS = 5
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_path: Path) -> None:
+    brokers, topic = kafka.bootstrap_servers, f"doctor-{uuid4()}"
+    create_topics(brokers, {topic: 1})
+    with Producer(brokers) as producer:
+        for _record in range(RECORDS):
+            producer.send(topic, 0, b"{}")
+    root, copy = unpack("no-keys", tmp_path), tmp_path / "copy"
+
+    def read_it(data: bytes) -> bytes:
+        offsets = OffsetsFile.parse(data, "offsets")
+        end = json.dumps({topic: {"0": RECORDS}})
+        return replace(offsets, sources=(replace(offsets.sources[0], end=end),)).write()
+
+    edit(root / "offsets/11", read_it)
+    asked = (root, "--brokers", brokers)
+    code, out, err = invoke("checkpoint", "doctor", *asked)
+    assert (code, err) == (0, ""), out
+    assert "not looked at: topics" not in out
+
+    replace_topic(brokers, topic, 1)
+
+    code, out, _ = invoke("checkpoint", "doctor", *asked, "--json")
+    (finding,) = json.loads(out)["findings"]
+    assert (code, finding["code"], finding["file"]) == (4, "topic_recreated", "offsets/11")
+    assert invoke("checkpoint", "doctor", *asked, "--to", copy)[0] == 0
+    repaired = OffsetsFile.parse((copy / "offsets/11").read_bytes(), "offsets")
+    assert json.loads(repaired.sources[0].end or "") == {topic: {"0": 0}}
+    assert invoke("checkpoint", "doctor", copy, "--brokers", brokers)[0] == 0
