@@ -143,9 +143,10 @@ def _plan_operator(says: OperatorFile, families: Mapping[str, StoreSchema]) -> l
     }
     if any(each.startswith(_INTERNAL) and "Timers" in each for each in families):
         options[_TIMERS] = (("readRegisteredTimers", "true"),)
+    # Where no variable is known Spark is asked all the same: it says why it does not read them.
     return [
         PlannedTable(StateTable(says.operator, says.name, name, read, is_bag=True), None)
-        for name, read in options.items()
+        for name, read in (options or {_DEFAULT: ()}).items()
     ]
 
 

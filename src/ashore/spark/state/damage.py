@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ashore.errors import CheckpointUnfit
 from ashore.jobs.requests import StateBatch, StateTable
-from ashore.spark.sql.refusals import DETAIL_LENGTH_MAX, innermost_cause
+from ashore.spark.sql.refusals import DETAIL_LENGTH_MAX, innermost_cause, outermost_cause
 
+_REFUSED = re.compile(r"\[STDS_\w+")  # how all that its reader of state refuses is marked
 _NAMED_MAX = 4  # of files of which one is damaged
 _PARTITION = re.compile(r"\bpart(?:ition)?Id=(\d+)")
 _TABLE = re.compile(r"\b(\d{6,})\.sst\b")
@@ -33,6 +34,14 @@ def explain_damage(
 
     """
     text = str(error)
+    if _REFUSED.search(text):
+        return CheckpointUnfit(
+            f"{states[0].place}: Spark does not read the rows of operator {table.operator}, "
+            f"{table.name}: {_without_copies(outermost_cause(error), states)}",
+            hint="choose another operator or store, with --operator and --store",
+            why="not_read",
+            detail=text[:DETAIL_LENGTH_MAX],
+        )
     found = next((each for state in states for each in _find_files(text, table, state)), None)
     what = found or f"one of {_list_files(text, table, states[0])}"
     return CheckpointUnfit(
