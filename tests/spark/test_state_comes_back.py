@@ -2,8 +2,9 @@
 
 A seed makes a sequence of: records come; the query is killed after a batch that its sink has and
 before Spark says that it is done; a savepoint is taken, and the checkpoint deleted and restored
-elsewhere; an older savepoint is restored, and the sink goes back with it; the state is rescaled.
-Between any two the checkpoint is inspected.
+elsewhere; an older savepoint is restored, and the sink goes back with it; the checkpoint is rolled
+back to an earlier batch, and the sink too; the state is rescaled, and rescaled again; what nothing
+refers to is deleted. Between any two the checkpoint is inspected.
 """
 
 import itertools
@@ -19,13 +20,16 @@ from tests.marks import but
 from tests.spark.programs import QUERIES, Program, Rows, Use, conf, rescaled
 
 from ashore.base.clock import SystemClock
+from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.checkpoints.survey import take_survey
 from ashore.control.checkpoints import savepoints
+from ashore.control.checkpoints.clean import GarbageTally, clean
 from ashore.control.checkpoints.inspect import inspect
+from ashore.protocol.plan_query import CheckpointPosition
 
 CLOCK = SystemClock()
-STEPS = 7
+NO_AGE_MS = -60_000  # of what may be deleted: all that is there, whatever the clock of the files
 # Columns by which a query that updates says that a row replaces another.
 KEYS = {"aggregate": 1, "total": 0, "window": 2, "two operators": 1}
 
@@ -54,12 +58,14 @@ class Story:
             self.kill,
             self.save_and_restore,
             self.restore_older,
+            self.roll_back,
             self.rescale,
+            self.clean,
             self.come,
         ]
-        for act in [*self.dice.sample(choices, len(choices)), self.rescale, self.come][:STEPS]:
-            act()
+        for act in [*self.dice.sample(choices, len(choices)), self.rescale]:
             self.told.append(act.__name__)
+            act()
             self.inspect()
         self.come()
 
@@ -91,8 +97,33 @@ class Story:
         """Go back: the sink gives up what came after, and it comes again."""
         _, batch = self.saved[0]
         self.restore(0)
-        self.sink = {number: rows for number, rows in self.sink.items() if number <= batch}
+        self.give_up_after(batch)
         self.run()
+
+    def roll_back(self) -> None:
+        """Go back to the batch before the last one, as `ashore roll-back` cuts a checkpoint."""
+        self.come()
+        old = opened(self.checkpoint)
+        *_, batch, _ = old.list_finished()
+        self.checkpoint = self.new_directory()
+        upto = CheckpointPosition(old.read_query_id(), batch, batch)
+        copy_checkpoint(old, opened(self.checkpoint), upto)
+        self.give_up_after(batch)
+        self.run()
+
+    def clean(self) -> None:
+        """Delete what nothing refers to, however young; a second time there is nothing."""
+        before = self.read_position()
+        clean(str(self.checkpoint), None, NO_AGE_MS, CLOCK, explain=False)
+        assert self.read_position() == before
+        left = clean(str(self.checkpoint), None, NO_AGE_MS, CLOCK, explain=True)
+        assert left.total == GarbageTally()
+
+    def read_position(self) -> CheckpointPosition:
+        return opened(self.checkpoint).read_position()
+
+    def give_up_after(self, batch: int) -> None:
+        self.sink = {number: rows for number, rows in self.sink.items() if number <= batch}
 
     def restore(self, which: int) -> None:
         place, _ = self.saved[which]
