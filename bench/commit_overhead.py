@@ -19,8 +19,8 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from ashore.jobs.events import BatchLanded
 from ashore.jobs.jars import jar_paths
+from ashore.jobs.progress import BatchLanded
 from ashore.landing.assembly import JobAssembly
 from ashore.landing.batch import BatchOrder, TaskResult
 from ashore.landing.committer import Quiet

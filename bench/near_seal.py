@@ -25,7 +25,8 @@ from ashore.base.clock import SystemClock
 from ashore.base.steered_clock import CLOCK_VARIABLE, Steering
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
 from ashore.catalogs.hive_wire import Address
-from ashore.jobs.events import Failed, Landed, WarningEvent
+from ashore.jobs.events import Landed, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka

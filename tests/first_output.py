@@ -42,7 +42,9 @@ class Terminal(io.TextIOBase):
 
 
 def loaded(names: Iterable[str]) -> list[str]:
-    return sorted(set(names) & {each.partition(".")[0] for each in sys.modules})
+    return sorted(
+        set(names) & (set(sys.modules) | {each.partition(".")[0] for each in sys.modules})
+    )
 
 
 def play(arguments: list[str], watched: list[str], answer: int, *, runs_on: bool) -> NoReturn:

@@ -25,7 +25,8 @@ from ashore.checkpoints.diagnosis.findings import MEANINGS
 from ashore.config import render_reference
 from ashore.config.json_schema import job_schema
 from ashore.errors import EXIT_CODES, AshoreError
-from ashore.jobs.events import SENT, Failed
+from ashore.jobs.events import SENT
+from ashore.jobs.failure import Failed
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "ashore"

@@ -20,7 +20,8 @@ from ashore.control.status import JobStatus
 from ashore.control.verify import VerifyResult
 from ashore.control.verify.job import verify_job
 from ashore.errors import error_of
-from ashore.jobs.events import Event, Failed, Landed, WarningEvent
+from ashore.jobs.events import Event, Landed, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.landing.job import MAIN, load_job_file
 from ashore.landing.log_reader import read_history

@@ -22,7 +22,16 @@ ROOT = Path(__file__).parents[2]
 # Each takes a tenth of the half second within which a command is to say something, or more.
 ARRAYS = {"numpy", "pyarrow"}
 CLIENT = {"confluent_kafka"}
-HEAVY = ARRAYS | CLIENT | {"hdfs_native", "jinja2", "pandas", "prometheus_client", "thriftpy2"}
+# Together another tenth: what appends to a log, and what starts a job process and hears its events.
+WRITER = {"ashore.landing.log"}
+LAUNCH = {"ashore.jobs.events", "ashore.jobs.launch", "filelock"}
+HEAVY = (
+    ARRAYS
+    | CLIENT
+    | WRITER
+    | LAUNCH
+    | {"hdfs_native", "jinja2", "pandas", "prometheus_client", "thriftpy2"}
+)
 
 JOB = """\
 job: {name}
@@ -68,13 +77,16 @@ class Run:
 
 NOTHING: frozenset[str] = frozenset()
 ASKS_KAFKA = frozenset(CLIENT)
+STARTS_A_JOB = frozenset(LAUNCH)
+LOCKS = frozenset({"filelock"})
+WRITES = frozenset(WRITER)
 
 # Every command that there is.
 RUNS = {
-    "run": Run(),
+    "run": Run(first=STARTS_A_JOB),
     "validate": Run(whole=ASKS_KAFKA),
-    "sql": Run("{sql} 'SELECT 1'"),
-    "test": Run("{sql} {cases}"),
+    "sql": Run("{sql} 'SELECT 1'", first=STARTS_A_JOB),
+    "test": Run("{sql} {cases}", first=STARTS_A_JOB),
     "init": Run("clicks --servers 127.0.0.1:1 --out new.yaml"),
     "schema": Run("", whole=NOTHING),
     "status": Run(whole=ASKS_KAFKA),
@@ -83,33 +95,33 @@ RUNS = {
     "doctor": Run(),
     "versions list": Run("{sql}", whole=NOTHING),
     "versions diff": Run("{sql}", whole=NOTHING),
-    "migrate check": Run("{sql} --to {sql}"),
+    "migrate check": Run("{sql} --to {sql}", first=STARTS_A_JOB),
     "stop": Run("{job}", whole=NOTHING),
     "recover": Run("{job} --explain", whole=NOTHING),
-    "roll-back": Run("{sql} ods.copied --explain", whole=NOTHING),
+    "roll-back": Run("{sql} ods.copied --explain", whole=WRITES),
     "checkpoint inspect": Run("{checkpoint}", whole=NOTHING),
-    "checkpoint diff": Run("{checkpoint} 3 5"),
+    "checkpoint diff": Run("{checkpoint} 3 5", first=STARTS_A_JOB),
     "checkpoint savepoint": Run("{checkpoint} --to saved --explain", whole=NOTHING),
     "checkpoint list": Run("{checkpoint}", whole=NOTHING),
     "checkpoint verify": Run("{checkpoint}", whole=NOTHING),
     "checkpoint delete": Run("{checkpoint}", whole=NOTHING),
-    "checkpoint rescale": Run("{checkpoint} --partitions 2 --explain"),
+    "checkpoint rescale": Run("{checkpoint} --partitions 2 --explain", first=STARTS_A_JOB | WRITES),
     "checkpoint restore": Run("{checkpoint} --to back", whole=NOTHING),
     "checkpoint clean": Run("{checkpoint} --explain", whole=NOTHING),
     "checkpoint doctor": Run("{checkpoint} --explain", whole=NOTHING),
     "retire": Run("{job} ods.clicks date=2026-01-01 --explain", whole=ASKS_KAFKA),
-    "rejoin": Run("{job} clicks", whole=ASKS_KAFKA),
-    "skip": Run("{job} clicks/0 --to 1 --why none", whole=ASKS_KAFKA),
-    "reset-clock": Run("{job} --why none", whole=ASKS_KAFKA),
+    "rejoin": Run("{job} clicks", whole=ASKS_KAFKA | WRITES),
+    "skip": Run("{job} clicks/0 --to 1 --why none", whole=ASKS_KAFKA | WRITES),
+    "reset-clock": Run("{job} --why none", whole=ASKS_KAFKA | WRITES),
     "clean": Run("{job} --explain", whole=ASKS_KAFKA),
-    "warm-up": Run(""),
-    "demo": Run("--records 1"),
-    "services up": Run(""),
-    "services down": Run("", whole=NOTHING),
-    "services control": Run("hdfs show", whole=NOTHING),
+    "warm-up": Run("", first=STARTS_A_JOB),
+    "demo": Run("--records 1", first=STARTS_A_JOB),
+    "services up": Run("", first=LOCKS),
+    "services down": Run("", whole=LOCKS),
+    "services control": Run("hdfs show", whole=LOCKS),
     "services status": Run("", whole=NOTHING),
     # What the list says stands beside the code of each drill.
-    "drill list": Run("", first=frozenset(ARRAYS | CLIENT)),
+    "drill list": Run("", first=frozenset(ARRAYS | CLIENT | WRITER | LAUNCH)),
     "drill run": Run("clock-jump"),
 }
 

@@ -21,8 +21,8 @@ from tests.crash.harness import (
 from tests.crash.second_writer import FrozenStorage
 from tests.crash.storage_calls import FIRST_LIFE_ENDS, Case
 
+from ashore.landing.dead_job import help_dead, plan_help
 from ashore.landing.log_reader import read_log
-from ashore.landing.recovery import help_dead, plan_help
 from ashore.protocol import names
 from ashore.protocol.entries import Prepare, ShardRead
 from ashore.protocol.plan_commit import MoveFiles, SyncDirectories

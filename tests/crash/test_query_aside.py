@@ -25,9 +25,10 @@ from tests.crash.test_rollback import BACK, GoingBack, back_world
 from ashore.landing import query_sink
 from ashore.landing.batch import TaskResult, Written
 from ashore.landing.committer import Committer
+from ashore.landing.dead_job import find_gone, plan_help
 from ashore.landing.log_reader import read_log
 from ashore.landing.query_sink import BegunBatch
-from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
+from ashore.landing.recovery import accept_loss, open_and_find_lost
 from ashore.protocol.entries import LeaveOut, Prepare
 from ashore.protocol.files import Role
 from ashore.protocol.plan_commit import places_of

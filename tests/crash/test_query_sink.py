@@ -24,9 +24,10 @@ from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from ashore.errors import CheckpointUnfit, FilesLost
 from ashore.landing import committer, query_sink
 from ashore.landing.committer import Committer
+from ashore.landing.dead_job import find_gone, plan_help
 from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.mover import Moved
-from ashore.landing.recovery import accept_loss, find_gone, open_and_find_lost, plan_help
+from ashore.landing.recovery import accept_loss, open_and_find_lost
 from ashore.protocol.entries import Prepare, Query, Version, prepare
 from ashore.protocol.fold import Fold
 from ashore.protocol.plan_commit import places_of

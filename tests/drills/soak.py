@@ -34,7 +34,8 @@ from tests.drills.jvm import Heap, collect, rises
 
 from ashore.control.jobs import open_job
 from ashore.control.verify.job import verify_job
-from ashore.jobs.events import Failed, Landed, WarningEvent
+from ashore.jobs.events import Landed, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol import names
 from ashore.services.kafka import Kafka

@@ -13,7 +13,7 @@ from tests.kafka_tools import create_topic, produce
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
-from ashore.jobs.events import Failed
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.kafka import Kafka
 from ashore.sources.base import Position, StreamShard

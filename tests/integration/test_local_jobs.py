@@ -24,8 +24,9 @@ from ashore.control.health import Allowed, worst
 from ashore.control.jobs import open_job
 from ashore.control.verify.job import verify_job
 from ashore.errors import SchemaConflict
-from ashore.jobs.events import Event, Step, moment_of
+from ashore.jobs.events import Event, moment_of
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.progress import Step
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Define, Entry
 from ashore.services.kafka import Kafka

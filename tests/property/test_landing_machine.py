@@ -57,10 +57,11 @@ from ashore.landing.archive import archive_log
 from ashore.landing.clock_guard import ClockGuard
 from ashore.landing.clock_reset import reset_clock
 from ashore.landing.committer import Committer
+from ashore.landing.dead_job import help_dead, plan_help
 from ashore.landing.janitor import apply_cleaning, plan_cleaning
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import list_log, read_log
-from ashore.landing.recovery import help_dead, plan_help, rejoin
+from ashore.landing.recovery import rejoin
 from ashore.landing.worker import Tick, ends_worker
 from ashore.protocol import names
 from ashore.protocol.batch_time import BatchTime

@@ -16,7 +16,7 @@ from tests.hdfs_tools import active_of, mend
 from tests.spark.hdfs_lake import Lake, Running, is_writing, now_ms, wait_until
 
 from ashore.control.jobs import open_job
-from ashore.jobs.events import Failed
+from ashore.jobs.failure import Failed
 from ashore.landing.log_reader import read_history
 from ashore.protocol.names import SliceName
 from ashore.services.hdfs import Hdfs

@@ -17,7 +17,8 @@ from tests.kafka_tools import Sender
 from tests.spark.site import SHORT_LIVED, At, Site, events, table_of
 
 from ashore.errors import FilesLost
-from ashore.jobs.events import Ended, Event, Failed, Landed, Relanded, moment_of
+from ashore.jobs.events import Ended, Event, Landed, Relanded, moment_of
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.protocol.entries import Prepare
 from ashore.services.kafka import Kafka

@@ -14,7 +14,8 @@ from tests.spark.test_processes import LOCAL, ended, launched, wait_for
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
-from ashore.jobs.events import Event, Failed, Landed, WarningEvent
+from ashore.jobs.events import Event, Landed, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.services.kafka import Kafka
 
 PARTITION = 0

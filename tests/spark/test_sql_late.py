@@ -21,7 +21,7 @@ from tests.spark.sql_jobs import (
     sql_job,
 )
 
-from ashore.jobs.events import QueryProgress
+from ashore.jobs.progress import QueryProgress
 from ashore.landing.log_reader import read_log
 from ashore.protocol.names import SliceName
 

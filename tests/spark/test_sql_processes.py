@@ -32,7 +32,8 @@ from ashore.control.fleet import read_job
 from ashore.control.health import DECIDE, Allowed, worst
 from ashore.control.jobs import open_job
 from ashore.drills.sites.ahead import Ahead
-from ashore.jobs.events import Failed, Landed, WarningEvent
+from ashore.jobs.events import Landed, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 
 COUNT = 90

@@ -24,17 +24,13 @@ from tests.spark.sql_jobs import (
 )
 
 from ashore.control.audit.auditor import Auditor, Pace
-from ashore.control.jobs import (
-    accept_losses,
-    is_relandable,
-    open_job,
-    plan_clean_job,
-    rejoin_topic,
-)
+from ashore.control.clean import plan_clean_job
+from ashore.control.jobs import open_job
 from ashore.control.rollback import apply as roll_back
 from ashore.control.rollback import find_query
 from ashore.control.rollback import plan as preview_rollback
 from ashore.control.status import read_status
+from ashore.control.take_over import accept_losses, is_relandable, rejoin_topic
 from ashore.errors import (
     BadRecord,
     CheckpointUnfit,

@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from tests.kafka_tools import delete_records
 from tests.spark.site import Around, At, Site, events, table_of
 
-from ashore.control.jobs import accept_losses, open_job
+from ashore.control.jobs import open_job
+from ashore.control.take_over import accept_losses
 from ashore.errors import BadRecord, FilesLost, OffsetsGone, StorageError
 from ashore.landing.batch import BatchRunner
 from ashore.landing.recovery import open_and_find_lost, reland

@@ -12,7 +12,8 @@ from tests.spark import tasks
 from tests.spark.site import Site, event, events, table_of
 from tests.specs import OUTPUT
 
-from ashore.control.jobs import clean_job, open_job, plan_clean_job
+from ashore.control.clean import clean_job, plan_clean_job
+from ashore.control.jobs import open_job
 from ashore.errors import BatchFailed
 from ashore.landing.batch import RowsOrder
 from ashore.landing.worker import Tick

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ashore.control.demo import Demo
-from ashore.jobs.events import Beat, Event, Landed, Step, StepBegun, encode_event
+from ashore.jobs.events import Beat, Event, Landed, StepBegun, encode_event
 from ashore.jobs.launch import JobLaunch
+from ashore.jobs.progress import Step
 from ashore.services.kafka import Kafka
 
 RECORDS = 1_200_000  # as `ashore demo` without options

@@ -83,7 +83,7 @@ COMMANDS = (
     Listed("retire", "retire_command", "Drop partitions from log, catalog and storage."),
     Listed(
         "rejoin",
-        "recover_command",
+        "rejoin_command",
         "Continue with a topic that was deleted and created again, from its beginning.",
     ),
     Listed(
@@ -96,7 +96,7 @@ COMMANDS = (
         "reset_clock_command",
         "Set back the times of a log whose clock was ahead.",
     ),
-    Listed("clean", "recover_command", "Delete in-progress files that are no longer referenced."),
+    Listed("clean", "clean_command", "Delete in-progress files that are no longer referenced."),
     Listed(
         "warm-up",
         "warm_up_command",

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from ashore.cli.output import STARTING_SPARK, escape, out, print_event, print_failure, say
+from ashore.cli.event_lines import print_event
+from ashore.cli.output import STARTING_SPARK, escape, out, print_failure, say
 from ashore.control.run import failure_of
-from ashore.jobs.events import CaseEnded, Failed, Talk
+from ashore.jobs.events import CaseEnded, Talk
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 
 FAILED = 5

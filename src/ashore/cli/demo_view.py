@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ashore.cli import verify_view
-from ashore.cli.output import escape, out, print_event, shown_progress, talk
+from ashore.cli.event_lines import print_event
+from ashore.cli.output import escape, out, shown_progress, talk
 from ashore.cli.run_view import RunState
 from ashore.control.demo import Demo, DemoResult, DemoStep, queries
 from ashore.jobs.events import Event

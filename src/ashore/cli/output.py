@@ -21,7 +21,7 @@ from rich.table import Table
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_time
 from ashore.errors import AshoreError
-from ashore.jobs.events import Event, Failed, encode_event
+from ashore.jobs.failure import Failed
 
 # A file or a pipe has no width; a table that is folded there helps nobody. On a terminal lines are
 # folded between words: it would fold them anywhere.
@@ -96,18 +96,10 @@ def failure_document(failed: Failed) -> dict[str, object]:
     return {"error": {**document, **failed.more}, "exit_code": failed.exit_code}
 
 
-def print_event(event: Event) -> None:
-    """Print one event of a job process as a line of JSON to stdout, with the time: `at`."""
-    document = {**encode_event(event), "at": now_text()}
-    sys.stdout.write(json.dumps(document, default=str) + "\n")
+def print_line(document: Mapping[str, object]) -> None:
+    """Print an object as a line of JSON to stdout, with the time: `at`."""
+    sys.stdout.write(json.dumps({**document, "at": now_text()}, default=str) + "\n")
     sys.stdout.flush()
-
-
-def print_log(line: str, event: Event) -> None:
-    """Print a line of talk as JSON to stderr, with the time and what the event says."""
-    document = {"at": now_text(), "message": line, **encode_event(event)}
-    sys.stderr.write(json.dumps(document, default=str) + "\n")
-    sys.stderr.flush()
 
 
 def now_text() -> str:
@@ -146,7 +138,7 @@ def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> It
         if debug:
             traceback.print_exc()
         if as_json and in_lines:
-            print_event(Failed.of(error))
+            print_line(Failed.of(error).to_dict())
         elif as_json:
             print_json(failure_document(Failed.of(error)))
         else:

@@ -12,10 +12,11 @@ from ashore.base.clock import SystemClock
 from ashore.base.units import format_duration
 from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
 from ashore.cli.output import print_answer, reported_errors, say
-from ashore.jobs.events import StateStep, StateWork
+from ashore.jobs.progress import StateWork
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the commands beside this one do not load events
     from ashore.control.checkpoints.rescaling import RescaleResult, Undo
+    from ashore.jobs.events import StateStep
 
 _WORK = {
     StateWork.COUNT: "counting the rows",
@@ -63,7 +64,7 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         print_answer(_lines(found), found.to_dict(), as_json=as_json)
 
 
-def _report(step: StateStep) -> None:
+def _report(step: "StateStep") -> None:
     say(f"{_WORK[step.work]} of operator {step.operator}, {step.stores}")
 
 

@@ -23,17 +23,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ashore.base.units import format_duration
+from ashore.cli.event_lines import print_event, print_log
 from ashore.cli.output import (
     STARTING_SPARK,
     escape,
     failure_document,
     now_text,
     out,
-    print_event,
     print_failure,
     print_json,
     print_lines,
-    print_log,
     say,
     talk,
     width_of,
@@ -42,24 +41,23 @@ from ashore.cli.saving import TakenSavepoint
 from ashore.config import Job
 from ashore.control.run import failure_of, running
 from ashore.jobs.events import (
-    STOPPED,
     Beat,
     Ended,
     Event,
-    Failed,
     Landed,
     Note,
     Relanded,
     Retired,
     Started,
     Starting,
-    Step,
     StepBegun,
     Talk,
     WarningEvent,
 )
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.measures import MEASURES
+from ashore.jobs.progress import STOPPED, Step
 
 STOPPING = "finishing the batch, Ctrl-C again to stop now"
 TABLES_SHOWN = 3  # of a batch, in a line

@@ -8,9 +8,11 @@ What it must not know: how they were computed.
 import json
 import sys
 
-from ashore.cli.output import STARTING_SPARK, escape, print_event, print_failure, print_table, say
+from ashore.cli.event_lines import print_event
+from ashore.cli.output import STARTING_SPARK, escape, print_failure, print_table, say
 from ashore.control.run import failure_of
-from ashore.jobs.events import Answered, Failed, Note, Reading, Talk
+from ashore.jobs.events import Answered, Note, Reading, Talk
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 
 

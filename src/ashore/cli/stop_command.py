@@ -15,7 +15,6 @@ import typer
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, JobFile, parse_duration
 from ashore.cli.output import escape, print_answer, reported_errors, say
-from ashore.cli.saving import saving
 from ashore.config import load_job
 from ashore.control.ask import RunningJob
 from ashore.control.stop import JobStopped, Look, kill_job, stop_job
@@ -63,7 +62,11 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         job = load_job(job_file)  # whether it can be run does not matter
         running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
         look = _looking(job_file)
-        save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
+        save = None
+        if savepoint is not None:
+            from ashore.cli.saving import saving  # noqa: PLC0415 - loads events, for this option
+
+            save = saving(job_file, savepoint, quiet=as_json)
         if now:
             stopped = kill_job(running, look)
         else:

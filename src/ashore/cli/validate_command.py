@@ -6,13 +6,11 @@ What it must not know: what is valid.
 
 import typer
 
-from ashore.cli import validate_view
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import print_answer, reported_errors
 from ashore.config import Job
 from ashore.control import jobs
 from ashore.control.preflight import check_tables
-from ashore.jobs.launch import JobLaunch, LaunchOptions
 
 
 def _found(job: Job, topics: int) -> str:
@@ -33,5 +31,8 @@ def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -
         if job.sql is None:
             print_answer([_found(job, len(topics))], {"queries": []}, as_json=as_json)
             return
+        from ashore.cli import validate_view  # noqa: PLC0415 - with what a launch needs
+        from ashore.jobs.launch import JobLaunch, LaunchOptions  # noqa: PLC0415 - as above
+
         launch = JobLaunch("validate", job_file, LaunchOptions(debug=debug, name=job.job))
         raise typer.Exit(validate_view.show_validate(launch, as_json=as_json))

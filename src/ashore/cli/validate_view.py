@@ -16,7 +16,8 @@ from ashore.cli.output import (
     say,
 )
 from ashore.control.run import failure_of
-from ashore.jobs.events import Failed, Validated
+from ashore.jobs.events import Validated
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.plans.described import DescribedQuery, TopicQuery, write_queries
 from ashore.plans.operators import StatefulOperator

@@ -22,8 +22,9 @@ from ashore.base.clock import SystemClock
 from ashore.control.jobs import open_job
 from ashore.control.verify import VerifyResult
 from ashore.errors import ServiceError
-from ashore.jobs.events import Event, Landed, Step, StepBegun
+from ashore.jobs.events import Event, Landed, StepBegun
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.progress import Step
 from ashore.protocol import codec
 from ashore.services.kafka import Kafka
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ashore.base.units import format_duration
-from ashore.control.jobs import OpenJob, plan_recover
+from ashore.control.jobs import OpenJob
+from ashore.control.recover import plan_recover
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
+from ashore.landing.dead_job import find_gone
 from ashore.landing.log_reader import find_missing
-from ashore.landing.recovery import find_gone
 
 HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
 WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)

@@ -9,7 +9,8 @@ What it must not know: terminals.
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
-from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.errors import JobFileInvalid
 from ashore.landing.clock_guard import show_time
 from ashore.landing.clock_reset import find_reset, reset_clock

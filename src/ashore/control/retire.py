@@ -16,7 +16,8 @@ from functools import partial
 from ashore.base.operator import operator
 from ashore.base.suggest import suggest
 from ashore.base.units import parse_duration_ms
-from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.control.verify.ledger import LedgerBuilder
 from ashore.errors import JobFileInvalid
 from ashore.landing.clock_guard import require_right_clock

@@ -11,7 +11,8 @@ from ashore.base.operator import operator
 from ashore.checkpoints.attempts import Attempts, open_attempts
 from ashore.checkpoints.rollback import RolledBack, is_there, preview_rollback, roll_back
 from ashore.config import Table
-from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.errors import CheckpointUnfit
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log

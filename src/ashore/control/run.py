@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from ashore.config import Job
 from ashore.errors import JobProcessEnded
-from ashore.jobs.events import Event, Failed
+from ashore.jobs.events import Event
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
 

@@ -8,7 +8,8 @@ What it must not know: terminals.
 from dataclasses import dataclass
 
 from ashore.base.operator import operator
-from ashore.control.jobs import OpenJob, require_landed_topic, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_landed_topic, require_stopped
 from ashore.control.rollback import find_query
 from ashore.errors import JobFileInvalid
 from ashore.landing.gaps import SkipWish, find_skip, skip

@@ -9,7 +9,8 @@ What it must not know: verbs.
 from collections.abc import Iterator
 
 from ashore.errors import AshoreError, JobProcessEnded, error_of
-from ashore.jobs.events import Event, Failed
+from ashore.jobs.events import Event
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import write_request
 

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 
 from ashore.errors import ServiceError
 from ashore.jobs.class_archive import NewArchive
-from ashore.jobs.events import CaseEnded, Failed
+from ashore.jobs.events import CaseEnded
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import CasesRequest, write_request
 

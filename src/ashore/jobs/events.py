@@ -7,70 +7,16 @@ come with any release; those that are here stay.
 What it must not know: who sends and who listens.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from ashore.errors import AshoreError
+from ashore.jobs.failure import KIND, Failed
 from ashore.jobs.measures import MEASURES
+from ashore.jobs.progress import QueryProgress, StateWork, Step
 from ashore.plans.described import DescribedQuery, read_queries, write_queries
 from ashore.plans.planned_query import PlannedQuery
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
-
-KIND = "event"  # the key that names the kind
-STOPPED = "stopped: "  # the message of a worker that goes on no more begins so; then it says why
-
-
-class Step(StrEnum):
-    """What a slice is at."""
-
-    OPEN = "open"
-    PLAN = "plan"
-    WRITE = "write"
-    PREPARE = "prepare"
-    MOVE = "move"
-    SEAL = "seal"
-    RETIRE = "retire"
-    IDLE = "idle"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLanded:
-    """A batch that has become readable."""
-
-    batch: int  # its number within the slice
-    entry: int  # of the log, that made it count
-    rows: int
-    files: int
-    lag: int  # offsets still to read
-    tables: tuple[str, ...] = ()  # that its files are of; the topic, where a query writes one
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionsRetired:
-    """Table partitions that a job has dropped because they are old."""
-
-    entry: int  # of the log, that says so
-    partitions: int
-    files: int  # that were deleted
-    tables: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QueryProgress:
-    """Where a query is after a batch, as Spark tells. Of all its operators with state together."""
-
-    batch: int  # Spark's number
-    watermark_ms: int | None  # None: it has none
-    state_rows: int
-    state_bytes: int  # of memory and of files that are whole
-    commit_ms: int  # how long it took to commit the state of the batch
-    dropped: int  # rows that were left out as too late, since the query was started
-    held_by: str | None = codec.added(None)  # the view whose silence holds the watermark back
-    held_since_ms: int | None = codec.added(None)  # when that brought its last record
-    lag: int | None = codec.added(None)  # offsets that the batch left behind, when it was planned
 
 
 class Event(Protocol):
@@ -247,15 +193,6 @@ class CaseEnded:
     problems: tuple[str, ...]
 
 
-class StateWork(StrEnum):
-    """What a state process does with stores."""
-
-    COUNT = "count"
-    WRITE = "write"
-    COMPARE = "compare"
-    READ = "read"
-
-
 @dataclass(frozen=True, slots=True)
 class StateStep:
     """A tool for checkpoints begins with the stores of an operator.
@@ -360,23 +297,6 @@ class SavepointTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """The last event of a job that failed: the error as in [errors](errors.md), its exit code."""
-
-    kind: ClassVar[str] = "error"
-    exit_code: int
-    code: str
-    message: str
-    hint: str | None
-    more: Mapping[str, object] = field(default_factory=dict)  # by code; beside the others
-
-    @classmethod
-    def of(cls, error: AshoreError) -> "Failed":
-        """Return the event that tells of an error."""
-        return cls(error.exit_code, error.code, error.message, error.hint, error.fields)
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """The last event of a job that ended in order, but for savepoints that it is to leave."""
 
@@ -410,8 +330,7 @@ def encode_event(event: Event) -> dict[str, object]:
     """Return an event as a JSON object."""
     match event:
         case Failed():
-            own = {name: getattr(event, name) for name in _names(Failed) if name != "more"}
-            return {KIND: event.kind, **own, **event.more}
+            return event.to_dict()
         case Validated():
             return {KIND: event.kind, "queries": write_queries(event.queries)}
         case _:
@@ -426,14 +345,9 @@ def decode_event(document: object) -> Event | None:
     wanted = EVENTS.get(kind) if isinstance(kind, str) else None
     try:
         if wanted is Failed:
-            known = {name: own.pop(name) for name in _names(Failed) if name != "more"}
-            return Failed(**known, more=own)
+            return Failed.read(own)
         if wanted is Validated:
             return Validated(read_queries(own["queries"]))
         return None if wanted is None else codec.decode(wanted, own)
     except (Malformed, KeyError):
         return None
-
-
-def _names(of: type[Failed]) -> list[str]:
-    return [each.name for each in fields(of)]

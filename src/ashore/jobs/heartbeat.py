@@ -20,8 +20,8 @@ from typing import NamedTuple
 import psutil
 
 from ashore.base.clock import SystemClock
-from ashore.jobs.events import QueryProgress
-from ashore.jobs.launch import state_directory
+from ashore.jobs.progress import QueryProgress
+from ashore.jobs.state_directory import state_directory
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 

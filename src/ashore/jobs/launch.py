@@ -24,12 +24,7 @@ from ashore.jobs.class_archive import find_options
 from ashore.jobs.events import Event, Talk, decode_event
 from ashore.jobs.jars import jar_paths
 from ashore.jobs.java import find_java
-
-
-def state_directory() -> Path:
-    """Return where a machine keeps what it knows of jobs: $ASHORE_HOME, ~/.local/state/ashore."""
-    own = os.environ.get("ASHORE_HOME")
-    return Path(own) if own else Path.home() / ".local" / "state" / "ashore"
+from ashore.jobs.state_directory import state_directory
 
 
 def log_directory() -> Path:

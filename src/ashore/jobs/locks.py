@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 
 @contextmanager
 def locked(directory: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock of `directory`, which is made if it is missing. Waits, and says so."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - most commands lock nothing
+
     directory.mkdir(parents=True, exist_ok=True)
     lock = FileLock(directory / ".lock")
     try:

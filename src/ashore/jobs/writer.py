@@ -14,23 +14,19 @@ from collections.abc import Callable, Mapping
 
 from ashore.base.clock import SystemClock
 from ashore.jobs.events import (
-    STOPPED,
-    BatchLanded,
     Beat,
     Event,
     Landed,
     Note,
-    PartitionsRetired,
-    QueryProgress,
     QueryProgressed,
     Retired,
-    Step,
     StepBegun,
     WarningEvent,
     encode_event,
 )
 from ashore.jobs.heartbeat import WorkerBeat
 from ashore.jobs.measures import CallsCounted, Measure
+from ashore.jobs.progress import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
 
 CALLS_EVERY_BEATS = 5
 

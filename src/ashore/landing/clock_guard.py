@@ -11,17 +11,20 @@ What it must not know: what is planned.
 """
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.base.units import format_duration
 from ashore.errors import ClockAhead, LogAhead, SourceError
-from ashore.landing.committer import Committer
 from ashore.protocol import names
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_reset import AHEAD_MS_MAX, is_ahead
 from ashore.sources.base import Source, StreamShard
 from ashore.storage.base import Storage
+
+if TYPE_CHECKING:  # whoever only compares times does not load what writes
+    from ashore.landing.committer import Committer
 
 
 class ClockGuard:
@@ -113,7 +116,7 @@ def log_ahead(log_ms: int, clock_ms: int, storage_ms: int) -> LogAhead:
     )
 
 
-def require_right_clock(committer: Committer, source: Source) -> None:
+def require_right_clock(committer: "Committer", source: Source) -> None:
     """Raise ClockAhead where a command's clock is not to be believed.
 
     Requires: its log was just opened.

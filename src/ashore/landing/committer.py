@@ -11,8 +11,8 @@ from typing import Protocol
 
 from ashore.base.clock import Clock
 from ashore.errors import PathMissing
-from ashore.jobs.events import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
 from ashore.jobs.measures import Measure
+from ashore.jobs.progress import STOPPED, BatchLanded, PartitionsRetired, QueryProgress, Step
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_moves
 from ashore.landing.mover import Moved, Outcomes, move_files

@@ -12,15 +12,18 @@ What it must not know: job files, Spark, catalogs.
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ashore.errors import SchemaConflict
 from ashore.formats.ddl import Schema, parse_ddl, type_ddl
 from ashore.formats.evolution import Change, Compatibility, compare_schemas
-from ashore.landing.committer import Progress
-from ashore.landing.entry_writer import EntryWriter
 from ashore.landing.specs import OutputSpec
 from ashore.protocol.entries import Define
 from ashore.protocol.tables import TableColumn, TableDefinition
+
+if TYPE_CHECKING:  # whoever only compares tables does not load what writes
+    from ashore.landing.committer import Progress
+    from ashore.landing.entry_writer import EntryWriter
 
 # From the tables that a log knows to those that a job has now.
 Definitions = Callable[[Mapping[str, TableDefinition]], Iterable[TableDefinition]]
@@ -117,7 +120,9 @@ def define(plan: DefinePlan, report: Callable[[str], None], accepted_by: str = "
     return Define(plan.tables, risky, accepted_by if risky else "")
 
 
-def record(plan: DefinePlan, entries: EntryWriter, progress: Progress, accepted_by: str) -> None:
+def record(
+    plan: DefinePlan, entries: "EntryWriter", progress: "Progress", accepted_by: str
+) -> None:
     """Append what `define` returns, before anything is written there. Raises SchemaConflict."""
     name = entries.log.name.slice
     due = define(plan, lambda text: progress.note(name, text), accepted_by)

@@ -27,7 +27,8 @@ from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
 from ashore.errors import AshoreError
 from ashore.jobs import events
-from ashore.jobs.events import Ended, Failed, Relanded, Started, Starting
+from ashore.jobs.events import Ended, Relanded, Started, Starting
+from ashore.jobs.failure import Failed
 from ashore.jobs.heartbeat import Heart
 from ashore.jobs.listener import Listener, Verb
 from ashore.jobs.mailbox import Mailbox

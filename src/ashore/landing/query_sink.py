@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ashore.base.clock import Clock
 from ashore.errors import CheckpointUnfit, check, fail
-from ashore.jobs.events import BatchLanded, Step
+from ashore.jobs.progress import BatchLanded, Step
 from ashore.landing.batch import (
     LettersOrder,
     Order,

@@ -16,7 +16,7 @@ from ashore.errors import (
     SourceError,
     StreamReplaced,
 )
-from ashore.jobs.events import BatchLanded, PartitionsRetired, Step
+from ashore.jobs.progress import BatchLanded, PartitionsRetired, Step
 from ashore.landing.apart import run_apart
 from ashore.landing.batch import BatchOrder, BatchRunner, merge_results, prepare_of
 from ashore.landing.committer import FILES_MAX, Committer, Progress, Quiet

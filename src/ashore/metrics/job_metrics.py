@@ -14,18 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 
 from ashore import __version__
 from ashore.base.clock import Clock, SystemClock
-from ashore.jobs.events import (
-    STOPPED,
-    Ended,
-    Event,
-    Failed,
-    Landed,
-    QueryProgress,
-    QueryProgressed,
-    Step,
-    StepBegun,
-    WarningEvent,
-)
+from ashore.jobs.events import Ended, Event, Landed, QueryProgressed, StepBegun, WarningEvent
+from ashore.jobs.failure import Failed
 from ashore.jobs.measures import (
     BatchCounted,
     CallsCounted,
@@ -34,6 +24,7 @@ from ashore.jobs.measures import (
     Retrying,
     SliceMeasured,
 )
+from ashore.jobs.progress import STOPPED, QueryProgress, Step
 from ashore.metrics import families
 from ashore.metrics.families import FAMILIES, JOB, OUTCOMES, STEP_BUCKETS_S, Family, Kind
 

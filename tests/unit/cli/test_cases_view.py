@@ -3,7 +3,8 @@
 from xml.etree import ElementTree as ET
 
 from ashore.cli.cases_view import junit_xml
-from ashore.jobs.events import CaseEnded, Failed, decode_event, encode_event
+from ashore.jobs.events import CaseEnded, decode_event, encode_event
+from ashore.jobs.failure import Failed
 
 PASSED = CaseEnded("counts", "a.yaml:2", 1200, ())
 BAD = CaseEnded("is < late", "a.yaml:9", 300, ("missing: {}", "not expected: {}"))

@@ -18,14 +18,14 @@ from ashore.jobs.events import (
     Beat,
     Ended,
     Event,
-    Failed,
     Landed,
     Started,
     Starting,
-    Step,
     StepBegun,
     WarningEvent,
 )
+from ashore.jobs.failure import Failed
+from ashore.jobs.progress import Step
 
 JOB = job()
 EVENTS = [

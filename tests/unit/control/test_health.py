@@ -10,6 +10,7 @@ from tests.unit.control.lakes import CLICKS_0, Lake, fill, make_lake
 from ashore.control import jobs
 from ashore.control.fleet import read_fleet
 from ashore.control.health import Allowed, check_health, worst
+from ashore.control.recover import plan_recover
 from ashore.control.status import read_status
 from ashore.landing.log_reader import find_missing
 from ashore.protocol import names
@@ -62,7 +63,7 @@ def test_what_needs_a_decision_is_worth_4() -> None:
 def test_lost_files_are_looked_for() -> None:
     lake = make_lake()
     assert ailing(lake)[0] == 0
-    moves = find_moves(jobs.plan_recover(lake.opened()))
+    moves = find_moves(plan_recover(lake.opened()))
     lake.storage.delete(moves[0].final)
     assert ailing(lake) == (4, "1 prepared files are lost: ashore recover JOB.yaml --explain")
 

@@ -4,8 +4,8 @@ import pytest
 from tests.unit.control.lakes import Lake, fill, make_lake
 
 from ashore.control.audit.follow import audit_once
-from ashore.control.jobs import rejoin_topic
 from ashore.control.status import read_status
+from ashore.control.take_over import rejoin_topic
 from ashore.control.verify import ProblemKind, Status
 from ashore.errors import LogLost
 from ashore.protocol import names

@@ -16,8 +16,8 @@ from ashore.control.skip import apply, wish_of
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus, read_status
 from ashore.errors import JobFileInvalid
-from ashore.jobs.events import QueryProgress, Step
 from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
+from ashore.jobs.progress import QueryProgress, Step
 from ashore.jobs.writer import EventWriter
 from ashore.landing.log import LandingLog, LogContext
 from ashore.protocol.batch_time import BatchTime

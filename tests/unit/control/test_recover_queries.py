@@ -8,7 +8,8 @@ from tests.unit.config.test_sql import SQL_JOB
 from tests.unit.config.texts import job
 
 from ashore.base.operator import operator
-from ashore.control.jobs import OpenJob, explain_recover, plan_recover, recover_dead
+from ashore.control.jobs import OpenJob
+from ashore.control.recover import explain_recover, plan_recover, recover_dead
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.log_reader import read_log
 from ashore.protocol.batch_time import BatchTime

@@ -8,9 +8,9 @@ from tests.unit.config.texts import job
 from tests.unit.control.lakes import Lake, fill, make_lake
 
 from ashore.control import rollback
-from ashore.control.jobs import (
+from ashore.control.jobs import OpenJob
+from ashore.control.take_over import (
     GivenUp,
-    OpenJob,
     accept_losses,
     find_losses,
     is_relandable,

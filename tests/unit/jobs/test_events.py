@@ -13,11 +13,9 @@ from ashore.jobs.events import (
     ClockSteered,
     Ended,
     Event,
-    Failed,
     Landed,
     Note,
     QueriesPlanned,
-    QueryProgress,
     QueryProgressed,
     Reading,
     Relanded,
@@ -31,7 +29,6 @@ from ashore.jobs.events import (
     StateRows,
     StateStep,
     StateWork,
-    Step,
     StepBegun,
     StoreRows,
     Validated,
@@ -40,6 +37,7 @@ from ashore.jobs.events import (
     encode_event,
     moment_of,
 )
+from ashore.jobs.failure import Failed
 from ashore.jobs.measures import (
     BatchCounted,
     CallsCounted,
@@ -49,6 +47,7 @@ from ashore.jobs.measures import (
     SliceMeasured,
     TableCounts,
 )
+from ashore.jobs.progress import QueryProgress, Step
 from ashore.plans.described import TopicQuery
 from ashore.plans.graph import PlanGraph
 from ashore.plans.planned_query import PlannedQuery

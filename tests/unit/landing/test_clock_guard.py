@@ -9,8 +9,9 @@ from ashore.base.unique import unique
 from ashore.catalogs import NoCatalog
 from ashore.config import parse_job
 from ashore.control import reset_clock
-from ashore.control.jobs import OpenJob, rejoin_topic
+from ashore.control.jobs import OpenJob
 from ashore.control.retire import apply_retire, plan_retire
+from ashore.control.take_over import rejoin_topic
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import (
     AshoreError,

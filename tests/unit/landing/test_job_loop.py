@@ -21,8 +21,8 @@ from ashore.errors import (
     StorageError,
     TableOwned,
 )
-from ashore.jobs.events import BatchLanded, QueryProgress
 from ashore.jobs.measures import Measure
+from ashore.jobs.progress import BatchLanded, QueryProgress
 from ashore.landing import job_loop
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm

@@ -13,7 +13,7 @@ from ashore.control.jobs import OpenJob
 from ashore.control.verify.job import verify_job
 from ashore.drills.sites.tasks import TaskRunner
 from ashore.errors import LogAhead
-from ashore.jobs.events import PartitionsRetired
+from ashore.jobs.progress import PartitionsRetired
 from ashore.landing import retirer as retirer_module
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.committer import Quiet

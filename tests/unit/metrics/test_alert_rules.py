@@ -18,15 +18,9 @@ from tests.specs import landing
 
 from ashore.base.unique import unique
 from ashore.errors import OffsetsGone, SourceUnreachable, StorageError
-from ashore.jobs.events import (
-    Event,
-    QueryProgress,
-    QueryProgressed,
-    Step,
-    decode_event,
-    encode_event,
-)
+from ashore.jobs.events import Event, QueryProgressed, decode_event, encode_event
 from ashore.jobs.measures import BatchCounted, SliceMeasured, TableCounts
+from ashore.jobs.progress import QueryProgress, Step
 from ashore.jobs.writer import EventWriter
 from ashore.landing.housekeeping import CleanRule
 from ashore.landing.job_loop import JobLoop, JobParts, Rhythm

@@ -11,8 +11,9 @@ from prometheus_client.samples import Sample
 
 from ashore.config.metrics import Metrics
 from ashore.errors import MetricsNotExported
-from ashore.jobs.events import Landed, Step, StepBegun
+from ashore.jobs.events import Landed, StepBegun
 from ashore.jobs.measures import CallsCounted
+from ashore.jobs.progress import Step
 from ashore.metrics import FAMILIES, JobMetrics, exported
 from ashore.metrics.families import JOB, Kind
 from ashore.testing.clock import FakeClock

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ashore.jobs.events import QueryProgress
+from ashore.jobs.progress import QueryProgress
 from ashore.spark.sql.progress import Inputs, Reported, report
 
 

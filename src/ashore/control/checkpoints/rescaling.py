@@ -23,7 +23,8 @@ from ashore.checkpoints.rescaling import (
 from ashore.checkpoints.savepoints.restore import require_empty
 from ashore.checkpoints.survey import describe_place, take_survey
 from ashore.control.checkpoints.where import require_newest
-from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery
 from ashore.control.state_process import run_state_process
 from ashore.errors import CheckpointUnfit, JobProcessEnded

@@ -24,7 +24,8 @@ from ashore.control.doctor.steps import (
     Step,
     WriteSnapshot,
 )
-from ashore.control.jobs import WATCH_S_MAX, OpenJob
+from ashore.control.jobs import OpenJob
+from ashore.control.required import WATCH_S_MAX
 from ashore.errors import LogGrows, PathMissing, Stopped, StorageError
 from ashore.landing.clock_guard import require_right_clock
 from ashore.landing.job import lake_of, landing_spec

@@ -8,7 +8,7 @@ import random
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from ashore.control.jobs import plan_recover
+from ashore.control.recover import plan_recover
 from ashore.drills.drill import Drill
 from ashore.drills.faults import Happens, Kill, Moment
 from ashore.drills.plan import Length, PlannedFault, Schedule, Server

@@ -6,7 +6,7 @@ job must not take the new topic for the old one. It stops, and goes on once it i
 
 import random
 
-from ashore.control.jobs import rejoin_topic
+from ashore.control.take_over import rejoin_topic
 from ashore.drills.drill import Drill
 from ashore.drills.faults import Happens, Moment
 from ashore.drills.plan import Length, PlannedFault, Schedule

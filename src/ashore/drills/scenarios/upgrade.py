@@ -12,7 +12,7 @@ reads it after the rollback is this release.
 import json
 import random
 
-from ashore.control.jobs import plan_recover
+from ashore.control.recover import plan_recover
 from ashore.drills.drill import Drill
 from ashore.drills.faults import BATCH_STEPS, Kill, Moment
 from ashore.drills.old_lake import OPTIONS, OldLake, load_old_lake

@@ -62,7 +62,8 @@ from ashore.drills.sites.site import (
 from ashore.drills.verdict import Flight
 from ashore.drills.workloads.numbered import Produced
 from ashore.errors import check, fail
-from ashore.jobs.events import Failed, Started, WarningEvent, moment_of
+from ashore.jobs.events import Started, WarningEvent, moment_of
+from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive

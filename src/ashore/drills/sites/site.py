@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ashore.control.jobs import OpenJob, clean_job, plan_clean_job
+from ashore.control.clean import clean_job, plan_clean_job
+from ashore.control.jobs import OpenJob
 from ashore.drills.faults import JobFault
 from ashore.drills.faults.late_delete import DeleteCalls
 from ashore.drills.verdict import Flight

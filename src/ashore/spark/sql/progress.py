@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from ashore.jobs.events import QueryProgress
+from ashore.jobs.progress import QueryProgress
 from ashore.spark.sql.views import BAD, TIMES
 
 

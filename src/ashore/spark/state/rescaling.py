@@ -16,7 +16,8 @@ from pyspark.sql.types import StructType
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.rescaling import commit
 from ashore.errors import CheckpointUnfit
-from ashore.jobs.events import Event, Rescaled, StateStep, StateWork, StoreRows
+from ashore.jobs.events import Event, Rescaled, StateStep, StoreRows
+from ashore.jobs.progress import StateWork
 from ashore.spark.internals.state import (
     FAMILY,
     KEY,

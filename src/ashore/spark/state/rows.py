@@ -25,7 +25,8 @@ from pyspark.sql.types import (
 )
 
 from ashore.errors import NotDone
-from ashore.jobs.events import Event, StateChanges, StateRows, StateStep, StateWork
+from ashore.jobs.events import Event, StateChanges, StateRows, StateStep
+from ashore.jobs.progress import StateWork
 from ashore.jobs.requests import RowsRequest, StateBatch, StateTable
 from ashore.spark.internals.state import read_decoded
 from ashore.spark.sql.topics import JSON_OPTIONS

@@ -1,0 +1,51 @@
+"""What commands require of a job before they change it.
+
+What it promises: reads only; raises where the command is not for this job, or not now.
+What it must not know: terminals; what is changed.
+"""
+
+from ashore.config import Job
+from ashore.control.jobs import OpenJob
+from ashore.errors import JobFileInvalid, QueryRefused
+from ashore.landing.dead_job import require_quiet
+from ashore.landing.log_reader import read_log
+from ashore.landing.traces import require_whole
+from ashore.protocol.traces import LogEnd
+
+WATCH_S_MAX = 15.0
+
+
+def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
+    """Raise LogGrows where a log of the job grows within two intervals, at most 15 s.
+
+    Every use case that takes slices over asks first, unless it is told that it `takes_over`.
+    """
+    if takes_over:
+        return
+    watch_s = min(2 * opened.job.batch.interval_ms / 1000, WATCH_S_MAX)
+    require_quiet(opened.storage, opened.slices, opened.clock, watch_s)
+
+
+def require_landed_topic(job: Job, topic: str, why_not_sql: str, *, hint: str) -> None:
+    """Raise where no table lands a topic: JobFileInvalid, or QueryRefused where SQL reads it.
+
+    Arguments:
+        job: that has the tables.
+        topic: its name.
+        why_not_sql: why a topic that only SQL reads is no subject of the command.
+        hint: what would do for such a topic.
+
+    """
+    found = [item for item in job.tables if item.matches(topic)]
+    if not found:
+        raise JobFileInvalid(
+            f"no table of {job.path} reads topic {topic}", hint="name a topic of the job file"
+        )
+    if not any(item.is_landed for item in found):
+        raise QueryRefused(f"topic {topic} is read by SQL only, and {why_not_sql}", hint=hint)
+
+
+def require_whole_log(opened: OpenJob) -> None:
+    """Raise LogLost where the tables tell of entries that the job's log does not have."""
+    traces = opened.find_traces(opened.name)
+    require_whole(opened.name, LogEnd.of(read_log(opened.storage, opened.name)), traces)

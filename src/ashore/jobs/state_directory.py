@@ -1,0 +1,13 @@
+"""Where a machine keeps what it knows of jobs.
+
+What it must not know: what is kept there.
+"""
+
+import os
+from pathlib import Path
+
+
+def state_directory() -> Path:
+    """Return where a machine keeps what it knows of jobs: $ASHORE_HOME, ~/.local/state/ashore."""
+    own = os.environ.get("ASHORE_HOME")
+    return Path(own) if own else Path.home() / ".local" / "state" / "ashore"
