@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ashore.base.clock import SystemClock
-from ashore.cli import checkpoint_view, state_rows_view
+from ashore.cli import checkpoint_view
 from ashore.cli.options import AsJson, Batch, Debug, Query, Where
 from ashore.cli.output import (
     STARTING_SPARK,
@@ -19,10 +19,10 @@ from ashore.cli.output import (
     shown_progress,
 )
 from ashore.control.checkpoints.inspect import inspect
-from ashore.jobs.events import StateProgress, StateStep
 
 if TYPE_CHECKING:
     from ashore.control.checkpoints.rows import RowsAsked, RowsFound
+    from ashore.jobs.events import StateProgress, StateStep
 
 LIMIT = 20  # rows that are shown of each table, unless it is said
 
@@ -81,6 +81,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
             else:
                 checkpoint_view.show_inspection(found)
             return
+        from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
         from ashore.control.checkpoints.rows import RowsAsked  # noqa: PLC0415 - see `_read`
 
         wanted = LIMIT if limit is None and to is None else limit
@@ -126,6 +127,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
 ) -> None:
     """Show which rows of the state differ between two batches: added, removed, changed."""
     with reported_errors(as_json=as_json, debug=debug):
+        from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
         from ashore.control.checkpoints.rows import (  # noqa: PLC0415 - see `_read`
             RowsAsked,
             choose_batches,
@@ -163,11 +165,12 @@ def _require_rows(*options: object) -> None:
 def _read(asked: "RowsAsked", *, as_json: bool) -> "RowsFound":
     """Return rows of state. What starts Spark takes longer to import than to look at files."""
     from ashore.control.checkpoints.rows import RowsProgress, read_state_rows  # noqa: PLC0415
+    from ashore.jobs.events import StateProgress, StateStep  # noqa: PLC0415
 
     with shown_progress(quiet=as_json) as progress:
         what = ["reading"]
 
-        def told(event: StateStep | StateProgress) -> None:
+        def told(event: "StateStep | StateProgress") -> None:
             match event:
                 case StateStep():
                     what[0] = f"reading operator {event.operator}, {event.stores}"
