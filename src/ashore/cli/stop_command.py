@@ -6,9 +6,10 @@ What it must not know: how a job is asked.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,9 @@ from ashore.control.ask import RunningJob
 from ashore.control.stop import JobStopped, Look, kill_job, stop_job
 from ashore.errors import AshoreError, JobNotRunning, error_of
 from ashore.jobs.requests import StopRequest
+
+if TYPE_CHECKING:
+    from ashore.cli.saving import TakenSavepoint
 
 BEYOND_GRACE_S = 30.0  # Spark's end, beside the batch
 
@@ -62,11 +66,7 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         job = load_job(job_file)  # whether it can be run does not matter
         running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
         look = _looking(job_file)
-        save = None
-        if savepoint is not None:
-            from ashore.cli.saving import saving  # noqa: PLC0415 - loads events, for this option
-
-            save = saving(job_file, savepoint, quiet=as_json)
+        save = None if savepoint is None else _saving(job_file, savepoint, quiet=as_json)
         if now:
             stopped = kill_job(running, look)
         else:
@@ -88,6 +88,12 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             lines += [line for each in saved for line in each.lines]
             document["savepoints"] = [each.document for each in saved]
         print_answer(lines, document, as_json=as_json)
+
+
+def _saving(job_file: Path, to: str, *, quiet: bool) -> "Callable[[], list[TakenSavepoint]]":
+    from ashore.cli.saving import saving  # noqa: PLC0415 - loads events, for this option
+
+    return saving(job_file, to, quiet=quiet)
 
 
 def _looking(job_file: Path) -> Look:
