@@ -18,7 +18,7 @@ WATCH_S_MAX = 15.0
 def require_stopped(opened: OpenJob, *, takes_over: bool) -> None:
     """Raise LogGrows where a log of the job grows within two intervals, at most 15 s.
 
-    Every use case that takes slices over asks first, unless it is told that it `takes_over`.
+    Every use case that takes slices over checks first, unless `takes_over`.
     """
     if takes_over:
         return
