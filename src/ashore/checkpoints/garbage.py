@@ -49,6 +49,7 @@ class Unneeded(StrEnum):
     HALF_MADE = "a writer died while it made it"
     CHECKSUM = "the checksum of a file that is gone"
     ATTEMPT = "of an attempt that another one has followed"
+    POOL = "in the pool, and of no savepoint"
     EMPTY = "an empty directory"
 
 

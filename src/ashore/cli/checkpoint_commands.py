@@ -56,20 +56,28 @@ def checkpoint_savepoint(  # noqa: PLR0913, PLR0917 - each parameter is an optio
     query: Query = None,
     batch: Batch = None,
     copy: Copy = False,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared",
+            help="Copy only what other shared savepoints there do not have, into a pool.",
+        ),
+    ] = False,
     explain: Explain = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take a savepoint: a whole copy of what one batch needs. A job that runs is asked for it."""
+    """Take a savepoint: a copy of what one batch needs. A job that runs is asked for it."""
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         found = find_checkpoint(where, query, clock)
         if explain:
-            required = savepoints.plan_savepoint(found, batch)
-            print_answer(*savepoint_view.describe_plan(required, to), as_json=as_json)
+            shelf = open_shelf(to, clock, links=not copy, is_shared=shared)
+            planned = savepoints.plan_savepoint(found, batch, shelf)
+            print_answer(*savepoint_view.describe_plan(planned, to), as_json=as_json)
             return
         with shown_progress(quiet=as_json) as progress:
-            shelf = open_shelf(to, clock, links=not copy)
+            shelf = open_shelf(to, clock, links=not copy, is_shared=shared)
 
             def advance(done: int, total: int) -> None:
                 progress("copying", done, total)
@@ -126,7 +134,7 @@ def checkpoint_delete(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Delete a savepoint, also one that was never finished. Others do not need its files."""
+    """Delete a savepoint, also one that was never finished. What others need of it stays."""
     with reported_errors(as_json=as_json, debug=debug):
         found = savepoints.find_savepoint(savepoint, SystemClock())
         files = savepoints.count_files(found) if explain else savepoints.delete(found)

@@ -4,39 +4,53 @@ What it promises: a view of a value: no clock, no storage.
 What it must not know: how the value came about.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ashore.base.units import format_size, format_time
-from ashore.checkpoints.required import Required
-from ashore.checkpoints.savepoints.manifest import Manifest
+from ashore.checkpoints.savepoints.manifest import Manifest, SavepointKind
 from ashore.checkpoints.savepoints.restore import Restored
 from ashore.checkpoints.savepoints.save import Saved
 from ashore.checkpoints.savepoints.store import FoundSavepoint
 from ashore.cli.output import print_lines, print_table
+from ashore.control.checkpoints.savepoints import PlannedSavepoint
 from ashore.errors import AshoreError
 
 Answer = tuple[list[str], dict[str, object]]  # lines for people, the document of `--json`
 
 
-def describe_plan(required: Required, to: str) -> Answer:
+def describe_plan(planned: PlannedSavepoint, to: str) -> Answer:
     """Return what `savepoint --explain` prints."""
+    required = planned.required
+    shared_bytes = sum(each.size_bytes for each in planned.shared)
+    copied = len(required.files) - len(planned.shared)
     line = (
-        f"would copy {len(required.files):,} files, {format_size(required.size_bytes)}, of batch "
+        f"would copy {copied:,} files, {format_size(required.size_bytes - shared_bytes)}, of batch "
         f"{required.batch} into {to}"
     )
+    shared = _describe_shared(len(planned.shared), shared_bytes)
     counted = {"files": len(required.files), "bytes": required.size_bytes}
-    return [line], {"batch": required.batch, **counted, "done": False}
+    parts = _count_shared(counted, len(planned.shared), shared_bytes)
+    document = {"batch": required.batch, "kind": str(planned.kind), **counted, **parts}
+    return [line, *shared], {**document, "done": False}
 
 
 def describe_saved(saved: Saved) -> Answer:
     """Return what `savepoint` prints."""
     manifest, place = saved.manifest, saved.savepoint.place
+    kind = "shared savepoint" if manifest.kind is SavepointKind.SHARED else "savepoint"
     line = (
-        f"savepoint {place}: batch {manifest.batch}, {len(manifest.files):,} files, "
+        f"{kind} {place}: batch {manifest.batch}, {len(manifest.files):,} files, "
         f"{format_size(manifest.size_bytes)}, {saved.seconds:.1f} s"
     )
-    lines = [line, *_describe_links(saved.linked, "the checkpoint")]
-    return lines, {"path": place, **_manifest(manifest, saved.linked, saved.seconds)}
+    shared = _describe_shared(len(saved.shared), saved.shared_bytes)
+    counted = {"files": len(manifest.files), "bytes": manifest.size_bytes}
+    document = {
+        "path": place,
+        "kind": str(manifest.kind),
+        **_manifest(manifest, saved.linked, saved.seconds),
+        **_count_shared(counted, len(saved.shared), saved.shared_bytes),
+    }
+    return [line, *shared, *_describe_links(saved.linked, "the checkpoint")], document
 
 
 def describe_restore(manifest: Manifest, to: str) -> Answer:
@@ -68,6 +82,7 @@ def describe_verified(manifest: Manifest, wrong: Sequence[AshoreError]) -> Answe
     problems = [each.to_dict() for each in wrong]
     return lines, {
         "batch": manifest.batch,
+        "kind": str(manifest.kind),
         "files": len(manifest.files),
         "bytes": manifest.size_bytes,
         "problems": problems,
@@ -83,13 +98,20 @@ def show_list(directory: str, listed: Sequence[FoundSavepoint]) -> None:
         [
             each.savepoint.place,
             str(each.manifest.batch) if each.manifest else "",
+            each.manifest.kind if each.manifest else "",
             format_time(each.manifest.made_ms) if each.manifest else "",
             f"{len(each.manifest.files):,}" if each.manifest else "",
             format_size(each.manifest.size_bytes) if each.manifest else "incomplete",
         ]
         for each in listed
     ]
-    columns = {"savepoint": "left", "batch": "right", "taken": "left", "files": "right"}
+    columns = {
+        "savepoint": "left",
+        "batch": "right",
+        "kind": "left",
+        "taken": "left",
+        "files": "right",
+    }
     print_table("", {**columns, "size": "right"}, rows)
 
 
@@ -104,6 +126,7 @@ def _listed(each: FoundSavepoint) -> dict[str, object]:
     return {
         "path": each.savepoint.place,
         "complete": True,
+        "kind": str(each.manifest.kind),
         "query_id": each.manifest.query_id,
         "batch": each.manifest.batch,
         "made_ms": each.manifest.made_ms,
@@ -122,6 +145,21 @@ def _manifest(manifest: Manifest, linked: int, seconds: float) -> dict[str, obje
         "linked": linked,
         "seconds": round(seconds, 3),
     }
+
+
+def _count_shared(counted: Mapping[str, int], files: int, size_bytes: int) -> dict[str, int]:
+    """Return what was copied and what the pool had, of all files."""
+    return {
+        "copied_files": counted["files"] - files,
+        "copied_bytes": counted["bytes"] - size_bytes,
+        "shared_files": files,
+        "shared_bytes": size_bytes,
+    }
+
+
+def _describe_shared(files: int, size_bytes: int) -> Iterator[str]:
+    if files:
+        yield f"{files:,} files, {format_size(size_bytes)}, are in the pool already"
 
 
 def _describe_links(linked: int, other: str) -> Iterator[str]:

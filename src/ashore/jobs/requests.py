@@ -191,12 +191,14 @@ class SavepointRequest:
         slice: of the query.
         to: the directory of savepoints, as an address.
         links: whether files may get a second name instead of a copy.
+        is_shared: whether it shares files with others, in a pool.
 
     """
 
     slice: str
     to: str
     links: bool
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

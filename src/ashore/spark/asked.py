@@ -45,7 +45,7 @@ def verbs_of(_job: SparkJob, loop: JobLoop) -> Mapping[str, Verb]:
 def _save(query: SqlQuery, request: SavepointRequest) -> SavepointDone:
     """Take a savepoint. Raises JobFileInvalid, NotInstalled, CheckpointUnfit, StorageError."""
     clock = SystemClock()
-    shelf = open_shelf(request.to, clock, links=request.links)
+    shelf = open_shelf(request.to, clock, links=request.links, is_shared=request.is_shared)
     checkpoint = query.between_batches(lambda _checkpoint: query.plan.attempts.newest())
     if checkpoint is None:
         raise CheckpointUnfit(

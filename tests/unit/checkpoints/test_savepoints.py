@@ -208,7 +208,7 @@ def edit(root: Path, path: str, edit_bytes: Callable[[bytes], bytes]) -> None:
 
 
 def other_version(root: Path) -> None:
-    edit(root, "savepoint.json", lambda data: data.replace(b'version":1', b'version":2'))
+    edit(root, "savepoint.json", lambda data: data.replace(b'version":1', b'version":3'))
 
 
 BAD = {
@@ -220,7 +220,7 @@ BAD = {
         lambda root: edit(root, "savepoint.json", lambda data: data.replace(b"11", b"12", 1)),
         "savepoint.json is damaged: its content does not match its checksum",
     ),
-    "future format": Bad(other_version, "savepoint.json has the format version 2"),
+    "future format": Bad(other_version, "savepoint.json has the format version 3"),
     "missing SST": Bad(
         lambda root: max(root.glob("checkpoint/state/0/1/SSTs/*")).unlink(), "/state/0/1/SSTs/"
     ),

@@ -7,29 +7,37 @@ What it must not know: storages.
 One line of JSON without spaces, and a line feed; `docs/formats/savepoint.md` describes it.
 """
 
-import hashlib
-import json
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ashore.checkpoints.layout import HiddenPath, parse_path
-from ashore.errors import CheckpointUnfit
+from ashore.checkpoints.savepoints.sealed import damaged, seal, unseal
 
-FORMAT_VERSION = 1
-_HINT = "choose another savepoint: `ashore checkpoint list DIR` shows them"
+FORMAT_VERSION = 1  # of a full savepoint
+SHARED_VERSION = 2  # of a shared one
+_UNIQUE = re.compile(r"[0-9a-f]{16}")
 _KEYS = {
     *("format_version", "query_id", "batch", "planned", "made_ms"),
     *("source", "release", "files", "checksum"),
 }
 
 
+class SavepointKind(StrEnum):
+    """What a savepoint needs to be restored."""
+
+    FULL = "full"  # its own directory
+    SHARED = "shared"  # and the pool beside it, in which other savepoints have files too
+
+
 @dataclass(frozen=True, slots=True)
 class SavedFile:
     """A file of a savepoint."""
 
-    path: str  # below its `checkpoint`
+    path: str  # below its `checkpoint`, or below the directory of `pool`
     size_bytes: int
     checksum: str  # BLAKE2b-64, hexadecimal
+    pool: str = ""  # the directory of the pool that holds it; empty: the savepoint has it itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class Manifest:
         source: where the checkpoint was, as an address.
         release: of Ashore, that took it.
         files: all of them, sorted by path.
+        kind: whether it has its files itself, or in the pool.
 
     """
 
@@ -54,6 +63,7 @@ class Manifest:
     source: str
     release: str
     files: tuple[SavedFile, ...]
+    kind: SavepointKind = SavepointKind.FULL
 
     @property
     def size_bytes(self) -> int:
@@ -63,33 +73,32 @@ class Manifest:
 
 def write_manifest(manifest: Manifest) -> bytes:
     """Return the file."""
+    is_shared = manifest.kind is SavepointKind.SHARED
     document: dict[str, object] = {
-        "format_version": FORMAT_VERSION,
+        "format_version": SHARED_VERSION if is_shared else FORMAT_VERSION,
+        **({"kind": manifest.kind} if is_shared else {}),
         "query_id": manifest.query_id,
         "batch": manifest.batch,
         "planned": manifest.planned,
         "made_ms": manifest.made_ms,
         "source": manifest.source,
         "release": manifest.release,
-        "files": [[each.path, each.size_bytes, each.checksum] for each in manifest.files],
+        "files": [
+            [each.path, each.size_bytes, each.checksum, *([each.pool] if is_shared else [])]
+            for each in manifest.files
+        ],
     }
-    return _dump({**document, "checksum": _digest(document)}) + b"\n"
+    return seal(document)
 
 
 def parse_manifest(data: bytes, place: str) -> Manifest:
     """Return what the bytes say. Raises CheckpointUnfit; `place` is for its message."""
-    document = _parse_object(data, place)
-    version = document.get("format_version")
-    if version != FORMAT_VERSION:
-        raise CheckpointUnfit(
-            f"{place} has the format version {version!r}, this release reads {FORMAT_VERSION}",
-            hint="restore it with the release that took it",
-            why="other_version",
-        )
-    content = {key: value for key, value in document.items() if key != "checksum"}
-    if document.keys() != _KEYS or document["checksum"] != _digest(content):
-        raise _damaged(place, "its content does not match its checksum")
-    match content:
+    kinds = {FORMAT_VERSION: SavepointKind.FULL, SHARED_VERSION: SavepointKind.SHARED}
+    document = unseal(data, place, {FORMAT_VERSION: _KEYS, SHARED_VERSION: {*_KEYS, "kind"}})
+    kind = kinds[int(str(document["format_version"]))]
+    if document.get("kind", kind) != kind:
+        raise damaged(place, "a value has another type")
+    match document:
         case {
             "query_id": str(query_id),
             "batch": int(batch),
@@ -99,43 +108,33 @@ def parse_manifest(data: bytes, place: str) -> Manifest:
             "release": str(release),
             "files": list(files),
         }:
-            found = tuple(_parse_file(each, place) for each in files)
-            return Manifest(query_id, batch, planned, made_ms, source, release, found)
+            found = tuple(_parse_file(each, place, kind) for each in files)
+            return Manifest(query_id, batch, planned, made_ms, source, release, found, kind)
         case _:
-            raise _damaged(place, "a value has another type")
+            raise damaged(place, "a value has another type")
 
 
-def _parse_object(data: bytes, place: str) -> Mapping[str, object]:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        raise _damaged(place, "it is not JSON") from None
-    if not isinstance(document, dict):
-        raise _damaged(place, "it is no object")
-    return document
-
-
-def _parse_file(value: object, place: str) -> SavedFile:
-    match value:
-        case [str(path), int(size), str(checksum)] if size >= 0 and _is_plain(path):
-            return SavedFile(path, size, checksum)
-        case _:
-            raise _damaged(place, f"it lists {value!r}")
-
-
-def _is_plain(path: str) -> bool:
-    """Return whether a path stays below the savepoint, and is of a file that one has."""
+def is_plain(path: str) -> bool:
+    """Return whether a path stays below its root, and is of a file that a savepoint has."""
     is_below = not any(part in {"", ".", ".."} for part in path.split("/"))
     return is_below and not isinstance(parse_path(path), HiddenPath)
 
 
-def _damaged(place: str, what: str) -> CheckpointUnfit:
-    return CheckpointUnfit(f"{place} is damaged: {what}", hint=_HINT, why="damaged")
+def is_unique(name: object) -> bool:
+    """Tell whether a name is one that savepoints get, and directories of the pool."""
+    return isinstance(name, str) and _UNIQUE.fullmatch(name) is not None
 
 
-def _digest(document: Mapping[str, object]) -> str:
-    return hashlib.blake2b(_dump(document), digest_size=8).hexdigest()
-
-
-def _dump(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True).encode()
+def _parse_file(value: object, place: str, kind: SavepointKind) -> SavedFile:
+    match value:
+        case [str(path), int(size), str(checksum)] if kind is SavepointKind.FULL:
+            found = SavedFile(path, size, checksum)
+        case [str(path), int(size), str(checksum), str(pool)] if kind is SavepointKind.SHARED:
+            found = SavedFile(path, size, checksum, pool)
+        case _:
+            raise damaged(place, f"it lists {value!r}")
+    if found.size_bytes < 0 or not is_plain(found.path):
+        raise damaged(place, f"it lists {value!r}")
+    if kind is SavepointKind.SHARED and not is_unique(found.pool):
+        raise damaged(place, f"it lists {value!r}")
+    return found

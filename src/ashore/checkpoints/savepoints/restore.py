@@ -13,9 +13,15 @@ from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import QueryPath
 from ashore.checkpoints.savepoints.links import link_between
-from ashore.checkpoints.savepoints.manifest import Manifest
+from ashore.checkpoints.savepoints.manifest import Manifest, SavedFile
 from ashore.checkpoints.savepoints.store import Savepoint, delete_tree
-from ashore.checkpoints.savepoints.transfer import Advance, ExpectedFile, read_whole, transfer_files
+from ashore.checkpoints.savepoints.transfer import (
+    Advance,
+    ExpectedFile,
+    read_whole,
+    shift,
+    transfer_files,
+)
 from ashore.checkpoints.survey import describe_place
 from ashore.errors import CheckpointUnfit, PathExists, StorageError
 from ashore.protocol import names
@@ -67,20 +73,36 @@ def restore(
     started_s = clock.monotonic_s()
     manifest = savepoint.read()
     require_empty(target)
-    wanted = [ExpectedFile(each.path, each.size_bytes, each.checksum) for each in manifest.files]
-    last = [each for each in wanted if each.path == QueryPath().path]
-    others = [each for each in wanted if each not in last]
-    link = link_between(savepoint.checkpoint, target) if links else None
     try:
-        done = transfer_files(others, savepoint.checkpoint, target, link, advance)
+        linked = _transfer(savepoint, manifest, target, advance, links=links)
     except PathExists:
         raise  # somebody else writes there: what is deleted might be theirs
     except (StorageError, CheckpointUnfit):
         with contextlib.suppress(StorageError):
             delete_tree(target.storage, target.path)
         raise
-    for each in last:
-        # At once, and never deleted: it may be there although the call failed.
-        data = read_whole(savepoint.checkpoint, each)
-        target.storage.create(names.join(target.path, each.path), data)
-    return Restored(target, manifest, done.linked, clock.monotonic_s() - started_s)
+    for part in savepoint.parts(manifest):
+        for each in part.files:
+            if each.path == QueryPath().path:
+                # At once, and never deleted: it may be there although the call failed.
+                data = read_whole(part.checkpoint, _expect(each))
+                target.storage.create(names.join(target.path, each.path), data)
+    return Restored(target, manifest, linked, clock.monotonic_s() - started_s)
+
+
+def _transfer(
+    savepoint: Savepoint, manifest: Manifest, target: Checkpoint, advance: Advance, *, links: bool
+) -> int:
+    """Copy or link all files but `metadata`, and return how many were linked."""
+    linked = done = 0
+    for part in savepoint.parts(manifest):
+        files = [_expect(each) for each in part.files if each.path != QueryPath().path]
+        link = link_between(part.checkpoint, target) if links else None
+        shown = shift(advance, done, len(manifest.files) - 1)
+        linked += transfer_files(files, part.checkpoint, target, link, shown).linked
+        done += len(files)
+    return linked
+
+
+def _expect(file: SavedFile) -> ExpectedFile:
+    return ExpectedFile(file.path, file.size_bytes, file.checksum)

@@ -8,16 +8,29 @@ What it must not know: jobs; when a savepoint is wanted.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ashore import __version__
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.savepoints.links import link_between
-from ashore.checkpoints.savepoints.manifest import Manifest, write_manifest
+from ashore.checkpoints.savepoints.manifest import (
+    Manifest,
+    SavedFile,
+    SavepointKind,
+    write_manifest,
+)
+from ashore.checkpoints.savepoints.pool import Pool
+from ashore.checkpoints.savepoints.share import finish_shared, share_files
 from ashore.checkpoints.savepoints.store import Savepoint, delete_savepoint, savepoint_name
-from ashore.checkpoints.savepoints.transfer import Advance, ExpectedFile, transfer_files
+from ashore.checkpoints.savepoints.sweep import abandon_shared, remove_savepoint
+from ashore.checkpoints.savepoints.transfer import (
+    Advance,
+    ExpectedFile,
+    Transferred,
+    transfer_files,
+)
 from ashore.checkpoints.survey import Survey, take_survey
 from ashore.errors import CheckpointUnfit, InvariantBroken, PathMissing, StorageError
 from ashore.protocol import names
@@ -36,6 +49,7 @@ class Shelf:
         uri: as Spark would know it.
         make_unique: returns 16 hexadecimal digits that it never returned before.
         links: whether files may get a second name instead of a copy, where the disk can.
+        kind: whether savepoints have their files themselves, or share those of the pool.
 
     """
 
@@ -44,6 +58,12 @@ class Shelf:
     uri: str
     make_unique: Callable[[], str]
     links: bool = True
+    kind: SavepointKind = SavepointKind.FULL
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of its shared savepoints."""
+        return Pool(self.storage, self.path, self.uri)
 
     def savepoint(self, batch: int) -> Savepoint:
         """Return a savepoint that is not there yet."""
@@ -60,6 +80,17 @@ class Saved:
     linked: int  # files that have a second name instead of a copy
     seconds: float
 
+    @property
+    def shared(self) -> tuple[SavedFile, ...]:
+        """Files that were not copied, as the pool had them."""
+        own = {"", self.savepoint.unique}
+        return tuple(each for each in self.manifest.files if each.pool not in own)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of these files."""
+        return sum(each.size_bytes for each in self.shared)
+
 
 def save(
     checkpoint: Checkpoint, batch: int | None, shelf: Shelf, clock: Clock, advance: Advance
@@ -67,7 +98,7 @@ def save(
     """Take a savepoint.
 
     If interrupted: a part of one may be there without a manifest: it is never restored, and
-    `delete_savepoint` removes it.
+    `remove_savepoint` removes it.
 
     Arguments:
         checkpoint: that is copied.
@@ -91,7 +122,8 @@ def save(
             if last_try or batch is not None or checkpoint.list_finished()[-1:] == newest:
                 raise _as_unfit(error) from error
             continue
-        return Saved(savepoint, manifest, linked, clock.monotonic_s() - started_s)
+        seconds = clock.monotonic_s() - started_s
+        return Saved(savepoint, manifest, linked, seconds)
     raise InvariantBroken("the last try returns or raises")
 
 
@@ -100,13 +132,7 @@ def _save(
 ) -> tuple[Manifest, int]:
     source, required = survey.checkpoint, survey.required
     wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
-    link = link_between(source, savepoint.checkpoint) if shelf.links else None
-    try:
-        done = transfer_files(wanted, source, savepoint.checkpoint, link, advance)
-    except (StorageError, CheckpointUnfit):
-        with contextlib.suppress(StorageError, CheckpointUnfit):
-            delete_savepoint(savepoint)
-        raise
+    done = _copy(source, wanted, savepoint, shelf, advance)
     manifest = Manifest(
         query_id=required.query_id,
         batch=required.batch,
@@ -115,9 +141,45 @@ def _save(
         source=source.uri,
         release=__version__,
         files=done.files,
+        kind=shelf.kind,
     )
-    savepoint.storage.create(savepoint.manifest_path, write_manifest(manifest))
+    if shelf.kind is SavepointKind.SHARED:
+        _finish(savepoint, manifest, shelf)
+    else:
+        savepoint.storage.create(savepoint.manifest_path, write_manifest(manifest))
     return manifest, done.linked
+
+
+def _copy(
+    source: Checkpoint,
+    wanted: Sequence[ExpectedFile],
+    savepoint: Savepoint,
+    shelf: Shelf,
+    advance: Advance,
+) -> Transferred:
+    """Copy all files, or those that the pool does not have; where that fails leave nothing."""
+    is_shared = shelf.kind is SavepointKind.SHARED
+    try:
+        if is_shared:
+            return share_files(source, wanted, savepoint, advance, links=shelf.links)
+        link = link_between(source, savepoint.checkpoint) if shelf.links else None
+        return transfer_files(wanted, source, savepoint.checkpoint, link, advance)
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError, CheckpointUnfit):
+            if is_shared:
+                abandon_shared(savepoint, shelf.make_unique)
+            else:
+                delete_savepoint(savepoint)
+        raise
+
+
+def _finish(savepoint: Savepoint, manifest: Manifest, shelf: Shelf) -> None:
+    try:
+        finish_shared(savepoint, manifest)
+    except (StorageError, CheckpointUnfit):
+        with contextlib.suppress(StorageError, CheckpointUnfit):
+            remove_savepoint(savepoint, shelf.make_unique)
+        raise
 
 
 def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:

@@ -8,13 +8,20 @@ What it must not know: whose savepoints go there.
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
 from ashore.checkpoints.directories import open_directory
+from ashore.checkpoints.savepoints.manifest import SavepointKind
 from ashore.checkpoints.savepoints.save import Shelf
 
 
-def open_shelf(to: str, clock: Clock, *, links: bool) -> Shelf:
+def open_shelf(to: str, clock: Clock, *, links: bool, is_shared: bool = False) -> Shelf:
     """Return the directory `to`, for savepoints. Raises JobFileInvalid, NotInstalled.
 
-    `links`: whether files may get a second name instead of a copy.
+    Arguments:
+        to: a path on this machine, `file://...` or `hdfs://...`.
+        clock: of the storage.
+        links: whether files may get a second name instead of a copy.
+        is_shared: whether savepoints share files in a pool in that directory.
+
     """
     place = open_directory(to, clock)
-    return Shelf(place.storage, place.path, place.uri, unique, links)
+    kind = SavepointKind.SHARED if is_shared else SavepointKind.FULL
+    return Shelf(place.storage, place.path, place.uri, unique, links, kind)

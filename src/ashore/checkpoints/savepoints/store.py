@@ -12,14 +12,25 @@ from dataclasses import dataclass
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import WORKERS
-from ashore.checkpoints.savepoints.manifest import Manifest, parse_manifest
+from ashore.checkpoints.savepoints.manifest import Manifest, SavedFile, parse_manifest
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.protocol import names
 from ashore.storage.base import FileStat, Storage
 
 MANIFEST = "savepoint.json"
+UNFINISHED = "savepoint.json.new"  # the manifest of a shared savepoint, for a moment
+REFERENCES = "references.json"  # of a shared savepoint: what it may rely on in the pool
 FILES = "checkpoint"
+POOL = "pool"  # beside savepoints: files of shared ones
 _NAME = re.compile(r"savepoint-(0|[1-9][0-9]{0,18})-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPart:
+    """Files of a savepoint that are in one directory."""
+
+    checkpoint: Checkpoint
+    files: tuple[SavedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +52,37 @@ class Savepoint:
         return names.join(self.path, MANIFEST)
 
     @property
+    def references_path(self) -> str:
+        """Of the storage."""
+        return names.join(self.path, REFERENCES)
+
+    @property
+    def unique(self) -> str:
+        """The digits that are its own. In the pool they name the directory of what it copied."""
+        return names.leaf(self.path).rpartition("-")[2]
+
+    @property
     def place(self) -> str:
         """Where it is, for messages."""
         return self.uri.removeprefix("file://")
+
+    @property
+    def references_place(self) -> str:
+        """Where its references are, for messages."""
+        return f"{self.place}/{REFERENCES}"
+
+    def parts(self, manifest: Manifest) -> list[SavedPart]:
+        """Return where the files of its manifest are: with it, or in directories of the pool."""
+        by_pool: dict[str, list[SavedFile]] = {}
+        for each in manifest.files:
+            by_pool.setdefault(each.pool, []).append(each)
+        return [SavedPart(self._part(pool), tuple(files)) for pool, files in by_pool.items()]
+
+    def _part(self, pool: str) -> Checkpoint:
+        if not pool:
+            return self.checkpoint
+        place = names.join(names.parent(self.path), POOL, pool)
+        return Checkpoint(self.storage, place, f"{self.uri.rpartition('/')[0]}/{POOL}/{pool}")
 
     def read(self) -> Manifest:
         """Return what it is. Raises CheckpointUnfit where it is none, or damaged; StorageError."""
@@ -80,16 +119,24 @@ def savepoint_name(batch: int, unique: str) -> str:
     return f"savepoint-{batch}-{unique}"
 
 
+def find_savepoints(storage: Storage, path: str, uri: str) -> list[Savepoint]:
+    """Return the savepoints in a directory, also those that are not complete.
+
+    Raises StorageError.
+    """
+    return [
+        Savepoint(storage, each.path, f"{uri}/{names.leaf(each.path)}")
+        for each in storage.list(path)
+        if each.is_directory and _NAME.fullmatch(names.leaf(each.path))
+    ]
+
+
 def list_savepoints(storage: Storage, path: str, uri: str) -> list[FoundSavepoint]:
     """Return the savepoints in a directory, oldest first; those without a time come last.
 
     Raises StorageError.
     """
-    found = [
-        Savepoint(storage, each.path, f"{uri}/{names.leaf(each.path)}")
-        for each in storage.list(path)
-        if each.is_directory and _NAME.fullmatch(names.leaf(each.path))
-    ]
+    found = find_savepoints(storage, path, uri)
     with ThreadPoolExecutor(WORKERS) as pool:
         listed = list(pool.map(_look, found))
     return sorted(
@@ -115,18 +162,18 @@ def delete_savepoint(savepoint: Savepoint) -> int:
     If interrupted: it is no savepoint any more; delete it again.
     Raises CheckpointUnfit where the directory has another name than a savepoint; StorageError.
     """
-    _require_savepoint(savepoint)
-    has_manifest = _delete(savepoint.storage, savepoint.manifest_path)
+    require_savepoint(savepoint)
+    has_manifest = delete_path(savepoint.storage, savepoint.manifest_path)
     return has_manifest + delete_tree(savepoint.storage, savepoint.path)
 
 
 def count_savepoint(savepoint: Savepoint) -> int:
     """Return how many files `delete_savepoint` would delete. Raises as that."""
-    _require_savepoint(savepoint)
-    return sum(1 for each in _walk(savepoint.storage, savepoint.path) if not each.is_directory)
+    require_savepoint(savepoint)
+    return sum(1 for each in walk(savepoint.storage, savepoint.path) if not each.is_directory)
 
 
-def _require_savepoint(savepoint: Savepoint) -> None:
+def require_savepoint(savepoint: Savepoint) -> None:
     """Raise CheckpointUnfit where a directory is no savepoint, or not there."""
     if not _NAME.fullmatch(names.leaf(savepoint.path)):
         problem = "is not a savepoint: its name is not like savepoint-118-3f9c0a12b4d5e6f7"
@@ -147,26 +194,26 @@ def delete_tree(storage: Storage, path: str) -> int:
     If interrupted: some of it is left.
     Raises StorageError.
     """
-    found = list(_walk(storage, path))
+    found = list(walk(storage, path))
     files = [each.path for each in found if not each.is_directory]
     with ThreadPoolExecutor(WORKERS) as pool:
-        for _done in pool.map(lambda each: _delete(storage, each), files):
+        for _done in pool.map(lambda each: delete_path(storage, each), files):
             pass
     for each in reversed([each.path for each in found if each.is_directory]):
-        _delete(storage, each)
-    _delete(storage, path)
+        delete_path(storage, each)
+    delete_path(storage, path)
     return len(files)
 
 
-def _walk(storage: Storage, path: str) -> Iterator[FileStat]:
+def walk(storage: Storage, path: str) -> Iterator[FileStat]:
     """Yield what is below a directory: a directory before what is in it."""
     for each in storage.list(path):
         yield each
         if each.is_directory:
-            yield from _walk(storage, each.path)
+            yield from walk(storage, each.path)
 
 
-def _delete(storage: Storage, path: str) -> bool:
+def delete_path(storage: Storage, path: str) -> bool:
     """Delete a file or an empty directory. Returns whether it was there."""
     try:
         storage.delete(path)

@@ -92,6 +92,11 @@ def transfer_files(
     )
 
 
+def shift(advance: Advance, before: int, total: int) -> Advance:
+    """Return what shows the progress of a part, `before` files of `total` being done already."""
+    return lambda done, _: advance(before + done, total)
+
+
 def read_whole(source: Checkpoint, wanted: ExpectedFile) -> bytes:
     """Return what a small file holds, as it has to be. Raises as `transfer_files`."""
     data = source.storage.read(names.join(source.path, wanted.path))
@@ -123,7 +128,7 @@ def check_files(
 def _check(file: SavedFile, checkpoint: Checkpoint) -> CheckpointUnfit | None:
     place = f"{describe_place(checkpoint)}/{file.path}"
     try:
-        size, checksum = _digest(checkpoint, file.path)
+        size, checksum = digest_file(checkpoint, file.path)
     except PathMissing:
         return CheckpointUnfit(f"{place} is missing", hint=_OTHER, why="missing")
     return _compare(place, (size, checksum), (file.size_bytes, file.checksum))
@@ -138,11 +143,11 @@ class _Transfer:
     def transfer(self, wanted: ExpectedFile) -> tuple[SavedFile, bool]:
         """Return the file as it is at the target, and whether it was linked."""
         if self.link is not None and _is_never_edited(wanted.path) and self.link(wanted.path):
-            found = _digest(self.target, wanted.path)
+            found = digest_file(self.target, wanted.path)
             _require(self.target, wanted, found)
             return SavedFile(wanted.path, *found), True
-        found = self._copy_edited(wanted) if _has_paths(wanted.path) else self._copy(wanted)
-        there = _digest(self.target, wanted.path)
+        found = self._copy_edited(wanted) if has_paths(wanted.path) else self._copy(wanted)
+        there = digest_file(self.target, wanted.path)
         place = f"{describe_place(self.target)}/{wanted.path}"
         if (wrong := _compare(place, there, found)) is not None:
             raise wrong
@@ -204,7 +209,8 @@ def _is_never_edited(path: str) -> bool:
     return isinstance(parse_path(path), StatePath | ChecksumPath | TablePath)
 
 
-def _has_paths(path: str) -> bool:
+def has_paths(path: str) -> bool:
+    """Tell whether a file has absolute paths in it, so that its copy differs."""
     match parse_path(path):
         case OperatorPath(batch=int()):
             return True
@@ -212,7 +218,7 @@ def _has_paths(path: str) -> bool:
             return False
 
 
-def _digest(checkpoint: Checkpoint, path: str) -> tuple[int, str]:
+def digest_file(checkpoint: Checkpoint, path: str) -> tuple[int, str]:
     """Return size and checksum of a file, as its storage gives it."""
     place = names.join(checkpoint.path, path)
     digest, size = hashlib.blake2b(digest_size=8), 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.savepoints.manifest import SavepointKind
 from ashore.checkpoints.savepoints.save import Saved, Shelf
 from ashore.checkpoints.savepoints.transfer import Advance
 from ashore.checkpoints.survey import describe_place
@@ -68,7 +69,9 @@ def save_query(
     sinks = sinks_of(job)
     name = sink_slice(job.job, sinks[choose_query(wanted.job_file, sinks, wanted.query)])
     running = RunningJob(job.job, str(job.lake), clock, report)
-    request = SavepointRequest(name.slice, wanted.shelf.uri, wanted.shelf.links)
+    shelf = wanted.shelf
+    is_shared = shelf.kind is SavepointKind.SHARED
+    request = SavepointRequest(name.slice, shelf.uri, shelf.links, is_shared)
     try:
         _, answer = running.ask(TAKE_SAVEPOINT, write_request(request), Patience(math.inf))
     except JobNotRunning as error:

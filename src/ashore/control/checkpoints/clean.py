@@ -1,7 +1,7 @@
 """Cleaning checkpoints: the use case behind `ashore checkpoint clean`.
 
-What it is: `clean`, over one checkpoint, over a directory of many, or over the attempts of a job's
-query.
+What it is: `clean`, over one checkpoint, over a directory of many, over the attempts of a job's
+query, or over the pool of shared savepoints.
 What it promises: with `explain` nothing is changed, and what it counts is what would go. Files are
 found and deleted some at a time, so that memory does not grow with them. What a running Spark may
 write stays.
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
+from ashore.base.unique import unique
 from ashore.base.units import parse_duration_ms
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
@@ -25,6 +26,13 @@ from ashore.checkpoints.cleaning import (
 from ashore.checkpoints.files import list_files
 from ashore.checkpoints.garbage import Garbage, Unneeded
 from ashore.checkpoints.layout import QueryPath
+from ashore.checkpoints.savepoints.pool import Pool
+from ashore.checkpoints.savepoints.unneeded import (
+    delete_unneeded,
+    find_left_lists,
+    find_unfinished,
+    find_unneeded,
+)
 from ashore.checkpoints.survey import describe_place
 from ashore.control.checkpoints.where import find_attempts, find_checkpoint, is_job_file
 from ashore.errors import CheckpointUnfit, JobFileInvalid
@@ -82,7 +90,8 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
     """Find what nothing refers to, and delete it.
 
     Arguments:
-        where: a job file, a checkpoint, or a directory with checkpoints: see `find_checkpoint`.
+        where: a job file, a checkpoint, or a directory with checkpoints or shared savepoints: see
+            `find_checkpoint`.
         query: of a job file with several.
         age_ms: what was modified since stays.
         clock: of the storage, and of the age.
@@ -96,7 +105,11 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
     named = find_checkpoint(where, query, clock)
     before_ms = clock.now_ms() - age_ms
     cleaned = Cleaned()
-    checkpoints = _list_checkpoints(named)
+    pool = Pool(named.storage, named.path, named.uri)
+    has_pool = pool.is_there()
+    if has_pool:
+        _clean_pool(pool, before_ms, cleaned, explain=explain)
+    checkpoints = _list_checkpoints(named, may_be_none=has_pool)
     for checkpoint in checkpoints:
         place = describe_place(checkpoint)
         cleaned.checkpoints.append(place)
@@ -124,7 +137,20 @@ def _without_left(found: Iterable[Garbage | LeftAlone], left: list[LeftAlone]) -
                 left.append(each)
 
 
-def _list_checkpoints(named: Checkpoint) -> list[Checkpoint]:
+def _clean_pool(pool: Pool, before_ms: int, cleaned: Cleaned, *, explain: bool) -> None:
+    """Count, or delete, what no savepoint beside a pool needs."""
+    cleaned.checkpoints.append(pool.place)
+    cleaned.left += [
+        LeftAlone(each.place, "an unfinished savepoint: what it may need stays in the pool")
+        for each in find_unfinished(pool)
+    ]
+    found, lists = find_unneeded(pool, before_ms), find_left_lists(pool, before_ms)
+    would_go = [*found.values(), *(each.size for each in lists)]
+    for size in would_go if explain else delete_unneeded(pool, found, lists, unique):
+        cleaned.amounts[Unneeded.POOL].add(Garbage(pool.place, size, Unneeded.POOL))
+
+
+def _list_checkpoints(named: Checkpoint, *, may_be_none: bool) -> list[Checkpoint]:
     """Return the checkpoint that was named, or those in the directory that was."""
     storage = named.storage
     if _is_checkpoint(named):
@@ -134,7 +160,7 @@ def _list_checkpoints(named: Checkpoint) -> list[Checkpoint]:
         Checkpoint(storage, names.join(named.path, name), f"{named.uri}/{name}") for name in below
     ]
     found = [each for each in many if _is_checkpoint(each)]
-    if not found:
+    if not found and not may_be_none:
         raise CheckpointUnfit(
             f"{describe_place(named)} is not a checkpoint of Spark, and has none in it",
             hint="name the directory that Spark's option checkpointLocation names, or its parent",

@@ -5,28 +5,53 @@ What it promises: what a plan shows is what is done, unless the query has gone o
 What it must not know: terminals.
 """
 
+from dataclasses import dataclass
+
 from ashore.base.clock import Clock
+from ashore.base.unique import unique
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.directories import open_directory
 from ashore.checkpoints.required import Required
-from ashore.checkpoints.savepoints.manifest import Manifest
+from ashore.checkpoints.savepoints.manifest import Manifest, SavedFile, SavepointKind
 from ashore.checkpoints.savepoints.restore import Restored, require_empty, restore
 from ashore.checkpoints.savepoints.save import Saved, Shelf, save
+from ashore.checkpoints.savepoints.share import plan_sharing
 from ashore.checkpoints.savepoints.store import (
     FoundSavepoint,
     Savepoint,
-    count_savepoint,
-    delete_savepoint,
     list_savepoints,
 )
-from ashore.checkpoints.savepoints.transfer import Advance, check_files
+from ashore.checkpoints.savepoints.sweep import count_removed, remove_savepoint
+from ashore.checkpoints.savepoints.transfer import Advance, ExpectedFile, check_files, shift
 from ashore.checkpoints.survey import take_survey
-from ashore.errors import CheckpointUnfit
+from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.protocol import names
 
 
-def plan_savepoint(checkpoint: Checkpoint, batch: int | None) -> Required:
+@dataclass(frozen=True, slots=True)
+class PlannedSavepoint:
+    """What a savepoint would hold.
+
+    Arguments:
+        required: what the batch needs.
+        kind: of the savepoint.
+        shared: files that the pool seems to have, by path and size.
+
+    """
+
+    required: Required
+    kind: SavepointKind
+    shared: tuple[SavedFile, ...] = ()
+
+
+def plan_savepoint(checkpoint: Checkpoint, batch: int | None, shelf: Shelf) -> PlannedSavepoint:
     """Return what a savepoint would copy. Raises as `take_survey`."""
-    return take_survey(checkpoint, batch).required
+    required = take_survey(checkpoint, batch).required
+    if shelf.kind is SavepointKind.FULL:
+        return PlannedSavepoint(required, shelf.kind)
+    wanted = [ExpectedFile(each.path, each.size_bytes) for each in required.files]
+    shared = plan_sharing(wanted, shelf.pool.find_saved())
+    return PlannedSavepoint(required, shelf.kind, tuple(shared.values()))
 
 
 def take_savepoint(
@@ -45,7 +70,12 @@ def list_directory(directory: str, clock: Clock) -> list[FoundSavepoint]:
 def find_savepoint(where: str, clock: Clock) -> Savepoint:
     """Return the savepoint at a place, which may not be one. Raises JobFileInvalid."""
     place = open_directory(where, clock)
-    return Savepoint(place.storage, place.path, place.uri)
+    directory, _, name = place.uri.rpartition("/")
+    try:
+        shelf = open_directory(directory, clock)
+    except JobFileInvalid:  # at the root, where no savepoint shares files
+        return Savepoint(place.storage, place.path, place.uri)
+    return Savepoint(shelf.storage, names.join(shelf.path, name), place.uri)
 
 
 def verify(savepoint: Savepoint, advance: Advance) -> tuple[Manifest, list[CheckpointUnfit]]:
@@ -54,17 +84,22 @@ def verify(savepoint: Savepoint, advance: Advance) -> tuple[Manifest, list[Check
     Raises CheckpointUnfit where its manifest cannot be read; StorageError.
     """
     manifest = savepoint.read()
-    return manifest, check_files(manifest.files, savepoint.checkpoint, advance)
+    wrong, done = list[CheckpointUnfit](), 0
+    for part in savepoint.parts(manifest):
+        shown = shift(advance, done, len(manifest.files))
+        wrong += check_files(part.files, part.checkpoint, shown)
+        done += len(part.files)
+    return manifest, wrong
 
 
 def delete(savepoint: Savepoint) -> int:
-    """Delete a savepoint, and return how many files it had. Raises as `delete_savepoint`."""
-    return delete_savepoint(savepoint)
+    """Delete a savepoint, and return how many files it had. Raises as `remove_savepoint`."""
+    return remove_savepoint(savepoint, unique)
 
 
 def count_files(savepoint: Savepoint) -> int:
     """Return how many files `delete` would delete. Raises as `delete`."""
-    return count_savepoint(savepoint)
+    return count_removed(savepoint)
 
 
 def plan_restore(savepoint: Savepoint, to: str, clock: Clock) -> Manifest:
