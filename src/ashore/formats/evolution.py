@@ -94,7 +94,7 @@ def _compare_types(
             how = {
                 Compatibility.ALLOWED: "widened",
                 Compatibility.RISKY: "widened, which readers that infer it from one file get wrong",
-                Compatibility.REFUSED: "which cannot be read as a single column",
+                Compatibility.REFUSED: "older and newer files cannot be read as one column",
             }[verdict]
             text = f"{place} changes from {type_ddl(known)} to {type_ddl(wanted)}: {how}"
             yield Change(verdict, text)
