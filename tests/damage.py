@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -139,6 +140,22 @@ def lose_tables(root: Path) -> None:
     remove(*(root / "state/0/0/SSTs").glob("*.sst"))
 
 
+def flip_in_archive(name: str) -> Callable[[Path], None]:
+    """Flip a bit of a file in a snapshot which Ashore does not parse."""
+
+    def happen(root: Path) -> None:
+        with zipfile.ZipFile(root / name) as archive:
+            info = archive.getinfo("CURRENT")
+        at = info.header_offset + 30 + len(info.filename)  # its bytes follow its local header
+
+        def change(data: bytes) -> bytes:
+            return data[: at + 2] + bytes([data[at + 2] ^ 1]) + data[at + 3 :]
+
+        edit(root / name, change)
+
+    return happen
+
+
 def drop_id(root: Path) -> None:
     """Cut the checkpoint's changes in format 2, beside which Spark keeps their checksum."""
     (change,) = (root / "state/0/0").glob("12_*.changelog")
@@ -179,6 +196,10 @@ DAMAGES = {
     ),
     "a snapshot that is cut off": Damage(
         Code.DAMAGED_FILE, "rocksdb-changelog", cut_off("state/0/0/12.zip"), "state/0/0/12.zip"
+    ),
+    "a flipped bit in a snapshot": Damage(
+        *(Code.DAMAGED_FILE, "rocksdb-changelog", flip_in_archive("state/0/0/12.zip")),
+        *("state/0/0/12.zip", LAST),
     ),
     "the only snapshot is cut off": Damage(
         Code.DAMAGED_FILE, "rocksdb", cut_off("state/0/0/12.zip"), "state/0/0/12.zip", 10
