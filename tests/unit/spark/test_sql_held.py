@@ -11,13 +11,13 @@ from ashore.plans.stored import StoredPlan, read_stored, write_stored
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.query import PlanState, QueryState
-from ashore.spark.sql import held
-from ashore.spark.sql.frames import name_planner
+from ashore.spark.sql.frames import PlannedFrame, name_planner
 from ashore.spark.sql.held import hold_plan
 
 NAME = SliceName("j", "ods__big")
 GRAPH = PlanGraph((), (), (), ())
 FRAME = SimpleNamespace(sparkSession=SimpleNamespace(version="4.2.0"))
+PLANNED = PlannedFrame(FRAME, GRAPH)  # type: ignore[arg-type]
 NOW = name_planner("4.2.0")
 
 
@@ -30,18 +30,13 @@ class Plan:
         return StoredPlan(name_planner(version), ("SELECT 1",), (), graph)
 
 
-@pytest.fixture(autouse=True)
-def planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "read_plan", lambda _frame: GRAPH)
-
-
 def fold(digest: str, planner: str) -> Fold:
     plan = PlanState(digest, write_stored(StoredPlan(planner, ("SELECT 1",), (), GRAPH)))
     return replace(EMPTY, plan=plan, query=QueryState("q", 4, "lineage", ""))
 
 
 def hold(known: Fold) -> PlanState | None:
-    return hold_plan(Plan(), NAME, known, FRAME)  # type: ignore[arg-type]
+    return hold_plan(Plan(), NAME, known, PLANNED)  # type: ignore[arg-type]
 
 
 def test_a_plan_that_is_there_is_not_written_again() -> None:

@@ -8,6 +8,7 @@ What it must not know: who asks; where rows go.
 from pyspark.sql import DataFrame
 
 from ashore.plans.checks import check_graph
+from ashore.plans.graph import PlanGraph
 from ashore.spark.internals import jvm
 from ashore.spark.internals.planning import OutputMode
 from ashore.spark.internals.reading import read_plan
@@ -20,8 +21,8 @@ MODES = {
 }
 
 
-def check_streaming(frame: DataFrame, mode: str) -> None:
-    """Refuse what cannot be run as a stream, or not rightly.
+def check_streaming(frame: DataFrame, mode: str) -> PlanGraph:
+    """Return what a frame does. Refuse what cannot be run as a stream, or not rightly.
 
     Raises AnalysisException, for `explain_refusal`; QueryRefused, for what Spark would accept;
     SparkUnknown.
@@ -32,3 +33,4 @@ def check_streaming(frame: DataFrame, mode: str) -> None:
     jvm.CHECK_FOR_STREAMING(spark, jvm.analyzed_plan(frame), java_mode)
     graph = read_plan(frame)  # some shapes pass the check, and the planner refuses them
     check_graph(graph, appends=mode == OutputMode.APPEND)
+    return graph

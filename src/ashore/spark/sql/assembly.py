@@ -196,7 +196,7 @@ def read_views_of(job: Job, existing: Sequence[str]) -> tuple[View, ...]:
 
 def _query(parts: SqlParts, rhythm: Rhythm, item: Sink, plan: QueryPlan) -> SqlQuery:
     name = sink_slice(parts.job.job, item)
-    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY).frame
     output, remember_ms = None, SealSection().remember_ms
     if isinstance(item, Table):
         has_headers = any(view.spec.headers for view in plan.read_views)

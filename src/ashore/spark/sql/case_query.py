@@ -102,7 +102,7 @@ class CaseQuery:
                 make_view(view, records, self.plan.mark)
             self._make_given(session)
 
-        frame = make_frame(self.spark, self.plan, make_views, self._given)
+        frame = make_frame(self.spark, self.plan, make_views, self._given).frame
         if self.plan.leaves_aside:
             files = self.topics_of_directories()
             streams = [files.get(each.reads.rstrip("/"), ()) for each in read_sources(frame)]

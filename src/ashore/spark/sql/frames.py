@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -30,7 +31,7 @@ from ashore.protocol.names import SliceName
 from ashore.protocol.query import Letter
 from ashore.sources.base import FirstOffset
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import TimeMark, check_streaming, read_plan
+from ashore.spark.internals import TimeMark, check_streaming
 from ashore.spark.sql.functions import NO_FUNCTIONS, Functions
 from ashore.spark.sql.limits import BatchLimits
 from ashore.spark.sql.refusals import explain_plan, refused_at
@@ -48,6 +49,15 @@ from ashore.spark.sql.views import (
 
 # What Spark writes as ${env:NAME} is replaced where a view is made: the way for a password of JDBC.
 VARIABLES = {"spark.sql.variable.substitute": "true"}
+
+Made = TypeVar("Made")
+
+
+class PlannedFrame(NamedTuple):
+    """A streaming frame, and what it does: Spark takes a third of a second to plan one."""
+
+    frame: DataFrame
+    graph: PlanGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +162,7 @@ def name_planner(spark_version: str) -> str:
 
 def open_frame(
     spark: SparkSession, kafka: KafkaAddress, plan: QueryPlan, name: SliceName, fold: Fold
-) -> DataFrame:
+) -> PlannedFrame:
     """Return what the INSERT selects, over views that begin where the log of its slice says.
 
     Raises QueryRefused, JobFileInvalid; BatchFailed where something that it reads does not answer.
@@ -165,10 +175,10 @@ def open_frame(
             reading = ViewReading(firsts, offsets_max, plan.mark, plan.left_out)
             create_view(session, kafka, view, reading)
 
-    frame = make_frame(spark, plan, make_views)
+    planned = make_frame(spark, plan, make_views)
     if plan.leaves_aside:
-        require_leaving_aside(plan, list_topics(read_plan(frame).sources))
-    return frame
+        require_leaving_aside(plan, list_topics(planned.graph.sources))
+    return planned
 
 
 def open_part(
@@ -194,7 +204,7 @@ def make_part(
     made: Collection[str] = (),
 ) -> DataFrame:
     """Return what the INSERT selects from views that are no streams. See `make_frame`."""
-    return _make_frame(spark, plan, make_views, made, lambda _frame: None)
+    return _make_frame(spark, plan, make_views, made, lambda frame: frame)
 
 
 def make_frame(
@@ -202,7 +212,7 @@ def make_frame(
     plan: QueryPlan,
     make_views: Callable[[SparkSession], None],
     made: Collection[str] = (),
-) -> DataFrame:
+) -> PlannedFrame:
     """Return what the INSERT selects.
 
     Arguments:
@@ -214,7 +224,9 @@ def make_frame(
     Raises as `open_frame`.
 
     """
-    return _make_frame(spark, plan, make_views, made, lambda frame: _check(frame, plan))
+    return _make_frame(
+        spark, plan, make_views, made, lambda frame: PlannedFrame(frame, _check(frame, plan))
+    )
 
 
 def _make_frame(
@@ -222,8 +234,8 @@ def _make_frame(
     plan: QueryPlan,
     make_views: Callable[[SparkSession], None],
     made: Collection[str],
-    check: Callable[[DataFrame], None],
-) -> DataFrame:
+    look: Callable[[DataFrame], Made],
+) -> Made:
     session = plan.open_session(spark)
     script = plan.script
     statement: ViewText | Insert = plan.insert  # that Spark is given
@@ -235,16 +247,17 @@ def _make_frame(
                 session.sql(script.in_its_place(statement))
         statement = plan.insert
         make = select_by_settings if plan.makes_nulls else select
-        frame = make(session, script, plan.insert)
-        check(frame)
+        return look(make(session, script, plan.insert))
     except (PySparkException, Py4JError) as error:
         place = script.find(error, statement)
         raise explain_plan(error, plan.insert.table, place) from error
-    return frame
 
 
-def _check(frame: DataFrame, plan: QueryPlan) -> None:
-    """Refuse what is no stream, or none that can be run. Raises QueryRefused, PySparkException."""
+def _check(frame: DataFrame, plan: QueryPlan) -> PlanGraph:
+    """Return what a frame does. Refuse what is no stream, or none that can be run.
+
+    Raises QueryRefused, PySparkException.
+    """
     table, sql, start = plan.insert.table, plan.script.sql, plan.insert.start
     if not frame.isStreaming:
         raise refused_at(
@@ -253,14 +266,15 @@ def _check(frame: DataFrame, plan: QueryPlan) -> None:
             hint=f"read one of {', '.join(view.name for view in plan.views)}",
         )
     try:
-        check_streaming(frame, plan.mode)
+        graph = check_streaming(frame, plan.mode)
         if plan.ids:
-            check_all_placed(read_plan(frame), plan.ids)
+            check_all_placed(graph, plan.ids)
     except QueryRefused as refused:
         message = f"{table}: {refused.message}"
         raise refused_at(sql.place(start), message, hint=refused.hint) from None
     if plan.topic is not None:
-        check_topic(frame, plan.topic)
+        check_topic(frame, graph, plan.topic)
+    return graph
 
 
 def require_leaving_aside(plan: QueryPlan, streams: Iterable[Sequence[str]]) -> None:

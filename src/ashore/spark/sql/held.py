@@ -10,8 +10,6 @@ What it must not know: who asks; how a query is run.
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from pyspark.sql import DataFrame
-
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.versions import require_own
 from ashore.errors import QueryRefused
@@ -36,8 +34,8 @@ from ashore.protocol.plan_query import (
 from ashore.protocol.positions import ShardRange
 from ashore.protocol.query import PlanState, choose_letters, link
 from ashore.protocol.query_history import LandedBatch, read_batches
-from ashore.spark.internals import read_plan, read_sources
-from ashore.spark.sql.frames import QueryPlan, name_planner
+from ashore.spark.internals import read_sources
+from ashore.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
 from ashore.spark.sql.ranges import plan_ranges
 from ashore.spark.sql.sources import check_sources
 from ashore.storage.base import Storage
@@ -52,7 +50,7 @@ def hold_plan(
     plan: QueryPlan,
     name: SliceName,
     fold: Fold,
-    frame: DataFrame,
+    planned: PlannedFrame,
     report: Callable[[str], None] = lambda _text: None,
 ) -> PlanState | None:
     """Return the plan that the log is to have before the query goes on; None: it has it.
@@ -61,17 +59,17 @@ def hold_plan(
         plan: what the query is.
         name: of its slice.
         fold: of its log.
-        frame: what it selects.
+        planned: what it selects.
         report: takes what is said of SQL that has changed and may go on.
 
     Raises QueryRefused where the state that is there means something else.
 
     """
-    known, version = fold.plan, frame.sparkSession.version
+    known, version = fold.plan, planned.frame.sparkSession.version
     is_same = known is not None and known.digest == plan.digest
     if known is not None and is_same and _is_by(known, name_planner(version)):
         return None
-    new = plan.describe(read_plan(frame), version)
+    new = plan.describe(planned.graph, version)
     if known is not None and not is_same and fold.query is not None:
         _hold_state(name, _read(name, known), new, report)
     return PlanState(plan.digest, write_stored(new))
@@ -179,11 +177,11 @@ def _hold_past(
 
 
 def hold_query(
-    plan: QueryPlan, name: SliceName, fold: Fold, frame: DataFrame, storage: Storage
+    plan: QueryPlan, name: SliceName, fold: Fold, planned: PlannedFrame, storage: Storage
 ) -> None:
     """Refuse what a start would refuse. Raises QueryRefused, CheckpointUnfit."""
     checkpoint = plan.attempts.newest() or plan.attempts.attempt(1)
     hold_checkpoint(plan, name, fold, checkpoint, storage)
     ends = checkpoint.read_ends(checkpoint.read_position().planned)
-    check_sources(name, list_topics(read_sources(frame)), ends)
-    hold_plan(plan, name, fold, frame)
+    check_sources(name, list_topics(read_sources(planned.frame)), ends)
+    hold_plan(plan, name, fold, planned)

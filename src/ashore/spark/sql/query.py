@@ -49,12 +49,11 @@ from ashore.spark.internals import (
     count_observed,
     move_marks,
     read_marks,
-    read_plan,
     read_time_inputs,
 )
 from ashore.spark.sql.aside import AsideBatch, AsideParts, AsideWriter, Computed, LeftOutError
 from ashore.spark.sql.catch_up import write_offsets
-from ashore.spark.sql.frames import QueryPlan, open_frame
+from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame
 from ashore.spark.sql.held import hold_checkpoint, hold_plan
 from ashore.spark.sql.idleness import IdleInputs
 from ashore.spark.sql.limits import measure_records, plan_limits
@@ -263,23 +262,23 @@ class SqlQuery:
         """
         parts, sink = self.parts, self.parts.sink
         bounded = replace(self.plan, offsets_max=self._plan_limits())
-        frame = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
-        self._take_plan(frame)
+        planned = open_frame(parts.spark, parts.kafka, bounded, self.name, sink.fold)
+        self._take_plan(planned)
         if self.plan.leaves_aside:  # of others nothing depends on it
-            self._keeps_state = keeps_state(read_plan(frame))
-        self._take_version(frame)
+            self._keeps_state = keeps_state(planned.graph)
+        self._take_version(planned)
         past = [each for batch in behind.values() for each in batch.left_out]
         self._left_out = merge_letters(past, sink.fold.left_out)
         if not self._left_out:
-            return frame
+            return planned.frame
         # No part of the plan: it is compared, and written down, without.
         leaving = replace(bounded, left_out=self._left_out)
-        return open_frame(parts.spark, parts.kafka, leaving, self.name, sink.fold)
+        return open_frame(parts.spark, parts.kafka, leaving, self.name, sink.fold).frame
 
-    def _take_plan(self, frame: DataFrame) -> None:
+    def _take_plan(self, planned: PlannedFrame) -> None:
         """Hold the SQL against that of the state, and write it down. Raises QueryRefused."""
         sink = self.parts.sink
-        new = hold_plan(self.plan, self.name, sink.fold, frame, self._say)
+        new = hold_plan(self.plan, self.name, sink.fold, planned, self._say)
         if new is None:
             return
         if sink.fold.plan is None and sink.fold.query is not None:
@@ -289,13 +288,13 @@ class SqlQuery:
             )
         sink.take_plan(new)
 
-    def _take_version(self, frame: DataFrame) -> None:
+    def _take_version(self, planned: PlannedFrame) -> None:
         """Write down what the job is from here on, where it is another version of it."""
-        releases = name_releases(frame.sparkSession.version)
+        releases = name_releases(planned.frame.sparkSession.version)
         sql, form = (self.plan.digest, *self.plan.ids), state_form(self.plan.settings)
         digest = digest_version(sql, releases, self.plan.job_settings, form)
         self.parts.sink.take_version(
-            digest, lambda: write_version(describe_version(self.plan, self.name, frame))
+            digest, lambda: write_version(describe_version(self.plan, self.name, planned))
         )
 
     def _copy_version(self) -> None:

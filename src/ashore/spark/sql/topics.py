@@ -26,9 +26,10 @@ from pyspark.sql.types import (
 from ashore.config.model import SinkTopic
 from ashore.config.options import SECURITY
 from ashore.errors import QueryRefused
+from ashore.plans.graph import PlanGraph
 from ashore.plans.keys import find_hidden_keys
 from ashore.sources.columns import KafkaAddress
-from ashore.spark.internals import read_plan, read_sources
+from ashore.spark.internals import read_sources
 
 NO_KEY = "a row of an upsert topic has no key: "
 # Spark's older way to write to Kafka hides the plan that it runs, and with it how many rows it had.
@@ -62,8 +63,8 @@ def plan_topic(item: SinkTopic, options: Mapping[str, str]) -> TopicPlan:
     return TopicPlan(item.topic, item.mode == "upsert", item.key, dict(options))
 
 
-def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
-    """Refuse rows that make no record, or a key that is not one.
+def check_topic(frame: DataFrame, graph: PlanGraph, plan: TopicPlan) -> None:
+    """Refuse rows that make no record, or a key that is not one. `graph`: what the frame does.
 
     Raises QueryRefused, and AnalysisException where a type cannot be written.
     """
@@ -86,13 +87,13 @@ def check_topic(frame: DataFrame, plan: TopicPlan) -> None:
             plan, "the INSERT reads the topic that it writes", "write another topic, or a table"
         )
     if plan.is_upsert:
-        _check_newest(frame, plan)
+        _check_newest(graph, plan)
     encode_rows(frame, plan)
 
 
-def _check_newest(frame: DataFrame, plan: TopicPlan) -> None:
+def _check_newest(graph: PlanGraph, plan: TopicPlan) -> None:
     """Refuse rows of which two may have the same key, and none be the newer one."""
-    hidden = find_hidden_keys(read_plan(frame), plan.key)
+    hidden = find_hidden_keys(graph, plan.key)
     if hidden is None:
         raise _refused(
             plan,

@@ -14,7 +14,6 @@ from ashore.plans.operators import describe_operators
 from ashore.plans.planned_query import PlannedQuery
 from ashore.plans.replays import warn_of_replays
 from ashore.protocol.fold import EMPTY
-from ashore.spark.internals import read_plan
 from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.held import hold_query
@@ -46,19 +45,19 @@ def plan_stored(parts: SqlParts) -> tuple[PlannedQuery, ...]:
 
 def _plan(parts: SqlParts, item: Sink, plan: QueryPlan) -> PlannedQuery:
     name = sink_slice(parts.job.job, item)
-    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     filled = item.table if isinstance(item, Table) else item.topic
-    stored = plan.describe(read_plan(frame), frame.sparkSession.version)
+    stored = plan.describe(planned.graph, planned.frame.sparkSession.version)
     return PlannedQuery(filled, name.slice, stored)
 
 
 def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:
     name = sink_slice(parts.job.job, item)
-    frame = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
-    columns, graph = output_ddl(frame), read_plan(frame)
+    planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    columns, graph = output_ddl(planned.frame), planned.graph
     operators = tuple(describe_operators(graph))
     storage = parts.assembly.environment.storage
-    hold_query(plan, name, read_log(storage, name), frame, storage)
+    hold_query(plan, name, read_log(storage, name), planned, storage)
     warnings = warn_of_replays(graph, plan.texts)
     common = (name.slice, columns, plan.attempts.uri, graph.sources, operators, warnings)
     # What is promised of a table is not promised of a topic.

@@ -8,15 +8,12 @@ What it must not know: logs; what a version is for.
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
-
 from ashore import __version__
 from ashore.checkpoints.layout import PARTITIONS, Settings
 from ashore.plans.operator_graph import describe_graph
 from ashore.plans.version import JobVersion, NamedOperator, Releases, StateForm
 from ashore.protocol.names import SliceName
-from ashore.spark.internals import read_plan
-from ashore.spark.sql.frames import QueryPlan, name_planner
+from ashore.spark.sql.frames import PlannedFrame, QueryPlan, name_planner
 from ashore.spark.sql.settings import FORMAT, JOIN_FORMAT
 
 
@@ -35,24 +32,23 @@ def state_form(settings: Mapping[str, str]) -> StateForm:
     )
 
 
-def describe_version(plan: QueryPlan, name: SliceName, frame: DataFrame) -> JobVersion:
+def describe_version(plan: QueryPlan, name: SliceName, planned: PlannedFrame) -> JobVersion:
     """Return what a query is.
 
     Arguments:
         plan: of the query.
         name: of its slice.
-        frame: what it selects.
+        planned: what it selects.
 
     Raises SparkUnknown.
 
     """
-    graph = read_plan(frame)
-    operators = describe_graph(graph).operators
+    operators = describe_graph(planned.graph).operators
     stateful = [(each.state.operator_id, each) for each in operators if each.state is not None]
     return JobVersion(
         job=name.job,
         slice=name.slice,
-        releases=name_releases(frame.sparkSession.version),
+        releases=name_releases(planned.frame.sparkSession.version),
         sql=plan.written,
         settings=plan.job_settings,
         state=state_form(plan.settings),
@@ -60,5 +56,5 @@ def describe_version(plan: QueryPlan, name: SliceName, frame: DataFrame) -> JobV
             NamedOperator(number, each.id, each.name)
             for number, each in sorted(stateful, key=lambda pair: pair[0])
         ),
-        graph=graph,
+        graph=planned.graph,
     )
