@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.kafka_tools import create_topic, produce
+from tests.raw_headers import RawRecord, produce_raw
 
 from ashore.base.clock import SystemClock
 from ashore.catalogs.hive_client import ClientSettings, HiveClient
@@ -146,6 +147,52 @@ def _spoil_and_mend(hive: Hive, job_file: Path, topic: str, directory: Path) -> 
         query(hive, command, directory)
         report = audit_once(opened)
         assert (report.findings, report.exit_code) == ((), 0)
+
+
+SQL_OF_HEADERS = """\
+  - table: ods.numbers
+    partition_by: []
+    on_error: dead_letter
+sql: |
+  INSERT INTO ods.numbers SELECT id, CAST(user AS INT) AS number FROM {topic};
+catalog:"""
+
+
+def test_headers_are_columns_that_a_metastore_knows(
+    kafka: Kafka, hive: Hive, tmp_path: Path
+) -> None:
+    """Of rows and of dead letters, also of those of SQL: Spark reads them through the metastore."""
+    topic, lake = "hive_headers", tmp_path / "lake"
+    lake.mkdir()
+    written = JOB.format(lake=lake, servers=kafka.bootstrap_servers, topic=topic, hive=hive.uri)
+    written = written.replace("    late:", "    provenance: headers\n    late:")
+    written = written.replace("catalog:", SQL_OF_HEADERS.format(topic=topic))
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(written)
+    create_topic(kafka.bootstrap_servers, topic, 1)
+    now_ms = int(time.time() * 1000)
+    bad = {"id": 3, "user": "three", "ts": now_ms}
+    values = [b'{"id": 1, "user": "1", "ts": %d}' % now_ms, b"no JSON", json.dumps(bad).encode()]
+    sent = [RawRecord(value, [(b"trace", b"%d" % each)]) for each, value in enumerate(values)]
+    produce_raw(kafka.bootstrap_servers, topic, sent)
+    with JobLaunch("run", job_file, LaunchOptions(available_now=True)) as launch:
+        events = list(launch.events())
+        assert launch.wait() == 0, events[-3:]
+    headers = "transform({0}, h -> concat(h.key, '=', CAST(h.value AS STRING))) AS headers"
+    rows = query(
+        hive,
+        f"SELECT 'row' AS kind, id, {headers.format('kafka_headers')} FROM ods.{topic} "
+        f"UNION ALL SELECT 'dead', offset, {headers.format('headers')} FROM ods.{topic}__dead "
+        f"UNION ALL SELECT 'dead of sql', offset, {headers.format('headers')} "
+        "FROM ods.numbers__dead ORDER BY kind, id",
+        tmp_path,
+    )
+    assert [(row["kind"], row["id"], row["headers"]) for row in rows] == [
+        ("dead", 1, ["trace=1"]),
+        ("dead of sql", 2, ["trace=2"]),
+        ("row", 1, ["trace=0"]),
+        ("row", 3, ["trace=2"]),
+    ]
 
 
 def drop(hive: Hive, topic: str, partition: str) -> None:
