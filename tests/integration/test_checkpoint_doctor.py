@@ -1,19 +1,30 @@
-"""The doctor asks a real broker for the topics of a checkpoint."""
+"""The doctor asks a real broker for the topics of a checkpoint, and works on a real HDFS."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from tests.checkpoint_files import unpack
-from tests.damage import edit
+from tests.damage import DAMAGES, edit
 from tests.unit.cli.test_commands import invoke
 
+from ashore.base.clock import SystemClock
 from ashore.checkpoints.layout import OffsetsFile
+from ashore.checkpoints.savepoints.shelf import open_shelf
+from ashore.control.checkpoints.doctor import DoctorAsked, Repaired, examine, repair
+from ashore.control.checkpoints.savepoints import restore_savepoint, take_savepoint
+from ashore.control.checkpoints.where import find_checkpoint
+from ashore.services.hdfs import Hdfs
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import Producer, create_topics, replace_topic
 
 RECORDS = 5
+
+
+def silent(_done: int, _total: int) -> None:
+    """Show no progress."""
 
 
 def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_path: Path) -> None:
@@ -44,3 +55,23 @@ def test_a_topic_that_was_deleted_and_created_again_is_found(kafka: Kafka, tmp_p
     repaired = OffsetsFile.parse((copy / "offsets/11").read_bytes(), "offsets")
     assert json.loads(repaired.sources[0].end or "") == {topic: {"0": 0}}
     assert invoke("checkpoint", "doctor", copy, "--brokers", brokers)[0] == 0
+
+
+def test_a_checkpoint_on_hdfs_is_repaired_there(
+    steady_hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(steady_hdfs.conf_dir))
+    home, clock = f"{steady_hdfs.uri}/doctor-{uuid4()}", SystemClock()
+    damage = DAMAGES["a source that somebody names"]
+    local = find_checkpoint(str(unpack(damage.case, tmp_path)), None, clock)
+    saved = take_savepoint(
+        local, None, open_shelf(f"{home}/saved", clock, links=True), clock, silent
+    )
+    restore_savepoint(saved.savepoint, f"{home}/live", clock, silent, links=True)
+
+    asked = DoctorAsked(f"{home}/live", None, f"{home}/copy", damage.sources)
+    found = repair(asked, clock, silent)
+
+    assert isinstance(found, Repaired)
+    assert [each.code for each in found.examined.findings] == [damage.code]
+    assert examine(replace(asked, where=f"{home}/copy", to=None), clock).findings == []
