@@ -183,20 +183,25 @@ def _read_kept(
 
 
 def _read_ids(checkpoint: Checkpoint, batch: int) -> StoreIds | None:
-    place = names.join(checkpoint.path, BatchPath(BatchLog.COMMITS, batch).path)
     try:
-        return CommitFile.parse(checkpoint.storage.read(place), place).store_ids
+        return CommitFile.parse(*_read_batch(checkpoint, BatchLog.COMMITS, batch)).store_ids
     except PathMissing:  # Spark keeps the batch no more
         return None
 
 
 def _read_partitions(checkpoint: Checkpoint, batch: int) -> int | None:
     """Return how many partitions a batch has; None: it does not say."""
-    place = names.join(checkpoint.path, BatchPath(BatchLog.OFFSETS, batch).path)
     try:
-        return OffsetsFile.parse(checkpoint.storage.read(place), place).partitions
+        return OffsetsFile.parse(*_read_batch(checkpoint, BatchLog.OFFSETS, batch)).partitions
     except PathMissing:
         return 0
+
+
+def _read_batch(checkpoint: Checkpoint, log: BatchLog, batch: int) -> tuple[bytes, str]:
+    """Return what a file of the logs holds, and where it is, for messages. Raises PathMissing."""
+    path = BatchPath(log, batch).path
+    data = checkpoint.storage.read(names.join(checkpoint.path, path))
+    return data, f"{describe_place(checkpoint)}/{path}"
 
 
 # ---- state

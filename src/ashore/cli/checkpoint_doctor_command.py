@@ -76,9 +76,9 @@ def _describe(found: Examined) -> Iterator[str]:
     for each in found.findings:
         yield f"{each.code}: {each.sentence}"
         yield f"  repair: {each.repair}"
-    looked = found.seen.looked
+    looked, count = found.seen.looked, len(found.findings)
     yield (
-        f"{found.place}: {len(found.findings)} findings; looked at {looked.files:,} files: "
+        f"{found.place}: {count} finding{'s' * (count != 1)}; looked at {looked.files:,} files: "
         f"{looked.batches:,} of batches, {looked.texts:,} other texts, {looked.changes:,} changes, "
         f"{looked.snapshots:,} snapshots, {looked.tables:,} tables; {looked.checksums:,} compared "
         "with a checksum"
