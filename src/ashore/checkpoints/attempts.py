@@ -97,9 +97,11 @@ class Attempts:
         return made
 
     def remake(
-        self, epoch: int, newest: Checkpoint, fill: Callable[[Checkpoint], None]
+        self, epoch: int, newest: Checkpoint | None, fill: Callable[[Checkpoint], None]
     ) -> Checkpoint:
         """Make an attempt that `fill` writes, in the place of the newest one. It is released.
+
+        `newest`: that the new one is a copy of; None: it is made of something else.
 
         Requires: the log was opened with that epoch, before. If interrupted, or where `fill`
         raises: a part of an attempt may be there, which is never taken.

@@ -43,7 +43,7 @@ def preview_rollback(
     """
     fold = read_log(storage, name)
     _require_kept(name, attempts.newest(), fold, wish.batch_id)
-    return _report(fold, _plan(storage, name, fold, wish), wish)
+    return _report(fold, plan_entry(storage, name, fold, wish), wish)
 
 
 def is_there(storage: Storage, name: SliceName, batch: int) -> bool:
@@ -64,7 +64,7 @@ def roll_back(committer: Committer, attempts: Attempts, wish: Wish) -> RolledBac
     log.open()
     closing = committer.finish()
     fold = log.fold
-    body = _plan(storage, log.name, fold, wish)
+    body = plan_entry(storage, log.name, fold, wish)
     if body is None:
         if closing is not None:
             log.append(Commit("recovery"), closing)
@@ -75,8 +75,11 @@ def roll_back(committer: Committer, attempts: Attempts, wish: Wish) -> RolledBac
     return _report(fold, body, wish)
 
 
-def _plan(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rollback | None:
-    """Return the entry that is wanted; None where the table is at that batch."""
+def plan_entry(storage: Storage, name: SliceName, fold: Fold, wish: Wish) -> Rollback | None:
+    """Return the entry that rolls a table back; None where it is at that batch.
+
+    Raises QueryRefused where it cannot be, LogDamaged, StorageError.
+    """
     if fold.query is not None and fold.query.batch_id == wish.batch_id:
         return None
     batches = read_batches(read_history(storage, name), wish.batch_id - 1)

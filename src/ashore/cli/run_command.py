@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from ashore.checkpoints.since import OutputSince
 from ashore.cli import run_view
-from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import escape, reported_errors, say, talk
+from ashore.cli.options import AsJsonLines, Debug, JobFile, TakeOver
+from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
 from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
@@ -35,6 +36,23 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             help="Accept schema changes after which readers may see wrong values.",
         ),
     ] = False,
+    from_savepoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="SAVEPOINT",
+            help="Go on from a savepoint instead of the checkpoint, which need not be there any "
+            "more. Once for each query. For one start: leave it away afterwards.",
+        ),
+    ] = None,
+    output: Annotated[
+        OutputSince | None,
+        typer.Option(
+            help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
+            "and reads its offsets again, `catch-up` keeps it and rebuilds the state.",
+        ),
+    ] = None,
+    take_over: TakeOver = False,
     savepoint: Annotated[
         str | None,
         typer.Option(
@@ -52,12 +70,16 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     """Run a job until it is stopped. SIGTERM and Ctrl-C stop it gracefully."""
     lines = run_view.Style.LOG if log_format == "json" else run_view.Style.LINES
     style = run_view.Style.EVENTS if as_json else lines
+    if (output is not None or take_over) and not from_savepoint:
+        raise typer.BadParameter("--output and --take-over go with --from")
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
         with jobs.open_job(job_file) as opened:
             run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
+            if from_savepoint:
+                _go_on(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
         for table, reasons in preflight.slow:
             talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
         for expression in preflight.unmatched:
@@ -82,6 +104,32 @@ def warn_running(job: RunningJob) -> None:
             f"process {running.pid}: this start takes over, and that process ends with exit code "
             f"{Fenced.exit_code} (fenced)"
         )
+
+
+def _go_on(
+    opened: jobs.OpenJob,
+    savepoints: list[str],
+    output: OutputSince | None,
+    *,
+    takes_over: bool,
+    quiet: bool,
+) -> None:
+    """Put savepoints in the place of the checkpoints of queries. Raises as `go_on_from`."""
+    from ashore.control.checkpoints.from_savepoint import (  # noqa: PLC0415 - 0.2 s, where needed
+        FromAsked,
+        WentOn,
+        go_on_from,
+    )
+
+    def show(found: WentOn) -> None:
+        since, line = found.since, f"{found.query} goes on from the savepoint {found.place}"
+        if since.batches:
+            line += f"; since then {since.rows:,} rows in {since.batches:,} batches had landed"
+        say(escape(line))
+
+    asked = FromAsked(tuple(savepoints), output, takes_over)
+    with shown_progress(quiet=quiet) as progress:
+        go_on_from(opened, asked, lambda done, total: progress("copying", done, total), show)
 
 
 def _take_savepoints(save: Callable[[], list[TakenSavepoint]], code: int, style: Style) -> None:

@@ -68,8 +68,9 @@ from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
 _HINTS = {
-    Refusal.EMPTY_CHECKPOINT: "restore the checkpoint, or write to another table or topic: this "
-    "one would get its rows twice",
+    Refusal.EMPTY_CHECKPOINT: "go on from a savepoint, `ashore run --from SAVEPOINT`, or put a "
+    "copy of the checkpoint back; without either write to another table or topic, from the start: "
+    "this one would get its rows twice",
     Refusal.OTHER_QUERY: "restore the checkpoint of that query, or write to another table or topic",
     Refusal.OTHER_LINEAGE: "finish the batch with the SQL that it was started with, then change "
     "the SQL; was another checkpoint restored?",
