@@ -40,7 +40,7 @@ class Resume:
 
     Arguments:
         position: of the savepoint.
-        ends: where its last batch has ended; see `read_places`.
+        ends: returns where its last batch has ended; see `read_places`.
         output: what becomes of what was landed since; None: there must be nothing.
         by: who wants it, for the log.
         why: for what reason.
@@ -48,7 +48,7 @@ class Resume:
     """
 
     position: CheckpointPosition
-    ends: Mapping[Place, int]
+    ends: Callable[[], Mapping[Place, int]]
     output: OutputSince | None
     by: str
     why: str
@@ -160,11 +160,11 @@ def _require_followed(name: SliceName, wanted: Resume, landed: Iterable[LandedBa
     Such a savepoint is from before a rollback: its numbers are those of batches that came to
     nothing.
     """
-    seen: set[Place] = set()
+    known, seen = wanted.ends(), set[Place]()
     for batch in landed:
         for read in batch.body.shards:
             place = (read.key.source, read.key.stream, read.key.shard)
-            ends = wanted.ends.get(place, read.offsets.start)
+            ends = known.get(place, read.offsets.start)
             if place not in seen and ends != read.offsets.start:
                 text = (
                     f"the savepoint ends at offset {ends} of {read.key}, but the log goes on after "

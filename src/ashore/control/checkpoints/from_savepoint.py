@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ashore.base.operator import operator
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.resume import Resume, preview_resume, read_places, resume
+from ashore.checkpoints.resume import Place, Resume, preview_resume, read_places, resume
 from ashore.checkpoints.savepoints.manifest import Manifest
 from ashore.checkpoints.savepoints.restore import restore
 from ashore.checkpoints.savepoints.store import Savepoint
@@ -62,13 +62,14 @@ class _Chosen:
     manifest: Manifest
 
     def resume(self, name: SliceName, output: OutputSince | None) -> Resume:
-        """Return how the query of a slice is to go on from it.
-
-        Raises CheckpointUnfit, StorageError.
-        """
+        """Return how the query of a slice is to go on from it."""
         found, why = self.manifest, f"ashore run --from {self.savepoint.place}"
         position = CheckpointPosition(found.query_id, found.planned, found.batch)
-        ends = read_places(name, self.savepoint.checkpoint.read_ends(found.batch))
+        checkpoint = self.savepoint.checkpoint
+
+        def ends() -> dict[Place, int]:
+            return read_places(name, checkpoint.read_ends(found.batch))
+
         return Resume(position, ends, output, operator(), why)
 
 
