@@ -20,7 +20,8 @@ from ashore.checkpoints.since import LandedSince, OutputSince
 from ashore.checkpoints.versions import read_owner
 from ashore.control.checkpoints.savepoints import find_savepoint
 from ashore.control.checkpoints.where import choose_query
-from ashore.control.jobs import OpenJob, require_stopped
+from ashore.control.jobs import OpenJob
+from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
 from ashore.errors import CheckpointUnfit
 from ashore.landing.sinks import sink_slice, sinks_of
