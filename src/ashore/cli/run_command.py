@@ -19,9 +19,27 @@ from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
 from ashore.control import jobs
 from ashore.control.ask import RunningJob
-from ashore.control.preflight import check_job
+from ashore.control.preflight import Preflight, check_job
 from ashore.errors import Fenced, NotDone
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+
+
+FromSavepoints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="SAVEPOINT",
+        help="Go on from a savepoint instead of the checkpoint, which need not be there any "
+        "more. Once for each query. For one start: leave it away afterwards.",
+    ),
+]
+Output = Annotated[
+    OutputSince | None,
+    typer.Option(
+        help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
+        "and reads its offsets again, `catch-up` keeps it and rebuilds the state.",
+    ),
+]
 
 
 def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -36,22 +54,8 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             help="Accept schema changes after which readers may see wrong values.",
         ),
     ] = False,
-    from_savepoint: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="SAVEPOINT",
-            help="Go on from a savepoint instead of the checkpoint, which need not be there any "
-            "more. Once for each query. For one start: leave it away afterwards.",
-        ),
-    ] = None,
-    output: Annotated[
-        OutputSince | None,
-        typer.Option(
-            help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
-            "and reads its offsets again, `catch-up` keeps it and rebuilds the state.",
-        ),
-    ] = None,
+    from_savepoint: FromSavepoints = None,
+    output: Output = None,
     take_over: TakeOver = False,
     savepoint: Annotated[
         str | None,
@@ -80,10 +84,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
             job = opened.job
             if from_savepoint:
                 _go_on(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
-        for table, reasons in preflight.slow:
-            talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
-        for expression in preflight.unmatched:
-            say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
+        _report(preflight)
         warn_running(RunningJob(job.job, str(job.lake), opened.clock, lambda _line: None))
         options = LaunchOptions(
             job.spark is not None, available_now, accept_schema, debug, name=job.job
@@ -93,6 +94,13 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         if save is not None:
             _take_savepoints(save, code, style)
         raise typer.Exit(code)
+
+
+def _report(preflight: Preflight) -> None:
+    for table, reasons in preflight.slow:
+        talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
+    for expression in preflight.unmatched:
+        say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
 
 
 def warn_running(job: RunningJob) -> None:
