@@ -23,7 +23,6 @@ from ashore.control.preflight import Preflight, check_job
 from ashore.errors import Fenced, NotDone
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 
-
 FromSavepoints = Annotated[
     list[str] | None,
     typer.Option(
