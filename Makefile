@@ -17,13 +17,12 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; 
 # Tests share the cores. Those of servers wait for half of their time, so three workers share two
 # cores; what has a server for itself is a group for one worker (tests/servers.py). Groups come
 # first, and what is short comes last, so that the workers end at one time.
-# TIMES=FILE measures what each file of tests takes; FILE.without-servers is of those without.
+# TIMES=FILE measures what each file of tests takes.
 FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-jars java lint check check-tests test test-all run-tests tests-with-servers \
-	tests-beside tests-without-servers demo \
+.PHONY: help setup setup-python setup-jars java lint check check-tests test test-all run-tests demo \
 	drill bench bench-peers docs lock lock-jars clean
 
 help: ## list the targets
@@ -77,20 +76,8 @@ test: run-tests ## tests of everything, on real servers; fails if one is left ou
 
 test-all: run-tests ## the same, and those that are marked long
 
-# Tests of servers wait for a third of their time: the others, which only compute, fill it, and
-# report when they have ended.
 run-tests: setup lint
-	@$(MAKE) -j 2 CHOSEN='$(CHOSEN)' tests-with-servers tests-beside
-
-tests-beside:
-	@$(MAKE) TIMES='$(TIMES:%=%.without-servers)' tests-without-servers \
-		> .venv/tests-beside.log 2>&1; code=$$?; \
-		cat .venv/tests-beside.log; exit $$code
-
-tests-without-servers:
-	nice -n 5 $(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
-
-tests-with-servers:
+	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
 	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder $(CHOSEN) --durations=25 \
 		tests/spark tests/drills tests/integration
 
