@@ -122,7 +122,7 @@ def _plan(
             "nothing was changed",
             hint="choose what becomes of them: `--output roll-back` moves their files aside and "
             "reads their offsets again, `--output catch-up` keeps them and runs their batches "
-            "again for the state alone; or fill another table, from the start",
+            "again only to rebuild the state; or fill another table, from the start",
             why="landed_since",
             rows=since.rows,
             batches=since.batches,

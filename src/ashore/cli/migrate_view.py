@@ -14,7 +14,7 @@ from ashore.protocol.codec import Json
 _NEXT = {
     StateVerdict.FULL: "a start with the new SQL uses the state as it is",
     StateVerdict.CONVERT: "the state has to be rewritten, and nothing of it is lost",
-    StateVerdict.PARTIAL: "the state has to be rewritten, and parts of it start anew",
+    StateVerdict.PARTIAL: "the state has to be rewritten, and parts of it start empty",
     StateVerdict.LOST: "the state has to be rewritten, and parts of it are dropped",
     StateVerdict.REFUSED: "the state cannot be kept: write to a new table or topic from the start",
 }

@@ -28,8 +28,8 @@ FromSavepoints = Annotated[
     typer.Option(
         "--from",
         metavar="SAVEPOINT",
-        help="Go on from a savepoint instead of the checkpoint, which need not be there any "
-        "more. Once for each query. For one start: leave it away afterwards.",
+        help="Go on from a savepoint instead of the checkpoint, which may be lost. Once for each "
+        "query. For one start: leave the option away afterwards.",
     ),
 ]
 Output = Annotated[
