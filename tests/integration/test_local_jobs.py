@@ -214,7 +214,7 @@ def run_command(job_file: Path, *options: str) -> subprocess.CompletedProcess[st
     "change",
     [
         {"schema": "id INT"},
-        {"schema": "id BIGINT", "partition_by": ["id"]},
+        {"schema": "id BIGINT, day STRING", "partition_by": ["day"]},
         {"schema": "id BIGINT", "format": "orc"},
     ],
 )
