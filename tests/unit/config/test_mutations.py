@@ -84,7 +84,8 @@ def mutate(data: st.DataObject, changes_max: int, values: object = VALUES) -> ob
             case "twice" if isinstance(parent, list):
                 parent.append(copy.deepcopy(parent[last]))
             case _:
-                parent[last] = data.draw(values)
+                # A copy: the next change may be within it, and the strategy hands it out again.
+                parent[last] = copy.deepcopy(data.draw(values))
         if not places(mutated):
             break
     return mutated
