@@ -84,7 +84,6 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         from ashore.cli import state_rows_view  # noqa: PLC0415 - see `_read`
         from ashore.control.checkpoints.rows import RowsAsked  # noqa: PLC0415 - see `_read`
 
-        wanted = LIMIT if limit is None and to is None else limit
         asked = RowsAsked(
             where,
             query,
@@ -94,7 +93,7 @@ def checkpoint_inspect(  # noqa: PLR0913, PLR0917 - each parameter is an option 
             store,
             partition,
             tuple(key or ()),
-            wanted,
+            _choose_limit(limit, to),
             to,
             debug,
         )
@@ -134,7 +133,6 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
         )
 
         first, last = choose_batches(where, query, (before, after), SystemClock())
-        wanted = LIMIT if limit is None and to is None else limit
         asked = RowsAsked(
             where,
             query,
@@ -144,7 +142,7 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
             store,
             partition,
             tuple(key or ()),
-            wanted,
+            _choose_limit(limit, to),
             to,
             debug,
         )
@@ -153,6 +151,11 @@ def checkpoint_diff(  # noqa: PLR0913, PLR0917 - each parameter is an option of 
             print_json(state_rows_view.diff_document(shown, to))
         else:
             state_rows_view.show_diff(shown, to)
+
+
+def _choose_limit(limit: int | None, to: str | None) -> int | None:
+    """Return how many rows of each table are wanted; None: all, which a file takes."""
+    return LIMIT if limit is None and to is None else limit
 
 
 def _require_rows(*options: object) -> None:
