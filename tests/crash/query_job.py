@@ -26,6 +26,7 @@ from ashore.catalogs import NoCatalog
 from ashore.errors import AshoreError
 from ashore.landing.assembly import Environment, JobAssembly
 from ashore.landing.batch import TaskResult
+from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import BegunBatch
 from ashore.landing.specs import OutputSpec
 from ashore.landing.worker import Tick
@@ -35,6 +36,7 @@ from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
 from ashore.protocol.query import Letter, PlanState, choose_letters
+from ashore.protocol.query_history import read_batches
 from ashore.protocol.side_tables import DEAD_SUFFIX
 from ashore.sources.base import StreamShard
 from ashore.storage import Storage
@@ -199,6 +201,17 @@ class Query:
         self._storage.sync([staging])
         size, checksum = len(content), checksum_of(content)
         return DataFile(target, 0, unique, len(rows), size, checksum, (), None, None)
+
+
+class QueryBehind(Query):
+    """A query whose checkpoint may be far behind its table."""
+
+    def read_past(self, batch: QueryBatch) -> dict[int, str]:
+        known = self.sink.fold.query
+        if known is None or batch.batch_id >= known.batch_id:
+            return {}
+        batches = read_batches(read_history(self.sink.parts.storage, NAME), batch.batch_id - 1)
+        return {number: each.query.lineage for number, each in batches.items()}
 
 
 class AsideQuery(Query):

@@ -16,7 +16,14 @@ import pytest
 from tests.checkpoint_files import opened, unpack
 from tests.crash import storage_calls
 from tests.crash.harness import NAME, check_end, find_failures, reference, report
-from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, query_world
+from tests.crash.query_job import (
+    Checkpoint,
+    Query,
+    QueryBehind,
+    QueryWorld,
+    count_state,
+    query_world,
+)
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 from tests.crash.test_checkpoint_attempts import STRIKES
 from tests.crash.test_rollback import back_world, rollbacks_of, up_to_writing
@@ -31,10 +38,9 @@ from ashore.checkpoints.savepoints.save import save
 from ashore.checkpoints.since import OutputSince
 from ashore.errors import CheckpointUnfit, StorageError
 from ashore.landing.committer import Committer
-from ashore.landing.log_reader import read_history, read_log
+from ashore.landing.log_reader import read_log
 from ashore.landing.worker import Tick
-from ashore.protocol.plan_query import CheckpointPosition, QueryBatch
-from ashore.protocol.query_history import read_batches
+from ashore.protocol.plan_query import CheckpointPosition
 from ashore.storage import MemoryStorage
 from ashore.testing import FakeClock, FaultyStorage, ProcessStopped, StopProcess
 
@@ -62,7 +68,7 @@ class Attempts:
         fill(self)
 
 
-class GoingOn(Query):
+class GoingOn(QueryBehind):
     """A query that is let go on from the savepoint first, until somebody has seen that it does."""
 
     def tick(self) -> Tick:
@@ -79,13 +85,6 @@ class GoingOn(Query):
         world = self.world
         assert isinstance(world, LostWorld)
         world.checkpoint = copy.deepcopy(world.saved)
-
-    def read_past(self, batch: QueryBatch) -> dict[int, str]:
-        known = self.sink.fold.query
-        if known is None or batch.batch_id >= known.batch_id:
-            return {}
-        batches = read_batches(read_history(self.sink.parts.storage, NAME), batch.batch_id - 1)
-        return {number: each.query.lineage for number, each in batches.items()}
 
 
 @dataclass

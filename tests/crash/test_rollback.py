@@ -15,7 +15,14 @@ from tests.crash.harness import (
     visible_files,
     walk,
 )
-from tests.crash.query_job import Checkpoint, Query, QueryWorld, count_state, query_world
+from tests.crash.query_job import (
+    Checkpoint,
+    Query,
+    QueryBehind,
+    QueryWorld,
+    count_state,
+    query_world,
+)
 from tests.crash.second_writer import WAKING, frozen_queries
 from tests.crash.storage_calls import Case, Life, Scenario, Strike
 
@@ -27,9 +34,7 @@ from ashore.landing.log_reader import read_history, read_log
 from ashore.landing.worker import Tick
 from ashore.protocol import extend as extend_module
 from ashore.protocol.entries import Rollback, Version
-from ashore.protocol.plan_query import QueryBatch
 from ashore.protocol.plan_rollback import Wish
-from ashore.protocol.query_history import read_batches
 from ashore.storage import Storage
 from ashore.testing import StopProcess
 
@@ -62,7 +67,7 @@ class Attempts:
         )
 
 
-class GoingBack(Query):
+class GoingBack(QueryBehind):
     """A query that its process takes back first, unless the log says that it has been."""
 
     def tick(self) -> Tick:
@@ -75,13 +80,6 @@ class GoingBack(Query):
             roll_back(committer, attempts, WISH)  # type: ignore[arg-type]
         world.is_back = True
         return Tick.LANDED
-
-    def read_past(self, batch: QueryBatch) -> dict[int, str]:
-        known = self.sink.fold.query
-        if known is None or batch.batch_id >= known.batch_id:
-            return {}
-        batches = read_batches(read_history(self.sink.parts.storage, NAME), batch.batch_id - 1)
-        return {number: each.query.lineage for number, each in batches.items()}
 
 
 @dataclass
