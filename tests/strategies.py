@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
+    Begin,
     Body,
     Closing,
     Commit,
@@ -24,6 +25,8 @@ from ashore.protocol.entries import (
     Join,
     Joined,
     LeaveOut,
+    Migrate,
+    MigratedOperator,
     Open,
     Plan,
     Prepare,
@@ -328,6 +331,12 @@ definitions = st.builds(
     topics=_many(texts),
     headers=st.booleans(),
 )
+MIGRATES = st.builds(
+    Migrate,
+    *(texts, texts, texts, numbers, numbers, texts),
+    _many(st.builds(MigratedOperator, texts, texts, texts)),
+    *(texts, texts, st.none() | numbers),
+)
 KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
     "open": st.builds(Open, texts, numbers, texts, st.booleans()),
     "join": st.builds(Join, _many(st.builds(Joined, shard_keys, texts, numbers, texts))),
@@ -367,6 +376,7 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         by=texts,
         why=texts,
     ),
+    "migrate": MIGRATES,
     "rewind": st.builds(
         Rollback,
         entry=numbers,
@@ -378,8 +388,20 @@ KIND_STRATEGIES: dict[str, st.SearchStrategy[Body]] = {
         by=texts,
         why=texts,
         dead=_pairs(shard_keys, numbers),
+        undo=st.none() | MIGRATES,
     ),
     "plan": st.builds(Plan, texts, texts),
+    "begin": st.builds(
+        Begin,
+        query=st.builds(Query, texts, numbers, texts, numbers),
+        shards=_many(st.builds(Joined, shard_keys, texts, numbers, texts)),
+        digest=texts,
+        document=texts,
+        owner=texts,
+        savepoint=texts,
+        by=texts,
+        why=texts,
+    ),
     "reset_clock": st.builds(ResetClock, numbers, _pairs(texts, numbers), texts, texts),
     "retire": st.builds(Retire, _many(st.builds(RetiredPartition, texts, texts)), texts, texts),
     "define": st.builds(Define, _many(definitions), _many(texts), texts),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import (
+    Begin,
     Body,
     Closing,
     Commit,
@@ -24,6 +25,8 @@ from ashore.protocol.entries import (
     Join,
     Joined,
     LeaveOut,
+    Migrate,
+    MigratedOperator,
     Open,
     Plan,
     Prepare,
@@ -107,6 +110,7 @@ def build_golden() -> dict[str, bytes]:
     files = {"snapshot.json": snapshot, "archive.gz": _archive()}
     files["entry-retire-counted.json"] = write_entry(log.draft(counted))[1]
     files |= {**_query_files(), **_aside_files(), **_table_files(), **_leader_files()}
+    files |= _begin_files()
     files["entry-commit-failed.json"] = write_entry(in_vain)[1]
     for number in (0, 1, 2, 3, 4, 6, 8, 9):
         kind, data = log.entries[number]
@@ -263,6 +267,74 @@ def _plan_files(log: _Log) -> dict[str, bytes]:
         "version-snapshot.json": versioned,
         "entry-leave_out.json": log.entries[9][1],
         "aside-snapshot.json": write_snapshot(log.fold),
+        **_migration_files(log),
+    }
+
+
+def _migration_files(log: _Log) -> dict[str, bytes]:
+    """Return a migration, a snapshot after it, and its undo with and without a rollback."""
+    mapping = (MigratedOperator("n3", "n2", "digest"),)
+    planner = '{"planner":"Spark 4.2.0, graphs 1"}'
+    body = Migrate(
+        digest="2" * 64,
+        document=planner,
+        before="0" * 64,
+        batch=0,
+        attempt=1,
+        savepoint="hdfs://lake/savepoints/per_minute-0",
+        mapping=mapping,
+        by="ana",
+        why="only orders that are paid",
+    )
+    log.add(body)
+    back = replace(body, digest="0" * 64, before="2" * 64, mapping=(), undoes=10)
+    (key,) = log.fold.shards
+    rolled = Rollback(
+        entry=2,
+        query=Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 0, "3" * 64),
+        before="",
+        shards=(ShardRange(key, OffsetRange(106, 110)),),
+        targets=(),
+        files=(),
+        by="ana",
+        why="it was the wrong country",
+        undo=back,
+    )
+    return {
+        "entry-migrate.json": log.entries[10][1],
+        "migrate-snapshot.json": write_snapshot(log.fold),
+        "undo-migrate.json": write_entry(log.draft(back, None))[1],
+        "undo-rewind.json": write_entry(log.draft(rolled, None))[1],
+    }
+
+
+def _begin_files() -> dict[str, bytes]:
+    """Return the beginning of a log that goes on from a savepoint, and a snapshot after a batch."""
+    log = _Log()
+    log.add(Open("worker-7", 4711, "0.1.0"))
+    key = ShardKey("kafka:ods__anew", "clicks", 1, "0")
+    query = Query("2f1c8a52-7f0e-4f7c-9a0f-3d9b7b1f0c11", 118, "a" * 64, START_MS - 1_000)
+    body = Begin(
+        query=query,
+        shards=(Joined(key, _STREAM, 100, "savepoint"),),
+        digest="0" * 64,
+        document='{"planner":"Spark 4.2.0, graphs 1"}',
+        owner="clicks/ods__per_minute",
+        savepoint="/saved/savepoint-118-3f9c0a12b4d5e6f7",
+        by="ana",
+        why="the table is moved",
+    )
+    log.add(body)
+    target = Target("ods.anew", Role.MAIN, "", (), "minute TIMESTAMP, n BIGINT", "parquet")
+    read = ShardRead(key, OffsetRange(100, 106), target.table, 0, 0, 0, 0, 0, 0, None)
+    file = DataFile(0, 0, "00000000c0ffee00", 3, 1000, "9f86d081884c7d65", (), None, None)
+    linked = link(query.lineage, "0" * 64, [ShardRange(key, read.offsets)])
+    next_one = Query(query.query_id, 119, linked, START_MS + 1_900)
+    log.add(Prepare(0, BatchTime(START_MS + 2_000), (read,), (target,), (file,), (), next_one))
+    log.add(Commit("query"), Closing(2, 1, 0, registered=False, deferred=(), done=()))
+    return {
+        "entry-begin.json": log.entries[1][1],
+        "begin-snapshot.json": write_snapshot(log.fold),
     }
 
 

@@ -62,11 +62,34 @@ def test_the_protocol_of_queries_holds(
     assert states == expected  # fewer: something is no longer explored
 
 
+@pytest.mark.slow
+def test_the_protocol_of_a_log_that_begins_with_a_savepoint_holds():
+    states, wrong, trace = streaming_query.explore_new()
+    assert wrong is None, trace
+    assert states == 41_843  # fewer: something is no longer explored
+
+
 @pytest.mark.long
 def test_the_protocol_of_what_queries_leave_out_holds():
     states, wrong, trace = streaming_query.explore_bad()
     assert wrong is None, trace
     assert states == 458_477  # fewer: something is no longer explored
+
+
+@pytest.mark.slow
+def test_a_migration_and_its_undo_leave_the_old_job_or_the_new_one():
+    states, wrong, trace = streaming_query.explore_migration()
+    assert wrong is None, trace
+    assert states == 31_156  # fewer: something is no longer explored
+
+
+@pytest.mark.long
+def test_a_copy_from_before_a_migration_is_not_mixed_with_the_new_plan():
+    states, wrong, trace = streaming_query.explore_copies()
+    assert wrong is None, trace
+    assert states == 94_168  # fewer: something is no longer explored
+    _, wrong, _ = streaming_query.explore_copies(*streaming_query.MUTATIONS_OF_COPIES)
+    assert "means two things" in (wrong or "")
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(sealing.SMALL, 27_042), (sealing.LARGE, 182_346)])

@@ -68,6 +68,20 @@ def test_a_shortcut_doubles_or_loses_rows_of_a_query(mutation: str):
     "mutation",
     but(
         pytest.mark.slow,
+        streaming_query.MUTATIONS_OF_MIGRATION,
+        {"count an attempt before its entry", "release before the entry"}.__contains__,
+    ),
+)
+def test_a_shortcut_of_a_migration_leaves_no_job_that_starts(mutation: str):
+    _, wrong, trace = streaming_query.explore_migration(mutation)
+    assert wrong is not None
+    assert trace
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    but(
+        pytest.mark.slow,
         streaming_query.MUTATIONS_OF_BAD,
         {"leave out before the entry"}.__contains__,
     ),
@@ -76,6 +90,13 @@ def test_a_shortcut_takes_what_is_left_out_into_the_state(mutation: str):
     _, wrong, trace = streaming_query.explore_bad(mutation)
     assert wrong is not None
     assert "dead letters" in wrong
+    assert trace
+
+
+@pytest.mark.parametrize("mutation", streaming_query.MUTATIONS_OF_NEW)
+def test_a_shortcut_breaks_a_log_that_begins_with_a_savepoint(mutation: str):
+    _, wrong, trace = streaming_query.explore_new(mutation)
+    assert wrong is not None
     assert trace
 
 

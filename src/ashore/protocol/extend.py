@@ -13,11 +13,13 @@ from typing import NoReturn
 
 from ashore.errors import LogDamaged
 from ashore.protocol.effects import Action, Closing, DeferredAction, HasEffects
+from ashore.protocol.entries.begin import Begin, fold_begin
 from ashore.protocol.entries.commit import Commit, fold_commit
 from ashore.protocol.entries.define import Define, fold_define
 from ashore.protocol.entries.frame import Entry
 from ashore.protocol.entries.join import Join, fold_join
 from ashore.protocol.entries.leave_out import LeaveOut, fold_leave_out
+from ashore.protocol.entries.migrate import Migrate, fold_migrate
 from ashore.protocol.entries.open import Open, fold_open
 from ashore.protocol.entries.plan import Plan, fold_plan
 from ashore.protocol.entries.prepare import Prepare, fold_prepare
@@ -98,8 +100,8 @@ def _change(fold: Fold, entry: Entry, closed: Unclosed | None) -> Changes:
             return fold_skip(fold, body, closed)
         case Retire() | Define() | ResetClock():
             return _change_beside_batches(fold, body)
-        case Rollback() | Plan() | Version() | LeaveOut():
-            return _change_of_query(fold, body, number)
+        case Begin() | Rollback() | Plan() | Version() | LeaveOut() | Migrate():
+            return _change_of_query(fold, body, entry)
 
 
 def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Changes:
@@ -113,9 +115,12 @@ def _change_beside_batches(fold: Fold, body: Retire | Define | ResetClock) -> Ch
 
 
 def _change_of_query(
-    fold: Fold, body: Rollback | Plan | Version | LeaveOut, number: int
+    fold: Fold, body: Begin | Rollback | Plan | Version | LeaveOut | Migrate, entry: Entry
 ) -> Changes:
+    number = entry.number
     match body:
+        case Begin():
+            return fold_begin(fold, body, entry.written_ms)
         case Rollback():
             return fold_rollback(fold, body, number)
         case Plan():
@@ -124,6 +129,8 @@ def _change_of_query(
             return fold_version(fold, body, number)
         case LeaveOut():
             return fold_leave_out(fold, body)
+        case Migrate():
+            return fold_migrate(fold, body, number)
 
 
 # ---- closing

@@ -29,12 +29,15 @@ And of the fold itself, each with the kind of entry that upholds it:
   as many rows as landed, or are dead (prepare). Rows that are given up are counted (skip); rows
   that are landed again are as many as were lost, partition by partition (reland).
 - A shard joins once; the generations of a stream are 1, 2, 3 ... with an identity each; only the
-  current one is read (join, prepare).
+  current one is read (join, begin, prepare).
 - Batches are numbered without a hole from 0; `now_ms` and watermarks never go back (prepare), but
   by an entry that says so (reset_clock).
-- The slice of a query lands nothing else, and its batches come one after the other from 0; a
-  rollback returns to an earlier one (prepare, rollback). Only such a slice has a plan (plan), and
-  versions, numbered from 1 (version).
+- The slice of a query lands nothing else, and its batches come one after the other from 0, or from
+  the one after a savepoint's, which an empty log begins with (begin); a rollback returns to an
+  earlier one (prepare, rollback). Only such a slice has a plan (plan), and versions, numbered from
+  1 (version).
+- Plan and state of a query change together, by an entry that names an attempt of its own writer; a
+  rollback does not go beyond one, but by the entry that undoes it (migrate, rollback).
 - What a query leaves out stands in the log before the batch that would have it, and is dead in that
   batch (leave_out, prepare); a rollback keeps it (rollback), another plan does not (plan).
 - Lost files are files of the entry that is closed (reland, skip).
@@ -53,7 +56,13 @@ from ashore.protocol import codec
 from ashore.protocol.effects import Action, DeferredAction, HasEffects
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
-from ashore.protocol.query import Letter, PlanState, QueryState, VersionState
+from ashore.protocol.query import (
+    Letter,
+    MigrationState,
+    PlanState,
+    QueryState,
+    VersionState,
+)
 from ashore.protocol.tables import TableDefinition
 
 REMEMBERED = 10_000  # partitions of tables that are never sealed: 1.5 MB of a snapshot
@@ -148,7 +157,14 @@ class Fold:
     left_out: tuple[Letter, ...] = ()  # of the query's last batch, and of those to come
     tables: Mapping[str, TableDefinition] = field(default_factory=lambda: MappingProxyType({}))
     version: VersionState | None = None  # of the job that the query is of
+    migrations: tuple[MigrationState, ...] = ()  # of the query; the newest is the last
+    attempt: int = 0  # the epoch of the one that the last migration, or undo, names; 0: of none
     base: int = -1  # number of the snapshot that the fold began with
+
+    @property
+    def migration(self) -> int:
+        """The epoch of the migration that has rewritten the query's state; 0: of none."""
+        return self.migrations[-1].attempt if self.migrations else 0
 
     @property
     def latest_ms(self) -> int:
@@ -198,6 +214,8 @@ class Changes(TypedDict, total=False):
     left_out: tuple[Letter, ...]
     tables: Mapping[str, TableDefinition]
     version: VersionState | None
+    migrations: tuple[MigrationState, ...]
+    attempt: int
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:

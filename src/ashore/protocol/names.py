@@ -16,6 +16,8 @@ What it must not know: what the files hold.
     .ashore/<job>/_checkpoints/<slice>/<epoch>/    an attempt, where the slice is a query's
     .ashore/<job>/_checkpoints/<slice>/begun-<epoch>.json     the attempt is started
     .ashore/<job>/_checkpoints/<slice>/whole-<epoch>.json     it is complete
+    .ashore/<job>/_checkpoints/<slice>/migrated-<epoch>.json  it is complete, and counts once an
+    entry of the log names it
     .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json      the writer of that epoch has released
     it
 
@@ -46,7 +48,7 @@ _UNIQUE = r"([0-9a-f]{16,64})"
 _ENTRY = re.compile(r"([0-9]{20})\.json")
 _SNAPSHOT = re.compile(rf"_snapshot-{_N}\.json")
 _ARCHIVE = re.compile(rf"_archive-{_N}\.gz")
-_ATTEMPT = re.compile(rf"(begun|whole|left)-{_N}\.json")
+_ATTEMPT = re.compile(rf"(begun|whole|migrated|left)-{_N}\.json")
 _OWNER = re.compile(rf"owner-{_N}\.json")
 _PENDING = re.compile(rf"{_N}-{_UNIQUE}\.in-progress")
 _TASK = r"([0-9]{4}|[1-9][0-9]{4,19})"
@@ -74,6 +76,7 @@ class AttemptFile(StrEnum):
 
     STARTED = "begun"
     COMPLETE = "whole"
+    MIGRATED = "migrated"  # complete too: it counts once an entry of the log names it
     RELEASED = "left"  # its writer has stopped: the next one may take it as it is
 
 

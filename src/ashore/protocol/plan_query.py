@@ -107,6 +107,12 @@ def plan_start(
         return Refuse(Refusal.EMPTY_CHECKPOINT, text)
     if checkpoint.query_id != known.query_id:
         return _other_query(known, checkpoint.query_id)
+    if known.first and checkpoint.committed < known.first - 1:
+        text = (
+            f"the log begins after batch {known.first - 1}, which another table has, but the "
+            f"checkpoint is at batch {checkpoint.committed}"
+        )
+        return Refuse(Refusal.FORGOTTEN, text)
     newest = max(checkpoint.committed, checkpoint.planned - 1)
     if newest > known.batch_id:
         text = f"the checkpoint is at batch {newest}, but the log ends with batch {known.batch_id}"
@@ -176,7 +182,15 @@ def _replay(
     known: QueryState, batch: QueryBatch, past: Mapping[int, str]
 ) -> ThrowRowsAway | Refuse:
     number = batch.batch_id
-    lineages = {-1: "", **past, known.batch_id - 1: known.before, known.batch_id: known.lineage}
+    if number < known.first:
+        text = f"batch {number} is in another table: the log begins with batch {known.first}"
+        return Refuse(Refusal.FORGOTTEN, text)
+    lineages = {
+        known.first - 1: known.since,
+        **past,
+        known.batch_id - 1: known.before,
+        known.batch_id: known.lineage,
+    }
     if number not in lineages or number - 1 not in lineages:
         text = f"batch {number} is older than the last batch in the log, {known.batch_id}"
         return Refuse(Refusal.FORGOTTEN, text)

@@ -56,7 +56,19 @@ def plan_rollback(
             f"the table is at batch {known.batch_id}, not after batch {number}",
             "name an earlier batch",
         )
-    wanted = range(max(number - 1, 0), known.batch_id + 1)
+    if number < known.first:
+        return NoRollback(
+            f"its log begins with batch {known.first}: it went on from a savepoint of batch "
+            f"{known.first - 1}, and what came before is in another table",
+            f"name batch {known.first} or a later one, or fill another table from that savepoint",
+        )
+    if fold.migrations and number < fold.migrations[-1].batch:
+        return NoRollback(
+            f"the SQL was migrated after batch {fold.migrations[-1].batch}, and the state before "
+            "that is of other SQL",
+            "`ashore migrate undo JOB.yaml --output roll-back` returns to that batch first",
+        )
+    wanted = range(max(number - 1, known.first), known.batch_id + 1)
     missing = [each for each in wanted if each not in batches]
     if missing:
         return NoRollback(f"the log does not have batch {missing[0]}", "name a later batch")
@@ -77,7 +89,8 @@ def plan_rollback(
         text = f"{sealed[0]} {sealed[1]} is sealed: it may have been read as complete"
         return NoRollback(text, "fill another table")
     kept = batches[number]
-    return _rollback(fold, kept, undone, wish, batches[number - 1].query.lineage if number else "")
+    before = batches[number - 1].query.lineage if number > known.first else known.since
+    return _rollback(fold, kept, undone, wish, before)
 
 
 def _find_sealed(fold: Fold, undone: list[LandedBatch]) -> PartitionKey | None:

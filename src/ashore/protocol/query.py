@@ -34,6 +34,9 @@ class QueryState:
     batch_id: int  # the last batch in the log
     lineage: str  # its lineage
     before: str  # the lineage of the batch before; empty for batch 0
+    # The first batch that the log may have: of a log that begins with a savepoint, the one after.
+    first: int = codec.added(0)
+    since: str = codec.added("")  # the lineage that the first batch follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,17 @@ class PlanState:
 
     digest: str  # of the statements and the views that they read
     document: str  # the plan, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationState:
+    """A migration that was not undone: the state of the query was rewritten for other SQL."""
+
+    entry: int
+    attempt: int  # the epoch of the attempt that it has made
+    batch: int  # whose state was rewritten
+    before: str  # the digest of the plan before
+    savepoint: str  # the place of that of the state before
 
 
 @dataclass(frozen=True, slots=True)

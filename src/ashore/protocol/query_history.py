@@ -13,6 +13,7 @@ from ashore.protocol.entries import (
     Body,
     Entry,
     LeaveOut,
+    Migrate,
     Plan,
     Prepare,
     Query,
@@ -85,9 +86,11 @@ class _Ahead:
         match body:
             case LeaveOut():
                 self.letters = (*self.letters, *body.records)
-            case Plan():
+            case Plan() | Migrate():
                 self.letters = self.letters if body.digest == self.plan else ()
                 self.plan = body.digest
+            case Rollback(undo=Migrate() as undo):
+                self.letters, self.plan = (), undo.digest
             case Rollback():
                 again = choose_letters(body.left_out, body.shards)
                 self.letters = merge_letters(self.letters, again)

@@ -5,11 +5,12 @@ What it promises: pure. A rule that does not hold raises Refused, with what was 
 What it must not know: which kinds there are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.fold import ShardState
 from ashore.protocol.positions import OffsetRange, ShardKey
+from ashore.protocol.query import Letter
 
 
 class Refused(Exception):
@@ -29,6 +30,13 @@ def check_next(state: ShardState | None, key: ShardKey, offsets: OffsetRange) ->
     if offsets.start != state.next:
         raise Refused(f"{key}: range {offsets} while {state.next} is the next offset")
     return state
+
+
+def keep_read(
+    letters: Iterable[Letter], shards: Mapping[ShardKey, ShardState]
+) -> tuple[Letter, ...]:
+    """Return the letters whose records were read: another plan may compute those to come."""
+    return tuple(each for each in letters if each.offset < shards[each.key].next)
 
 
 def check_files(

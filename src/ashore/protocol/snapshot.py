@@ -19,7 +19,13 @@ from ashore.protocol.entries import (
     seal_bytes,
 )
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
-from ashore.protocol.query import Letter, PlanState, QueryState, VersionState
+from ashore.protocol.query import (
+    Letter,
+    MigrationState,
+    PlanState,
+    QueryState,
+    VersionState,
+)
 from ashore.protocol.tables import TableDefinition
 
 
@@ -46,6 +52,8 @@ class _Document:
     tables: tuple[TableDefinition, ...] = codec.added(())
     version: VersionState | None = codec.added(None)  # noqa: RUF009
     left_out: tuple[Letter, ...] = codec.added(())
+    migrations: tuple[MigrationState, ...] = codec.added(())
+    attempt: int = codec.added(0)
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -71,6 +79,8 @@ def write_snapshot(fold: Fold) -> bytes:
         tables=tuple(fold.tables[key] for key in sorted(fold.tables)),
         version=fold.version,
         left_out=fold.left_out,
+        migrations=fold.migrations,
+        attempt=fold.attempt,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -100,5 +110,7 @@ def read_snapshot(data: bytes) -> Fold:
         left_out=document.left_out,
         tables={each.table: each for each in document.tables},
         version=document.version,
+        migrations=document.migrations,
+        attempt=document.attempt,
         base=document.number,
     )

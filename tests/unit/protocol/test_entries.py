@@ -45,8 +45,10 @@ ASIDE = [
     "dead-rewind.json",
     *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
 ]
+MIGRATION = ["migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json"]
 TABLES = ["snapshot-tables.json", "headers-define.json"]
-SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *LEADERS, *TABLES]
+MOVED = ["begin-snapshot.json"]
+SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *MIGRATION, *LEADERS, *TABLES, *MOVED]
 
 
 @pytest.mark.parametrize("name", GOLDEN)

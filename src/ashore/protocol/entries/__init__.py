@@ -8,6 +8,7 @@ What it must not know: the order of entries, which is `ashore.protocol.extend`'s
 """
 
 from ashore.protocol.effects import Closing, DeferredAction, FailedTries
+from ashore.protocol.entries.begin import Begin
 from ashore.protocol.entries.commit import Commit
 from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.frame import (
@@ -25,6 +26,7 @@ from ashore.protocol.entries.frame import (
 )
 from ashore.protocol.entries.join import Join, Joined
 from ashore.protocol.entries.leave_out import LeaveOut
+from ashore.protocol.entries.migrate import Migrate, MigratedOperator
 from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare, ShardRead
@@ -40,6 +42,7 @@ from ashore.protocol.query import Query
 __all__ = [
     "FORMAT_VERSION",
     "KINDS",
+    "Begin",
     "Body",
     "Closing",
     "Commit",
@@ -52,6 +55,8 @@ __all__ = [
     "Join",
     "Joined",
     "LeaveOut",
+    "Migrate",
+    "MigratedOperator",
     "Open",
     "Plan",
     "Prepare",

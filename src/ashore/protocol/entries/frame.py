@@ -15,10 +15,12 @@ from ashore.errors import check
 from ashore.protocol import codec
 from ashore.protocol.codec import Json, Malformed
 from ashore.protocol.effects import Closing
+from ashore.protocol.entries.begin import Begin
 from ashore.protocol.entries.commit import Commit
 from ashore.protocol.entries.define import Define
 from ashore.protocol.entries.join import Join
 from ashore.protocol.entries.leave_out import LeaveOut
+from ashore.protocol.entries.migrate import Migrate
 from ashore.protocol.entries.open import Open
 from ashore.protocol.entries.plan import Plan
 from ashore.protocol.entries.prepare import Prepare
@@ -57,12 +59,14 @@ Body = (
     | ResetClock
     | Version
     | LeaveOut
+    | Begin
+    | Migrate
 )
 KINDS: dict[str, type[Body]] = {
     body.kind: body
     for body in (
         *(Open, Join, Prepare, Commit, Reland, Seal, Skip, Retire, Rollback),
-        *(Plan, Define, ResetClock, Version, LeaveOut),
+        *(Plan, Define, ResetClock, Version, LeaveOut, Begin, Migrate),
     )
 }
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ashore.protocol.fold import Changes, Fold
 from ashore.protocol.query import PlanState
-from ashore.protocol.rules import require
+from ashore.protocol.rules import keep_read, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,5 @@ def fold_plan(fold: Fold, body: Plan) -> Changes:
     require(bool(body.digest and body.document), "the plan is empty")
     left_out = fold.left_out
     if fold.plan is not None and fold.plan.digest != body.digest:
-        # Other SQL may compute what that one could not, of what is not read yet.
-        left_out = tuple(each for each in left_out if each.offset < fold.shards[each.key].next)
+        left_out = keep_read(left_out, fold.shards)
     return {"plan": PlanState(body.digest, body.document), "left_out": left_out}

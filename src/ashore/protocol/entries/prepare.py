@@ -4,7 +4,7 @@ What it promises: its ranges go on where the log ends (I1); its records add up, 
 dead + filtered + dropped, and its files hold exactly those that landed or are dead. Of a query only
 the records that it left aside are counted: its rows come from no single offset. Batches are
 numbered without a hole; time and watermarks never go back. A slice lands topics, or the batches of
-one query, one after the other from 0.
+one query, one after the other from 0, or from where a `begin` says.
 What it must not know: how a batch was written.
 """
 
@@ -197,4 +197,4 @@ def _follow(known: QueryState | None, body: Prepare) -> QueryState | None:
     require(is_same, f"query {batch.query_id} in the slice of query {known.query_id}")
     is_next = batch.batch_id == known.batch_id + 1
     require(is_next, f"batch {batch.batch_id} of a query after its batch {known.batch_id}")
-    return QueryState(batch.query_id, batch.batch_id, batch.lineage, known.lineage)
+    return replace(known, batch_id=batch.batch_id, lineage=batch.lineage, before=known.lineage)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ashore.protocol import codec
 from ashore.protocol.effects import HasEffects
+from ashore.protocol.entries.migrate import Migrate, fold_migrate
 from ashore.protocol.files import DataFile, PartitionKey, Target
 from ashore.protocol.fold import Changes, Fold, PartitionState
 from ashore.protocol.positions import ShardKey, ShardRange
@@ -50,6 +51,8 @@ class Rollback(HasEffects):
     left_out: tuple[Letter, ...] = codec.added(())
     # Dead letters of the later batches, whose files go aside with the others.
     dead: tuple[tuple[ShardKey, int], ...] = codec.added(())
+    # Of a migration that is undone with it: no start sees the one without the other.
+    undo: Migrate | None = codec.added(None)  # noqa: RUF009 - it makes a field
 
 
 def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
@@ -70,13 +73,19 @@ def fold_rollback(fold: Fold, body: Rollback, number: int) -> Changes:
             leader_epoch=leader_epochs.get(each.key),
         )
     require(not dead, "dead letters are undone of shards that give no offsets back")
-    return {
+    changes: Changes = {
         "shards": shards,
         "watermarks": {},  # the batch that is run next has the one of its checkpoint
         "partitions": _withdraw(fold, body, number),
         "query": _roll_back(fold.query, body),
         "left_out": merge_letters(body.left_out, fold.left_out),
     }
+    if body.undo is not None:
+        require(body.undo.undoes is not None, "it migrates the query, and undoes nothing")
+        return {**changes, **fold_migrate(replace(fold, **changes), body.undo, number)}
+    is_after = not fold.migrations or body.query.batch_id >= fold.migrations[-1].batch
+    require(is_after, "it rolls back to a batch before the last migration")
+    return changes
 
 
 def _withdraw(fold: Fold, body: Rollback, number: int) -> dict[PartitionKey, PartitionState]:
@@ -100,6 +109,6 @@ def _roll_back(known: QueryState | None, body: Rollback) -> QueryState:
     batch = body.query
     if known is None or batch.query_id != known.query_id:
         raise Refused(f"query {batch.query_id} is rolled back in a slice that is not its own")
-    is_earlier = 0 <= batch.batch_id < known.batch_id
+    is_earlier = known.first <= batch.batch_id < known.batch_id
     require(is_earlier, f"it rolls back from batch {known.batch_id} to {batch.batch_id}")
-    return QueryState(batch.query_id, batch.batch_id, batch.lineage, body.before)
+    return replace(known, batch_id=batch.batch_id, lineage=batch.lineage, before=body.before)
