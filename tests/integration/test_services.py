@@ -20,6 +20,8 @@ from ashore.services.ports import is_listening
 from ashore.services.process import ProcessId, session_members, signal_process
 from ashore.services.spark_cluster import SparkCluster
 
+ASHORE = str(Path(sys.executable).with_name("ashore"))
+
 
 def port_of(kafka: Kafka) -> int:
     return int(kafka.bootstrap_servers.rpartition(":")[2])
@@ -103,6 +105,21 @@ def test_topics_are_not_made_by_producing(kafka: Kafka):
     assert errors != ["None"]
 
 
+def test_the_broker_of_a_demo_ends_with_a_demo_that_is_killed(tmp_path: Path):
+    directory = tmp_path / "demo"
+    command = [ASHORE, "demo", "--json", f"--directory={directory}"]
+    kafka = Kafka(directory / "kafka")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
+        try:
+            wait_for(lambda: kafka.process.is_alive() and is_listening(port_of(kafka)), 1_200)
+            process = kafka.process.id()
+        finally:
+            demo.kill()
+    assert process is not None
+    wait_for(lambda: not session_members(process))
+    assert not is_listening(port_of(kafka))
+
+
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path):
     kafka = Kafka(tmp_path, BrokerOptions(settings={"log.retention.ms": "soon"}))
     with pytest.raises(ServiceError, match=r"soon.* log.retention.ms"):
@@ -130,6 +147,16 @@ def test_another_process_can_stop_what_this_one_started(tmp_path: Path):
     assert is_listening(int(seen.endpoint["bootstrap_servers"].rpartition(":")[2]))
 
     pid = seen.processes[0].pid
+    shown = subprocess.run(
+        [ASHORE, "services", "up", "kafka"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.split()[:3] == ["service", "address", "pid"]
+    assert shown.stdout.split()[-3:] == ["kafka", seen.endpoint["bootstrap_servers"], str(pid)]
+
     assert registry.up(["kafka"], home) == {"kafka": seen.endpoint}
     assert registry.status(home)["kafka"].processes[0].pid == pid, "what is up is left alone"
 

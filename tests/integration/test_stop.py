@@ -68,6 +68,6 @@ def test_a_job_is_asked_to_stop_and_the_asker_learns_that_it_did(
         assert run.process.wait(timeout=WITHIN_S) == 137
     code, _, err = stop(job_file, home)
     assert code == 1
-    assert f"process {pid} of job landing is gone" in err
+    assert f"process {pid} of job landing exited without an error message" in err
     left = [each.name for each in home.glob("jobs/*.asked/*")]
     assert left == [], "requests and answers are taken away"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import escape, print_answer, print_json, print_table, reported_errors, talk
+from ashore.cli.output import print_answer, print_json, print_table, reported_errors, talk
 from ashore.services import registry
 
 services = new_group("Development servers from jars.")
@@ -27,7 +27,15 @@ def services_up(
     """Start servers and print their addresses. They stay up until `down`."""
     with reported_errors(as_json=as_json, debug=debug):
         endpoints = registry.up(names or ["kafka"], progress=None if as_json else talk.print)
-        print_json(endpoints)
+        if as_json:
+            print_json(endpoints)
+            return
+        found = registry.status()
+        rows = [
+            [name, endpoint_text(endpoint), ", ".join(map(str, found[name].pids))]
+            for name, endpoint in endpoints.items()
+        ]
+        print_table("", {"service": "left", "address": "left", "pid": "left"}, rows)
 
 
 @services.command("down")
@@ -69,8 +77,7 @@ def services_status(as_json: AsJson = False, debug: Debug = False) -> None:
             print_json({name: each.to_dict() for name, each in found.items()})
             return
         rows = [
-            [name, str(each.state), escape(endpoint_text(each.endpoint))]
-            for name, each in found.items()
+            [name, str(each.state), endpoint_text(each.endpoint)] for name, each in found.items()
         ]
         print_table("", {"service": "left", "state": "left", "endpoint": "left"}, rows)
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServiceError
@@ -22,6 +21,7 @@ from ashore.jobs.jars import Progress, class_path
 from ashore.jobs.java import find_java
 from ashore.services import hdfs_settings as settings
 from ashore.services import proxy
+from ashore.services.guard import GuardedServers
 from ashore.services.hdfs_audit import AuditEntry, parse_log
 from ashore.services.hdfs_ha import (
     NameNodeRole,
@@ -63,7 +63,7 @@ class HdfsOptions:
     start_deadline_s: float = 120
 
 
-class Hdfs:
+class Hdfs(GuardedServers):
     """One HDFS in one directory. As a context manager it is up inside and gone after."""
 
     name = "hdfs"
@@ -299,13 +299,6 @@ class Hdfs:
             text = path.read_text("utf-8") if path.exists() else ""
             found += parse_log(text, index, since_ms)
         return sorted(found, key=lambda each: each.time_ms)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @property
     def _is_ha(self) -> bool:

@@ -26,6 +26,7 @@ CLOCK = SystemClock()
 POLL_S = 0.05
 KILL_DEADLINE_S = SIGNAL_DEADLINE_S = 10
 LOG_TAIL_LINES = 25
+NOTE_SUFFIX = ".process.json"
 
 # A child must be reaped by its parent; until then it is a zombie. Other processes see no difference
 # between a zombie and a dead one (see _runs).
@@ -70,7 +71,7 @@ class ServerProcess:
     def __init__(self, name: str, directory: Path) -> None:
         self.name = name
         self.log_path = directory / f"{name}.log"
-        self._note = directory / f"{name}.process.json"
+        self._note = directory / f"{name}{NOTE_SUFFIX}"
 
     def id(self) -> ProcessId | None:
         """Return what was started last, dead or alive, or None after a stop."""

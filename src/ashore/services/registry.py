@@ -77,6 +77,11 @@ class ServiceStatus:
     processes: tuple[ProcessStatus, ...]
     directory: Path
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the ids of the processes that run."""
+        return tuple(each.pid for each in self.processes if each.is_alive and each.pid is not None)
+
     def to_dict(self) -> dict[str, object]:
         """Return the status as `--json` prints it."""
         return {

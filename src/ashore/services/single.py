@@ -5,16 +5,17 @@ What it promises: the server keeps its address and its data through all of them.
 What it must not know: which server it is.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ashore.errors import ServiceError
+from ashore.services.guard import GuardedServers
 from ashore.services.ports import choose_ports, is_free
 from ashore.services.process import ServerProcess
 
 
-class SingleServer(ABC):
+class SingleServer(GuardedServers):
     """One server in one directory. As a context manager it is up inside and gone after."""
 
     name: ClassVar[str]
@@ -32,10 +33,6 @@ class SingleServer(ABC):
     def endpoint(self) -> dict[str, str]:
         """Return what clients need."""
 
-    @abstractmethod
-    def start(self) -> None:
-        """Start the server and wait until it serves. Raises ServiceError if it does not."""
-
     def stop(self) -> None:
         """Shut the server down in order; it keeps its data and its port."""
         self.process.stop(grace_s=30)
@@ -48,13 +45,6 @@ class SingleServer(ABC):
         """Stop and start, on the same port, with the same data."""
         self.stop()
         self.start()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _port(self) -> int:
         """Return the port of a server that has one, which is chosen once for a directory."""

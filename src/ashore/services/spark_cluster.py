@@ -12,10 +12,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from ashore.errors import ServiceError
 from ashore.jobs.java import find_java, find_pyspark_home, pyspark_classpath
+from ashore.services.guard import GuardedServers
 from ashore.services.ports import LOOPBACK, choose_ports
 from ashore.services.process import (
     Command,
@@ -39,7 +39,7 @@ class SparkOptions:
     start_deadline_s: float = 60
 
 
-class SparkCluster:
+class SparkCluster(GuardedServers):
     """One cluster in one directory. As a context manager it is up inside and gone after."""
 
     name = "spark"
@@ -109,13 +109,6 @@ class SparkCluster:
             raise ServiceError(f"no executor runs on {self.master_url}")
         signal_process(executors[0], signal.SIGKILL)
         return executors[0]
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _ports(self) -> dict[str, int]:
         """Return the master's ports, which are chosen once for a directory."""
