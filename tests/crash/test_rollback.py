@@ -56,6 +56,9 @@ class Attempts:
     def list_finished(self) -> list[int]:
         return sorted(self.world.checkpoint.commits)
 
+    def read_migration(self) -> int:
+        return 0
+
     def cut(self, _epoch: int, batch: int) -> None:
         old = self.world.checkpoint
         self.world.checkpoint = Checkpoint(

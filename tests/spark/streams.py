@@ -7,7 +7,9 @@ CLICKS = "id BIGINT, country STRING, ts TIMESTAMP, amount DOUBLE"
 VIEWS = "id BIGINT, page STRING, seen TIMESTAMP"
 
 
-def topic_view(spark: SparkSession, topic: str, schema: str, watermark: str = "") -> DataFrame:
+def topic_view(
+    spark: SparkSession, topic: str, schema: str, watermark: str = "", name: str = ""
+) -> DataFrame:
     """Make a view of a topic of JSON records, named like it; `watermark` is its event time."""
     records = spark.readStream.format("kafka").options(subscribe=topic)
     frame = (
@@ -18,7 +20,7 @@ def topic_view(spark: SparkSession, topic: str, schema: str, watermark: str = ""
     )
     if watermark:
         frame = frame.withWatermark(watermark, "10 seconds")
-    frame.createOrReplaceTempView(topic)
+    frame.createOrReplaceTempView(name or topic)
     return frame
 
 

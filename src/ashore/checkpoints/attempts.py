@@ -3,7 +3,8 @@
 What it is: `Attempts`, the directory of the attempts, named by the epochs of the writers that made
 them.
 What it promises: no two processes write one attempt. A process that was frozen while another took
-its query over goes on in its own attempt, which nobody uses any more. An attempt is taken as it is
+its query over goes on in its own attempt, which nobody uses any more. One that a migration has made
+counts once an entry of the log names it, and then none before it does. An attempt is taken as it is
 where its writer has released it and nobody has opened the log since; otherwise its successor
 continues on a copy, in a new attempt. An attempt that was copied in part is never taken.
 What it must not know: which batches follow the log: an older attempt than the newest would be
@@ -14,21 +15,29 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import STATE_FORMAT, Checkpoint
 from ashore.checkpoints.copying import copy_checkpoint
 from ashore.checkpoints.files import list_files
 from ashore.checkpoints.layout import is_number
-from ashore.config import Job
 from ashore.errors import CheckpointUnfit, PathExists, PathMissing, check
+from ashore.landing.log_reader import read_log
 from ashore.protocol import names
 from ashore.protocol.names import AttemptFile, SliceName
 from ashore.protocol.plan_query import CheckpointPosition
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress, lake_address
 
+if TYPE_CHECKING:  # a checkpoint that a directory names needs no job file
+    from ashore.config import Job
+
 _FORMAT = "state_format"
+
+
+def _name_none() -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,7 @@ class Attempts:
     storage: Storage
     path: str
     uri: str
+    read_named: Callable[[], int] = _name_none  # the one that the log's last migration names
 
     def attempt(self, epoch: int) -> Checkpoint:
         """Return the attempt that the writer of an epoch makes, or has made."""
@@ -49,10 +59,11 @@ class Attempts:
 
         Raises StorageError; CheckpointUnfit where its state has a format of another release.
         """
-        epochs = self._list()[AttemptFile.COMPLETE]
+        listed = self._list()
+        epochs = listed[AttemptFile.COMPLETE]
         if not epochs:
             return None
-        path = names.attempt_path(self.path, AttemptFile.COMPLETE, epochs[-1])
+        path = self._complete_path(listed, epochs[-1])
         found = json.loads(self.storage.read(path)).get(_FORMAT, STATE_FORMAT)
         if found != STATE_FORMAT:
             raise CheckpointUnfit(
@@ -111,6 +122,14 @@ class Attempts:
         self.release(epoch)
         return made
 
+    def migrate(self, epoch: int, fill: Callable[[Checkpoint], None]) -> Checkpoint:
+        """Make an attempt that `fill` writes, and that counts once the log names it.
+
+        It is not released: said before the entry, that would be of the attempt before it. Requires
+        and raises as `remake`. If interrupted: nobody takes it.
+        """
+        return self._make(epoch, None, fill=fill, complete=AttemptFile.MIGRATED)
+
     def before(self, attempt: Checkpoint) -> Checkpoint | None:
         """Return the newest complete attempt that is older than another. Raises StorageError."""
         older = [
@@ -126,6 +145,7 @@ class Attempts:
         newest: Checkpoint | None,
         upto: CheckpointPosition | None = None,
         fill: Callable[[Checkpoint], None] | None = None,
+        complete: AttemptFile = AttemptFile.COMPLETE,
     ) -> Checkpoint:
         """Make an attempt: empty, or a copy of the newest one, or what `fill` writes instead."""
         copied = newest.path if newest else None
@@ -135,7 +155,7 @@ class Attempts:
             fill(self.attempt(epoch))
         elif newest is not None:
             copy_checkpoint(newest, self.attempt(epoch), upto)
-        self.storage.create(names.attempt_path(self.path, AttemptFile.COMPLETE, epoch), reported)
+        self.storage.create(names.attempt_path(self.path, complete, epoch), reported)
         return self.attempt(epoch)
 
     def release(self, epoch: int) -> None:
@@ -153,7 +173,10 @@ class Attempts:
         for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
             self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
         for started in self._find_followed(found, now_ms, ttl_ms):
-            self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
+            if started in found[AttemptFile.MIGRATED]:
+                self._delete(names.attempt_path(self.path, AttemptFile.MIGRATED, started))
+            else:
+                self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
             for each in list_files(self.attempt(started)):
                 self._delete(names.join(self.attempt(started).path, each.path))
             self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))
@@ -180,23 +203,31 @@ class Attempts:
     ) -> Iterator[int]:
         for started in found[AttemptFile.STARTED]:
             later = [each for each in found[AttemptFile.COMPLETE] if each > started]
-            made = (
-                self.storage.stat(names.attempt_path(self.path, AttemptFile.COMPLETE, later[0]))
-                if later
-                else None
-            )
+            made = self.storage.stat(self._complete_path(found, later[0])) if later else None
             if made is not None and now_ms - made.modified_ms >= ttl_ms:
                 yield started
 
     def _list(self) -> dict[AttemptFile, list[int]]:
         """Return the epochs that there is a file of, in their order, by the kind of file."""
         listed = [names.leaf(each.path) for each in self.storage.list(self.path)]
-        return {
+        found = {
             kind: sorted(
                 epoch for name in listed if (epoch := names.parse_attempt(name, kind)) is not None
             )
             for kind in AttemptFile
         }
+        migrated = found[AttemptFile.MIGRATED]
+        if migrated:
+            named = self.read_named()
+            counted = [*found[AttemptFile.COMPLETE], *(each for each in migrated if each == named)]
+            found[AttemptFile.COMPLETE] = sorted(each for each in counted if each >= named)
+        return found
+
+    def _complete_path(self, found: dict[AttemptFile, list[int]], epoch: int) -> str:
+        """Return the file that says of a complete attempt that it is one."""
+        is_migrated = epoch in found[AttemptFile.MIGRATED]
+        kind = AttemptFile.MIGRATED if is_migrated else AttemptFile.COMPLETE
+        return names.attempt_path(self.path, kind, epoch)
 
     def _is_released(self, epoch: int) -> bool:
         return (
@@ -210,7 +241,7 @@ class Attempts:
 
 
 def open_attempts(
-    job: Job, name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
+    job: "Job", name: SliceName, lake: LakeAddress, storage: Storage, clock: Clock
 ) -> Attempts:
     """Return the attempts of a query's checkpoint, where the job file wants them.
 
@@ -222,11 +253,15 @@ def open_attempts(
         clock: of a storage that is opened, if they are not in the lake.
 
     """
+
+    def read_named() -> int:
+        return read_log(storage, name).attempt
+
     given = job.sql.checkpoints if job.sql is not None else None
     if given is None:
         path = names.checkpoint_directory(name)
-        return Attempts(storage, path, f"{lake.uri.rstrip('/')}/{path}")
+        return Attempts(storage, path, f"{lake.uri.rstrip('/')}/{path}", read_named)
     path = names.checkpoint_directory_apart(name)
     uri = given.reveal().rstrip("/")
     address = lake_address(uri, lake.deadline_s, dict(lake.options))
-    return Attempts(address.open(clock), path, f"{uri}/{path}")
+    return Attempts(address.open(clock), path, f"{uri}/{path}", read_named)

@@ -18,10 +18,12 @@ from ashore.checkpoints.layout import (
     BatchPath,
     CommitFile,
     Ends,
+    MigrationPath,
     OffsetsFile,
     QueryFile,
     QueryPath,
     VersionPath,
+    find_migration,
     is_number,
     parse_path,
 )
@@ -110,6 +112,20 @@ class Checkpoint:
         """
         with contextlib.suppress(PathExists):
             self.storage.create(self._place(VersionPath(version).path), data)
+
+    def read_migration(self) -> int:
+        """Return the migration that has rewritten its state, by its epoch; 0: none.
+
+        Raises StorageError.
+        """
+        return find_migration(names.leaf(each.path) for each in self.storage.list(self.path))
+
+    def mark_migration(self, attempt: int) -> None:
+        """Say that a migration has rewritten the state. `attempt`: the epoch of this one.
+
+        Raises StorageError.
+        """
+        self.storage.create(self._place(MigrationPath(attempt).path), b"{}\n")
 
     def list_batches(self, log: BatchLog) -> dict[int, FileStat]:
         """Return the files of a log, by their batches. Raises StorageError."""

@@ -11,6 +11,7 @@ What it must not know: when a pass is due; which files are garbage.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ashore.base.clock import Clock
 from ashore.checkpoints.checkpoint import Checkpoint
@@ -18,7 +19,9 @@ from ashore.checkpoints.cleaning import LeftAlone, delete_garbage, find_in_parts
 from ashore.checkpoints.garbage import Garbage, Unneeded
 from ashore.errors import AshoreError, CheckpointUnfit, InvariantBroken, SyncFailed
 from ashore.jobs.measures import CheckpointCleaned
-from ashore.landing.committer import Progress
+
+if TYPE_CHECKING:  # commands take an age from here, and write no log
+    from ashore.landing.committer import Progress
 
 STEP_S = 0.5
 AGE_MS = 86_400_000
@@ -47,7 +50,7 @@ class CheckpointCleaner:
 
     """
 
-    def __init__(self, slice_name: str, clock: Clock, progress: Progress) -> None:
+    def __init__(self, slice_name: str, clock: Clock, progress: "Progress") -> None:
         self._slice = slice_name
         self._clock = clock
         self._progress = progress

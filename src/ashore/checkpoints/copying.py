@@ -12,6 +12,7 @@ What it must not know: when a copy is made.
     versions of stores      up to the last batch done, whose number is one less
     tables of stores        taken as they are; a true copy takes those that its snapshots name
     hidden files            left: checksums and temporary files
+    operators               with the absolute paths that their schemas have in the copy
     all others              taken as they are
 """
 
@@ -26,18 +27,20 @@ from ashore.checkpoints.layout import (
     BatchPath,
     CheckpointPath,
     HiddenPath,
+    OperatorFile,
     StateKind,
     StatePath,
     Store,
     TablePath,
     read_tables,
 )
+from ashore.checkpoints.savepoints.transfer import has_paths
 from ashore.errors import CheckpointUnfit
 from ashore.protocol import names
 from ashore.protocol.plan_query import CheckpointPosition
 from ashore.storage.base import Links, Storage
 
-T = TypeVar("T")
+F = TypeVar("F")
 
 PIECE_BYTES = 8 << 20
 KEPT_BATCHES = 3  # in offsets and commits of a true copy: a start reads two
@@ -59,35 +62,41 @@ def copy_checkpoint(
         target: that is made.
         upto: an earlier position of the source; without it, the newest.
 
-    Raises StorageError; PathMissing where the source's owner deletes old files meanwhile.
+    Raises StorageError; PathMissing where the source's owner deletes old files meanwhile;
+    CheckpointUnfit where a file cannot be read that has absolute paths in it.
 
     """
     storage = source.storage
     position = upto or source.read_position()
     found = plan_copy(position, list_files(source))
-    if not found:
-        return
-    first, *others = found
-    if _link(storage, source, target, first):
-        _for_each(others, lambda each: _require_link(storage, source, target, each))
+    moved = [each for each in found if has_paths(each.path)]
+    same = [each for each in found if not has_paths(each.path)]
+    if same and _link(storage, source, target, same[0], same[0].path):
+        _for_each(same[1:], lambda each: _require_link(storage, source, target, each, each.path))
     else:
-        wanted = plan_true_copy(found, lambda snapshot: _read_tables(source, snapshot))
-        _for_each(wanted, lambda each: _write(storage, source, target, each))
-    _sync(target, found)
+        wanted = plan_true_copy(same, lambda snapshot: _read_tables(source, snapshot))
+        _for_each(wanted, lambda each: _write(storage, source, target, each, each.path))
+    _for_each(moved, lambda each: _write_moved(storage, source, target, each))
+    _sync(target, [each.path for each in found])
 
 
-def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[CheckpointFile]) -> None:
-    """Give some files of a checkpoint a second name in another, or copy them.
+def copy_renamed(
+    source: Checkpoint, target: Checkpoint, files: Sequence[tuple[CheckpointFile, str]]
+) -> None:
+    """Give files of a checkpoint a second name in another, at other paths, or copy them.
 
-    Requires: both are on one storage. If interrupted: some are there. Raises StorageError.
+    Requires: both are on one storage, with the same root. If interrupted: some are there.
+    `files`: of the source, each with its path below the root of the target.
+
+    Raises StorageError.
     """
-    _for_each(files, lambda each: _require_link(source.storage, source, target, each))
-    _sync(target, files)
+    _for_each(files, lambda each: _require_link(source.storage, source, target, *each))
+    _sync(target, [path for _, path in files])
 
 
-def _sync(target: Checkpoint, files: Iterable[CheckpointFile]) -> None:
+def _sync(target: Checkpoint, paths: Iterable[str]) -> None:
     """Make the names of files that were written durable."""
-    directories = {names.parent(names.join(target.path, each.path)) for each in files}
+    directories = {names.parent(names.join(target.path, each)) for each in paths}
     there = [each for each in directories if target.storage.stat(each) is not None]
     target.storage.sync(sorted(there))
 
@@ -171,30 +180,43 @@ def _read_tables(source: Checkpoint, snapshot: StatePath) -> frozenset[str] | No
         return None
 
 
-def _for_each(files: Iterable[CheckpointFile], act: Callable[[CheckpointFile], T]) -> None:
+def _for_each(files: Iterable[F], act: Callable[[F], None]) -> None:
     """Do something with each file, some at a time. Raises what one of them raises."""
     with ThreadPoolExecutor(WORKERS) as pool:
         for _done in pool.map(act, files):
             pass
 
 
-def _link(storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile) -> bool:
+def _link(
+    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
+) -> bool:
     if not isinstance(storage, Links):
         return False
-    return storage.link(names.join(source.path, file.path), names.join(target.path, file.path))
+    return storage.link(names.join(source.path, file.path), names.join(target.path, to))
 
 
 def _require_link(
-    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile
+    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
 ) -> None:
     """Link a file; copy it where its directory is on another volume, or it has too many names."""
-    if not _link(storage, source, target, file):
-        _write(storage, source, target, file)
+    if not _link(storage, source, target, file, to):
+        _write(storage, source, target, file, to)
 
 
-def _write(storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile) -> None:
+def _write_moved(
+    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile
+) -> None:
+    """Write what an operator says of itself. With the old paths it would name another attempt."""
     place = names.join(source.path, file.path)
-    writer = storage.open_write(names.join(target.path, file.path))
+    moved = OperatorFile.parse(storage.read(place), place).move_to(target.uri)
+    storage.create(names.join(target.path, file.path), moved.write())
+
+
+def _write(
+    storage: Storage, source: Checkpoint, target: Checkpoint, file: CheckpointFile, to: str
+) -> None:
+    place = names.join(source.path, file.path)
+    writer = storage.open_write(names.join(target.path, to))
     try:
         start = 0
         while data := storage.read(place, start, PIECE_BYTES):

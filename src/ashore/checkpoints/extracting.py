@@ -15,6 +15,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import (
     CheckpointPath,
     ChecksumPath,
+    MigrationPath,
     SourcePath,
     StatePath,
     TablePath,
@@ -35,7 +36,7 @@ class WantedState:
     def has(self, path: CheckpointPath) -> bool:
         """Tell whether a file is needed for it."""
         match path:
-            case SourcePath() | VersionPath():
+            case SourcePath() | VersionPath() | MigrationPath():
                 return False
             case ChecksumPath(of):
                 return self.has(of)

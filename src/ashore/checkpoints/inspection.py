@@ -17,6 +17,7 @@ from ashore.checkpoints.layout import (
     CheckpointPath,
     ChecksumPath,
     HiddenPath,
+    MigrationPath,
     OperatorPath,
     QueryPath,
     SchemaPath,
@@ -44,7 +45,7 @@ class FileKind(StrEnum):
     SNAPSHOTS = "snapshots"
     TABLES = "tables"  # of RocksDB, which snapshots share
     CHANGES = "changes"
-    VERSIONS = "versions"  # Ashore's copies of the job's versions
+    VERSIONS = "versions"  # Ashore's copies of the job's versions, marks of migrations
     HIDDEN = "hidden"  # checksums of a file system, files that are being written
     UNKNOWN = "unknown"  # Spark 4.2 does not write it
 
@@ -225,7 +226,7 @@ def kind_of(path: CheckpointPath) -> FileKind:
             return FileKind.SNAPSHOTS if state.is_whole else FileKind.CHANGES
         case ChecksumPath(of):
             return kind_of(of)
-        case VersionPath():
+        case VersionPath() | MigrationPath():
             return FileKind.VERSIONS
         case HiddenPath():
             return FileKind.HIDDEN

@@ -43,6 +43,7 @@ from ashore.checkpoints.layout import (
     CheckpointPath,
     ChecksumPath,
     CommitFile,
+    MigrationPath,
     OffsetsFile,
     OperatorFile,
     OperatorPath,
@@ -178,7 +179,9 @@ class _Planner:
         offsets = OffsetsFile.parse(*self._take(BatchPath(BatchLog.OFFSETS, self.batch)))
         planned, ends = self._plan_logs(offsets)
         self._plan_sources(ends)
-        self.needed.update(each for each in self.there if isinstance(each, VersionPath))
+        self.needed.update(
+            each for each in self.there if isinstance(each, VersionPath | MigrationPath)
+        )
         operators = self._plan_operators()
         chains = self._plan_state(offsets, commit)
         files = sorted((self.there[each] for each in self.needed), key=lambda each: each.path)
@@ -193,7 +196,7 @@ class _Planner:
         if self.batch > 0:
             self._need(BatchPath(BatchLog.OFFSETS, self.batch - 1))
         for path in self.there:
-            if isinstance(path, VersionPath):
+            if isinstance(path, VersionPath | MigrationPath):
                 self._need(path)
         after = BatchPath(BatchLog.OFFSETS, self.batch + 1)
         if after not in self.there or BatchPath(BatchLog.COMMITS, self.batch + 1) in self.there:

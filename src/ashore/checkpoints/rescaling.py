@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.copying import copy_files
 from ashore.checkpoints.files import CheckpointFile
 from ashore.checkpoints.layout import (
     PARTITIONS,
@@ -33,6 +32,8 @@ from ashore.checkpoints.layout import (
     TablePath,
 )
 from ashore.checkpoints.required import Required
+from ashore.checkpoints.savepoints.links import link_between
+from ashore.checkpoints.savepoints.transfer import ExpectedFile, transfer_files
 from ashore.checkpoints.survey import Survey, describe_place, take_survey
 from ashore.errors import CheckpointUnfit, check
 from ashore.protocol import names
@@ -108,10 +109,12 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
 def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
     """Write what Spark needs before it can write the state.
 
-    Requires: nothing is at the target. If interrupted: a part of it is there.
-    Raises StorageError.
+    Requires: nothing is at the target, which may be on another storage than the source.
+    If interrupted: a part of it is there.
+    Raises StorageError; CheckpointUnfit where a file is not as it was when the plan was made.
     """
-    copy_files(source, target, plan.copied)
+    copied = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
+    transfer_files(copied, source, target, link_between(source, target), lambda _done, _all: None)
     for path, operator in plan.operators.items():
         moved = operator.move_to(target.uri).cut(plan.wanted)
         target.storage.create(names.join(target.path, path.path), moved.write())

@@ -18,6 +18,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.layout import Ends
 from ashore.checkpoints.rollback import plan_entry
 from ashore.checkpoints.since import LandedSince, OutputSince
+from ashore.checkpoints.versions import require_migration
 from ashore.errors import CheckpointUnfit
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
@@ -52,6 +53,7 @@ class Resume:
     output: OutputSince | None
     by: str
     why: str
+    migration: int = 0  # that has rewritten the savepoint's state; see `find_migration`
 
 
 def read_places(name: SliceName, ends: Ends) -> dict[Place, int]:
@@ -122,7 +124,8 @@ def _plan(
             "nothing was changed",
             hint="choose what becomes of them: `--output roll-back` moves their files aside and "
             "reads their offsets again, `--output catch-up` keeps them and runs their batches "
-            "again only to rebuild the state; or fill another table, from the start",
+            "again only to rebuild the state; `--output another-table`, with a job file that fills "
+            "another table, leaves them and goes on there",
             why="landed_since",
             rows=since.rows,
             batches=since.batches,
@@ -136,11 +139,13 @@ def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> Land
     decision = plan_start(fold.query, wanted.position)
     if isinstance(decision, Refuse):
         raise unfit(name, decision)
+    if fold.query is not None:
+        require_migration(name, fold, wanted.migration)
     done = wanted.position.committed
     if fold.query is None or fold.query.batch_id <= done:
         return LandedSince(done, done, 0, 0)
     batches = read_batches(read_history(storage, name), done)
-    needed = range(max(done, 0), fold.query.batch_id + 1)
+    needed = range(max(done, fold.query.first), fold.query.batch_id + 1)
     missing = [number for number in needed if number not in batches]
     if missing:
         text = f"the log does not have batch {missing[0]}, which the savepoint would go on from"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.versions import require_migration
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
@@ -100,6 +101,7 @@ def _require_kept(name: SliceName, newest: Checkpoint | None, fold: Fold, batch:
             f"{fold.query.query_id}"
         )
         raise _unfit(name, Refusal.OTHER_QUERY, text)
+    require_migration(name, fold, newest.read_migration())
     kept = newest.list_finished()
     if batch not in kept:
         held = f"batches {kept[0]} to {kept[-1]}" if kept else "no batch"

@@ -14,6 +14,7 @@ class OutputSince(StrEnum):
 
     ROLL_BACK = "roll-back"  # its files go aside, and its offsets are read again
     CATCH_UP = "catch-up"  # it stays, and its batches run again for the state alone
+    ANOTHER_TABLE = "another-table"  # it stays as it is: an empty table gets what comes after
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,21 @@ class LandedSince:
     def batches(self) -> int:
         """How many there are."""
         return self.last - self.batch
+
+
+@dataclass(frozen=True, slots=True)
+class AnotherTable:
+    """What a person has typed, who wants another table to get what comes after a savepoint.
+
+    Arguments:
+        savepoints: to go on from, one of each query that is to.
+        of_another_job: even if a savepoint is not of this job.
+        same_sql: the SQL made the state, where nothing that is there says which SQL did.
+        takes_over: even if the job runs.
+
+    """
+
+    savepoints: tuple[str, ...]
+    of_another_job: bool = False
+    same_sql: bool = False
+    takes_over: bool = False

@@ -93,6 +93,31 @@ def read_kept(checkpoint: Checkpoint) -> KeptVersion | None:
     return KeptVersion(number, owner, content)
 
 
+def require_migration(name: SliceName, fold: Fold, migration: int) -> None:
+    """Raise CheckpointUnfit where a state is not that of the plan that a log has.
+
+    Arguments:
+        name: of the slice.
+        fold: of its log.
+        migration: that has rewritten the state; see `Checkpoint.read_migration`.
+
+    """
+    if migration == fold.migration:
+        return
+    if fold.migrations:
+        last = fold.migrations[-1]
+        text = f"its state is not that of the migration after batch {last.batch}"
+        hint = "`ashore migrate undo JOB.yaml` returns to the SQL and the state of before"
+    else:
+        text = "its state was rewritten by a migration that the log does not have, or has undone"
+        hint = "bring the checkpoint of this query back, or a savepoint of the SQL of now"
+    raise CheckpointUnfit(
+        f"{name}: the checkpoint does not belong to the log: {text}",
+        hint=hint,
+        why="other_migration",
+    )
+
+
 def require_own(name: SliceName, checkpoint: Checkpoint) -> None:
     """Raise CheckpointUnfit where a checkpoint is that of another job or query."""
     owner = read_owner(checkpoint)

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.checkpoint_files import list_paths, opened, unpack
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.copying import copy_checkpoint
+from ashore.checkpoints.layout import OperatorFile
 from ashore.errors import CheckpointUnfit, PathMissing
 from ashore.storage import LocalStorage, MemoryStorage, Storage
 from ashore.testing import FakeClock
@@ -225,3 +228,81 @@ def test_attempts_are_deleted_once_they_have_had_a_successor_for_long(storage: S
     assert files(newest) == kept
     left = {each.path for each in storage.list(DIRECTORY) if not each.is_directory}
     assert left == {f"{DIRECTORY}/{kind}-4.json" for kind in ("begun", "whole")}
+
+
+def migrated(storage: Storage, named: int = 0) -> Attempts:
+    """Attempt 1 with a batch, left in order, and attempt 2, which a migration has made of it."""
+    before = attempts_of(storage)
+    finish(before.take(1, is_mine=False), 0)
+    before.release(1)
+    attempts = Attempts(storage, before.path, before.uri, lambda: named)
+    attempts.migrate(2, lambda target: finish(target, 0))
+    return attempts
+
+
+def test_a_migrated_attempt_counts_once_the_log_names_it(storage: Storage) -> None:
+    attempts = migrated(storage)
+    assert attempts.newest() == attempts.attempt(1)
+    assert attempts.newest_epoch() == 1
+    again = Attempts(storage, attempts.path, attempts.uri, lambda: 2)
+    assert again.newest() == attempts.attempt(2)
+
+
+def test_one_that_the_log_does_not_name_releases_nothing(storage: Storage) -> None:
+    attempts = migrated(storage)
+    assert attempts.take(3, is_mine=False) == attempts.attempt(3), "a copy of the first one"
+
+
+def test_none_before_the_one_that_the_log_names_counts(storage: Storage) -> None:
+    attempts = migrated(storage, named=2)
+    assert attempts.before(attempts.attempt(2)) is None
+    attempts.release(2)
+    assert attempts.take(3, is_mine=False) == attempts.attempt(2)
+    storage.delete(f"{DIRECTORY}/migrated-2.json")
+    attempts.migrate(3, lambda target: finish(target, 0))
+    assert attempts.newest() is None, "the first has the state of other SQL"
+
+
+def test_a_migrated_attempt_that_does_not_count_is_cleaned_and_cleans_nothing() -> None:
+    clock = FakeClock()
+    storage = MemoryStorage(clock)
+    attempts = migrated(storage)
+    clock.advance(HOUR_MS / 1000 * 2)
+    attempts.clean(2, clock.now_ms(), HOUR_MS)
+    assert attempts.newest() == attempts.attempt(1), "nothing has followed it"
+    attempts.take(3, is_mine=False)
+    clock.advance(HOUR_MS / 1000 * 2)
+    attempts.clean(3, clock.now_ms(), HOUR_MS)
+    left = {each.path.rpartition("/")[2] for each in storage.list(DIRECTORY)}
+    assert {each for each in left if each.endswith(".json")} == {"begun-3.json", "whole-3.json"}
+
+
+def test_a_named_one_is_cleaned_once_another_follows() -> None:
+    clock = FakeClock()
+    storage = MemoryStorage(clock)
+    attempts = migrated(storage, named=2)
+    clock.advance(HOUR_MS / 1000 * 2)
+    attempts.clean(2, clock.now_ms(), HOUR_MS)
+    assert attempts.newest() == attempts.attempt(2)
+    assert attempts.take(4, is_mine=False) == attempts.attempt(4)
+    clock.advance(HOUR_MS / 1000 * 2)
+    attempts.clean(4, clock.now_ms(), HOUR_MS)
+    assert attempts.newest() == attempts.attempt(4)
+    assert storage.stat(f"{DIRECTORY}/migrated-2.json") is None
+
+
+def test_a_copy_of_a_join_names_its_own_schemas(tmp_path: Path) -> None:
+    """Else a job with a join could not be rescaled once it was rolled back or taken over."""
+    root, target = unpack("join-3", tmp_path / "live"), tmp_path / "live" / "copy"
+    before = {each: (root / each).read_bytes() for each in list_paths(root)}
+
+    copy_checkpoint(opened(root), opened(target))
+
+    says = [
+        OperatorFile.parse(each.read_bytes(), str(each))
+        for each in target.glob("state/0/_metadata/v2/[0-9]*")
+    ]
+    assert says
+    assert all(each.stores for each in says)
+    assert [each.find_elsewhere(target.as_uri()) for each in says] == [[]] * len(says)
+    assert {each: (root / each).read_bytes() for each in list_paths(root)} == before

@@ -90,6 +90,20 @@ def test_all_but_the_state_is_laid_out(tmp_path: Path) -> None:
     assert (target / "metadata").read_bytes() == (root / "metadata").read_bytes()
 
 
+def test_a_target_beside_another_parent_has_all_and_the_source_gets_nothing(tmp_path: Path) -> None:
+    """What the sources say of themselves is a part: without it Spark reads their files again."""
+    root, target = unpack("rocksdb-changelog", tmp_path / "live"), tmp_path / "other" / "target"
+    before = list_paths(tmp_path / "live")
+
+    lay_out(opened(root), opened(target), plan_rescale(opened(root), 5))
+
+    assert list_paths(tmp_path / "live") == before
+    sources = [each for each in list_paths(root) if each.startswith("sources/")]
+    shown = [each for each in sources if not each.rpartition("/")[2].startswith(".")]
+    assert shown
+    assert [each for each in list_paths(target) if each.startswith("sources/")] == shown
+
+
 def test_a_batch_that_is_planned_stays_planned(tmp_path: Path) -> None:
     root, target = unpack("rocksdb-changelog", tmp_path), tmp_path / "target"
     (root / "commits/11").unlink()

@@ -92,8 +92,8 @@ MEANINGS = {
         "are of. A future version has no repair: the release of Spark that wrote it reads it.",
     ),
     Code.TWO_LINEAGES: Meaning(
-        "State is further than the batches: somebody has taken offsets and commits back, and not "
-        "the state, or two programs wrote to one checkpoint. Spark would read snapshots of the "
+        "State is further than the batches: offsets and commits were restored from a backup, and "
+        "not the state, or two programs wrote to one checkpoint. Spark would read snapshots of the "
         "other one later. Or the offsets of a batch begin before those of the batch before it.",
         "State after the last batch is left out; the copy ends before the batch that went back.",
     ),

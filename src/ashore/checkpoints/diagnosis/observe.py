@@ -34,6 +34,7 @@ from ashore.checkpoints.layout import (
     ChecksumPath,
     CommitFile,
     HiddenPath,
+    MigrationPath,
     OffsetsFile,
     SchemaPath,
     SourcePath,
@@ -220,7 +221,7 @@ class _Observer:
                 if self._read(table, start) != TABLE_END:
                     return _damaged(file.path, "it does not end as a table of RocksDB")
                 return self._judge_sums(table)
-            case BatchPath() | VersionPath() | HiddenPath() | UnknownPath():
+            case BatchPath() | VersionPath() | MigrationPath() | HiddenPath() | UnknownPath():
                 return None
             case ChecksumPath(of) as path:
                 self._count("texts")

@@ -30,6 +30,7 @@ What it must not know: storages; what is done with a checkpoint; SQL.
             <version>_<id>.<kind>   the same in format 2, whose commits name the ids
             <version>_<id>.<kind>.crc               its checksum, which Spark writes in format 2
     ashore-version-<version>.json   Ashore's: the entry of the log that says what the job is
+    ashore-migration-<epoch>.json   Ashore's: the migration that has rewritten the state
     .<name>.crc, .<name>.<id>.tmp   checksums of a local file system, files that are being written
 
 A file of `offsets` or `commits` is lines of text: the version, then JSON, on one line each.
@@ -76,6 +77,7 @@ from ashore.checkpoints.layout.paths import (
     CheckpointPath,
     ChecksumPath,
     HiddenPath,
+    MigrationPath,
     OperatorPath,
     QueryPath,
     SchemaPath,
@@ -87,6 +89,7 @@ from ashore.checkpoints.layout.paths import (
     TablePath,
     UnknownPath,
     VersionPath,
+    find_migration,
     is_number,
     is_store,
     parse_path,
@@ -110,6 +113,7 @@ __all__ = [
     "Ends",
     "HiddenPath",
     "KafkaEnd",
+    "MigrationPath",
     "OffsetsFile",
     "OperatorFile",
     "OperatorPath",
@@ -131,6 +135,7 @@ __all__ = [
     "UnknownPath",
     "VersionPath",
     "Wrong",
+    "find_migration",
     "is_number",
     "is_store",
     "parse_kafka",

@@ -6,6 +6,7 @@ What it must not know: what the files hold.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,6 +24,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 _STORE = re.compile(rf"(?!{TABLES}$)[^._/][^/]*")
 _KINDS = "changelog|zip|delta|snapshot"
 _STATE_FILE = re.compile(rf"({_NUMBER.pattern})(?:_([A-Za-z0-9_-]+))?\.({_KINDS})(\.crc)?")
+_MIGRATION = re.compile(r"ashore-migration-([1-9][0-9]{0,18})\.json")
 _VERSION = re.compile(r"ashore-version-([1-9][0-9]{0,18})\.json")
 _SCHEMA = re.compile(rf"({_NUMBER.pattern})_([A-Za-z0-9_-]+)")
 
@@ -194,6 +196,18 @@ class VersionPath:
 
 
 @dataclass(frozen=True, slots=True)
+class MigrationPath:
+    """Ashore's own: the migration that has rewritten the state. Spark does not look at it."""
+
+    attempt: int  # the epoch of the one that it has made
+
+    @property
+    def path(self) -> str:
+        """Below the root."""
+        return f"ashore-migration-{self.attempt}.json"
+
+
+@dataclass(frozen=True, slots=True)
 class HiddenPath:
     """A file that is nobody's: a checksum of a local file system, or one that is being written."""
 
@@ -218,9 +232,16 @@ CheckpointPath = (
     | StoreSchemaPath
     | SchemaPath
     | VersionPath
+    | MigrationPath
     | HiddenPath
     | UnknownPath
 )
+
+
+def find_migration(paths: Iterable[str]) -> int:
+    """Return the migration that has rewritten a state, by its epoch; 0: none. `paths`: of files."""
+    found = (parse_path(each) for each in paths)
+    return max((each.attempt for each in found if isinstance(each, MigrationPath)), default=0)
 
 
 def is_number(name: str) -> bool:
@@ -242,6 +263,8 @@ def parse_path(path: str) -> CheckpointPath:
             return QueryPath()
         case [name] if found := _VERSION.fullmatch(name):
             return VersionPath(int(found[1]))
+        case [name] if found := _MIGRATION.fullmatch(name):
+            return MigrationPath(int(found[1]))
         case ["offsets" | "commits" as log, batch] if is_number(batch):
             return BatchPath(BatchLog(log), int(batch))
         case ["sources", source, *rest] if rest:

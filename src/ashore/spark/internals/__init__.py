@@ -22,6 +22,7 @@ from ashore.spark.internals.reading import read_plan, read_sources
 from ashore.spark.internals.refusals import SparkRefusal, explain_refusal
 from ashore.spark.internals.row_parts import read_row_parts
 from ashore.spark.internals.sources import reads_files, refresh_files
+from ashore.spark.internals.state_checks import check_state
 from ashore.spark.internals.statements import (
     ParsedInsert,
     Statement,
@@ -37,6 +38,7 @@ __all__ = [
     "Statement",
     "TimeInput",
     "TimeMark",
+    "check_state",
     "check_streaming",
     "count_observed",
     "count_observed_once",

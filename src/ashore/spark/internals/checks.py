@@ -10,15 +10,9 @@ from pyspark.sql import DataFrame
 from ashore.plans.checks import check_graph
 from ashore.plans.graph import PlanGraph
 from ashore.spark.internals import jvm
-from ashore.spark.internals.planning import OutputMode
+from ashore.spark.internals.planning import MODES, OutputMode
 from ashore.spark.internals.reading import read_plan
 from ashore.spark.internals.version import require_known_spark
-
-MODES = {
-    OutputMode.APPEND: jvm.APPEND,
-    OutputMode.UPDATE: jvm.UPDATE,
-    OutputMode.COMPLETE: jvm.COMPLETE,
-}
 
 
 def check_streaming(frame: DataFrame, mode: str) -> PlanGraph:

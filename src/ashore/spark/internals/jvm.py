@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 SQL = "org.apache.spark.sql"
 CATALYST = f"{SQL}.catalyst"
@@ -251,6 +251,22 @@ INVOKE = Static(
     ),
 )
 COLUMN_OF = Static(f"{SQL}.classic.ExpressionUtils", "column", f"{SQL}.Column", (EXPRESSION,))
+EXPRESSION_OF = Static(
+    f"{SQL}.classic.ExpressionUtils", "expression", EXPRESSION, (f"{SQL}.Column",)
+)
+UNSAFE_ROW = f"{CATALYST}.expressions.UnsafeRow"
+OBJECT_TYPE = Static(
+    f"{SQL}.types.ObjectType", "<init>", f"{SQL}.types.ObjectType", ("java.lang.Class",)
+)
+FIND_CLASS = Static("java.lang.Class", "forName", "java.lang.Class", (STRING,))
+STRUCT = f"{SQL}.types.StructType"
+SCHEMA = Method(DATASET, "schema", STRUCT)
+FRAME_OF_ROWS = Method(
+    CLASSIC_SESSION,
+    "internalCreateDataFrame",
+    DATASET,
+    ("org.apache.spark.rdd.RDD", STRUCT, "boolean"),
+)
 STREAM_MANAGER = f"{SQL}.classic.StreamingQueryManager"
 STREAMS = Method(CLASSIC_SESSION, "streams", STREAM_MANAGER)
 FIND_STREAM = Method(STREAM_MANAGER, "get", f"{SQL}.classic.StreamingQuery", (STRING,))
@@ -378,6 +394,11 @@ def analyzed_plan(frame: DataFrame) -> JavaObject:
 def execution_of(frame: DataFrame) -> JavaObject:
     """Return how Spark runs a frame: once, however often it is asked for rows."""
     return frame._jdf.queryExecution()  # noqa: SLF001 - the way in
+
+
+def expression_of(spark: SparkSession, column: Column) -> JavaObject:
+    """Return what a column computes."""
+    return EXPRESSION_OF(spark, column._jc)  # noqa: SLF001 - the way in
 
 
 def count_partitions(frame: DataFrame) -> int:

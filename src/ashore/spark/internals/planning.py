@@ -1,7 +1,8 @@
 """Plans of streaming frames, made without starting a query.
 
 What it is: Spark's own planner of micro-batches, called as a query's batches call it.
-What it promises: no query runs, no source is read, nothing is written.
+What it promises: no query runs and no source is read; nothing is written but by
+`write_operators`, to the directory that it is given.
 What it must not know: what operators are called.
 """
 
@@ -10,7 +11,7 @@ from enum import StrEnum
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
-from ashore.checkpoints.layout import Settings
+from ashore.checkpoints.layout import STATE, Settings
 from ashore.errors import check
 from ashore.spark.internals import jvm
 from ashore.spark.internals.version import require_known_spark
@@ -36,40 +37,70 @@ class OutputMode(StrEnum):
     COMPLETE = "complete"
 
 
+MODES = {
+    OutputMode.APPEND: jvm.APPEND,
+    OutputMode.UPDATE: jvm.UPDATE,
+    OutputMode.COMPLETE: jvm.COMPLETE,
+}
+
+
 def plan_streaming(frame: DataFrame) -> JavaObject:
     """Return the physical plan of a batch of a streaming frame. Raises SparkUnknown."""
     spark = frame.sparkSession
     require_known_spark(spark)
     check(frame.isStreaming, "expected a streaming DataFrame")
+    return _plan(frame, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
+
+
+def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> None:
+    """Write what the stateful operators of a query say of themselves, and the schemas of state.
+
+    Arguments:
+        frame: of the query.
+        mode: in which it runs.
+        checkpoint: the address that it is written below, as of a first batch.
+        like: what a batch was planned with: its settings override those of the session.
+
+    Raises SparkUnknown, and what Spark raises.
+
+    """
+    require_known_spark(frame.sparkSession)
+    _plan(frame, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
+
+
+def _plan(
+    frame: DataFrame, mode: OutputMode, checkpoint: str, like: Settings, *, writes: bool
+) -> JavaObject:
+    spark = frame.sparkSession
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
-        _plain_session(spark),
+        _plain_session(spark, like),
         jvm.analyzed_plan(frame),
-        jvm.APPEND(spark),
-        NO_CHECKPOINT,
+        MODES[mode](spark),
+        checkpoint,
         jvm.RANDOM_UUID(spark),
         jvm.RANDOM_UUID(spark),
         0,
-        *_first_batch(spark),
+        *_first_batch(spark, like, writes=writes),
     )
     return jvm.EXECUTED_PLAN(execution)
 
 
-def _plain_session(spark: SparkSession) -> JavaObject:
+def _plain_session(spark: SparkSession, like: Settings) -> JavaObject:
     """Return a copy of the session that plans plainly. The session itself stays as it is."""
     session = jvm.CLONE_SESSION(jvm.session_of(spark))
-    for name, value in PLAIN_PLANS.items():
+    for name, value in {**like.conf, **PLAIN_PLANS}.items():
         jvm.SET(jvm.SESSION_SETTINGS(session), name, value)
     return session
 
 
-def _first_batch(spark: SparkSession) -> tuple[object, ...]:
+def _first_batch(spark: SparkSession, like: Settings, *, writes: bool) -> tuple[object, ...]:
     """Return the arguments that say where a query is: before its first batch."""
     return (
         jvm.NOTHING(spark),
-        jvm.OFFSETS_FROM_JSON(spark, Settings().write()),
+        jvm.OFFSETS_FROM_JSON(spark, Settings(conf=like.conf).write()),
         jvm.NO_WATERMARKS(spark),
-        False,
+        writes,
         jvm.NO_CHECKPOINT_IDS(spark),
         jvm.NO_STATE_SCHEMAS(spark),
         jvm.DEFAULT_EMISSION(spark),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from ashore.spark.internals import jvm
 from ashore.spark.internals.version import require_known_spark
@@ -120,6 +120,32 @@ def rewrite_state(
     )
     ids = jvm.REWRITE(rewriter)
     return _read_ids(jvm.OPTION_GET(ids)) if jvm.IS_DEFINED(ids) else None
+
+
+def encode_struct(rows: DataFrame, column: str) -> Column:
+    """Return the bytes of a struct in the form that state has.
+
+    Requires: the rows come out of an exchange: then they, and structs in them, are bytes already.
+    """
+    spark = rows.sparkSession
+    nothing = jvm.TO_LIST(jvm.NOTHING(spark))
+    bytes_of = jvm.OBJECT_TYPE(spark, jvm.FIND_CLASS(spark, jvm.UNSAFE_ROW))
+    binary = jvm.TYPE_OF_DDL(spark, "binary")
+    struct = jvm.expression_of(spark, rows[column])
+    copied = jvm.INVOKE(spark, struct, "copy", bytes_of, nothing, nothing, True, True, True)
+    encoded = jvm.INVOKE(spark, copied, "getBytes", binary, nothing, nothing, True, True, True)
+    return Column(jvm.COLUMN_OF(spark, encoded))
+
+
+def with_schema_of(rows: DataFrame, other: DataFrame) -> DataFrame:
+    """Return rows whose columns are called as those of another frame, and may be NULL as they.
+
+    Requires: they have the same types, and no NULL where the other has none.
+    """
+    spark = rows.sparkSession
+    computed = jvm.TO_RDD(jvm.execution_of(rows))
+    schema = jvm.SCHEMA(jvm.dataset_of(other))
+    return DataFrame(jvm.FRAME_OF_ROWS(jvm.session_of(spark), computed, schema, False), spark)
 
 
 def _have_coordinator(spark: SparkSession) -> None:

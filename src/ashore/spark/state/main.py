@@ -1,6 +1,7 @@
 """The state process: `python -m ashore.spark.state.main rescale WHERE --request JSON`.
 
-What it is: Spark for one verb of `ashore checkpoint`, without a job file.
+What it is: Spark for one verb of `ashore checkpoint`, without a job file, or of `ashore migrate`,
+with the job file whose SQL is to go on.
 What it promises: events on stdout, talk on stderr, the exit codes of `ashore.errors`. It ends with
 its parent, at once: what it writes counts only once the parent has said so.
 What it must not know: terminals.
@@ -10,17 +11,27 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.jobs.events import Event
-from ashore.jobs.requests import CheckpointAddress, RescaleRequest, RowsRequest, read_request
+from ashore.jobs.requests import (
+    CheckpointAddress,
+    MigrateRequest,
+    RescaleRequest,
+    RowsRequest,
+    read_request,
+)
 from ashore.jobs.writer import EventWriter, watch_parent
+from ashore.landing.job import load_job_file
 from ashore.landing.process import end_at_once, ended_in_words
-from ashore.spark.session import start_session, with_java_options
+from ashore.spark.assembly import assembled
+from ashore.spark.session import conf_of, start_session, with_java_options
 from ashore.spark.sql.settings import FORMAT
+from ashore.spark.sql.validate import open_query
+from ashore.spark.state.migrating import Migration, NewQuery, migrate, require_plan
 from ashore.spark.state.rescaling import Cut, rescale
 from ashore.spark.state.rows import READING, read_rows
 from ashore.storage import count_hanging_calls
@@ -29,24 +40,43 @@ from ashore.storage.open import LakeAddress
 Start = Callable[[str, str, Mapping[str, str]], SparkSession]  # by name, master and settings
 
 
-def _rescale(request: str, send: Callable[[Event], None], start: Start) -> None:
+def _rescale(request: str, events: EventWriter, start: Start) -> None:
     asked = read_request(RescaleRequest, request)
     reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
     conf = {**reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
     spark = start("checkpoint rescale", asked.spark.master, conf)
     try:
         cut = Cut(asked.batch, asked.partitions)
-        send(rescale(spark, _open(asked.source), _open(asked.target), cut, send))
+        source, target = _open(asked.source), _open(asked.target)
+        events.send(rescale(spark, source, target, cut, events.send))
     finally:
         spark.stop()
 
 
-def _rows(request: str, send: Callable[[Event], None], start: Start) -> None:
+def _migrate(request: str, events: EventWriter, start: Start) -> None:
+    asked = read_request(MigrateRequest, request)
+    job = load_job_file(asked.job_file)
+    reach = {f"spark.hadoop.{name}": value for name, value in asked.source.options}
+    conf = {**conf_of(job), **reach, **dict(asked.spark.conf), FORMAT: str(asked.state_format)}
+    spark = start("migrate apply", asked.spark.master, conf)
+    try:
+        with assembled(job, spark, events) as assembly:
+            plan, planned = open_query(assembly.sql, asked.query)
+            require_plan(asked.rewrite, planned.graph, asked.job_file)
+            source, target = _open_both(asked.source, asked.target)
+            migration = Migration(source, target, asked.batch, asked.rewrite)
+            query = NewQuery(planned.frame, plan.mode)
+            events.send(migrate(spark, migration, query, events.send))
+    finally:
+        spark.stop()
+
+
+def _rows(request: str, events: EventWriter, start: Start) -> None:
     asked = read_request(RowsRequest, request)
     conf = {**dict(asked.spark.conf), **READING, FORMAT: str(asked.state_format)}
     spark = start("checkpoint rows", asked.spark.master, conf)
     try:
-        read_rows(spark, asked, send)
+        read_rows(spark, asked, events.send)
     finally:
         spark.stop()
 
@@ -56,7 +86,19 @@ def _open(address: CheckpointAddress) -> Checkpoint:
     return Checkpoint(LakeAddress(root, options=address.options).open(), path, address.uri)
 
 
-_COMMANDS = {"rescale": _rescale, "rows": _rows}
+def _open_both(*addresses: CheckpointAddress) -> tuple[Checkpoint, ...]:
+    """Open checkpoints on one storage, so that files of one can get a second name in another."""
+    paths = [each.uri.split("/") for each in addresses]
+    together = takewhile(lambda some: len(set(some)) == 1, zip(*paths, strict=False))
+    shared = [some[0] for some in together]
+    storage = LakeAddress("/".join(shared), options=addresses[0].options).open()
+    return tuple(
+        Checkpoint(storage, "/".join(path[len(shared) :]), each.uri)
+        for path, each in zip(paths, addresses, strict=True)
+    )
+
+
+_COMMANDS = {"rescale": _rescale, "migrate": _migrate, "rows": _rows}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         return start_session(name, master, settings, options.jar)
 
     return ended_in_words(
-        writer, lambda: command(options.request, writer.send, start), debug=options.debug
+        writer, lambda: command(options.request, writer, start), debug=options.debug
     )
 
 

@@ -6,9 +6,11 @@ has the same rows as that of the source: as many, with the same digest.
 What it must not know: how the target was prepared, and what becomes of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructType
@@ -30,6 +32,8 @@ from ashore.spark.internals.state import (
 )
 
 Send = Callable[[Event], None]
+_BITS = 22  # of a part of a hash: three have all 64, and a sum has room for 2**41 rows
+_PART = 1 << _BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What stores hold: rows, and a sum over a hash of each that no order changes."""
+    """What stores hold: rows, and sums over the parts of a hash of each: no order changes them."""
 
     rows: int
-    digest: int
+    digest: tuple[int, ...]
 
 
 def rescale(
@@ -57,17 +61,12 @@ def rescale(
     `finish` is left to do.
     Raises CheckpointUnfit where what was written is not what was read; SparkUnknown, StorageError.
     """
-    before = _measure(spark, source, cut.batch, StateWork.COUNT, send)
-    waiting = iter(sorted({(each.operator, each.name) for each in before}))
-
-    def repartition(rows: DataFrame) -> DataFrame:
-        operator, name = next(waiting, (-1, ""))
-        send(StateStep(StateWork.WRITE, operator, name))
-        return _repartition(rows, cut.partitions)
-
-    ids = rewrite_state(spark, source.uri, target.uri, cut.batch, repartition) or {}
+    moved = _Moved(list_state(spark, source.uri), cut.partitions, send)
+    with moved:
+        ids = rewrite_state(spark, source.uri, target.uri, cut.batch, moved.move) or {}
+    before = moved.found
     commit(source, target, cut.batch, ids)
-    after = _measure(spark, target, cut.batch, StateWork.COMPARE, send)
+    after = _measure(spark, target, cut.batch, send)
     found = tuple(
         StoreRows(stores.operator, stores.name, family, content.rows)
         for stores, families in before.items()
@@ -82,6 +81,42 @@ def rescale(
     return Rescaled(found)
 
 
+class _Moved:
+    """Rows of one store after the other: measured, then dealt out to other partitions.
+
+    What Spark has read is kept on disk while a store is written: to read a state is to open it,
+    which costs more than to write it down.
+    """
+
+    def __init__(self, stores: Sequence[StateStores], partitions: int, send: Send) -> None:
+        self.found: dict[StateStores, dict[str, _Content]] = {}
+        self._waiting = iter(stores)
+        self._partitions = partitions
+        self._send = send
+        self._kept: DataFrame | None = None
+
+    def move(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of the next store, as Spark's exchange deals them out."""
+        self._let_go()
+        stores = next(self._waiting)
+        self._kept = rows.persist(StorageLevel.DISK_ONLY)
+        self._send(StateStep(StateWork.COUNT, stores.operator, stores.name))
+        self.found[stores] = _measure_stores(rows)
+        self._send(StateStep(StateWork.WRITE, stores.operator, stores.name))
+        return _repartition(rows, self._partitions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept.unpersist()
+            self._kept = None
+
+
 def _repartition(rows: DataFrame, partitions: int) -> DataFrame:
     """Return the rows as Spark's exchange deals them out: an operator without keys has one task."""
     key = rows.schema[PARTITION_KEY].dataType
@@ -91,18 +126,19 @@ def _repartition(rows: DataFrame, partitions: int) -> DataFrame:
 
 
 def _measure(
-    spark: SparkSession, checkpoint: Checkpoint, batch: int, work: StateWork, send: Send
+    spark: SparkSession, checkpoint: Checkpoint, batch: int, send: Send
 ) -> dict[StateStores, dict[str, _Content]]:
     """Return what each store holds, by its column families."""
     found: dict[StateStores, dict[str, _Content]] = {}
     for stores in list_state(spark, checkpoint.uri):
-        send(StateStep(work, stores.operator, stores.name))
+        send(StateStep(StateWork.COMPARE, stores.operator, stores.name))
         found[stores] = _measure_stores(read_state(spark, checkpoint.uri, batch, stores))
     return found
 
 
 def _measure_stores(rows: DataFrame) -> dict[str, _Content]:
-    # A sum of 64-bit numbers needs more than 64 bits.
-    hashed = F.xxhash64(F.col(KEY), F.col(VALUE)).cast("decimal(38,0)")
-    counted = rows.groupBy(FAMILY).agg(F.count("*"), F.sum(hashed)).collect()
-    return {family: _Content(count, int(digest)) for family, count, digest in counted}
+    # A sum of 64-bit numbers needs more than 64 bits; one of decimals takes longer than three sums.
+    hashed = F.xxhash64(F.col(KEY), F.col(VALUE))
+    parts = [F.shiftright(hashed, at).bitwiseAND(_PART - 1) for at in (0, _BITS, 2 * _BITS)]
+    counted = rows.groupBy(FAMILY).agg(F.count("*"), *map(F.sum, parts)).collect()
+    return {row[0]: _Content(row[1], tuple(row[2:])) for row in counted}

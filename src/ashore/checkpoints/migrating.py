@@ -1,0 +1,350 @@
+"""A query that goes on with other SQL, from a state that was rewritten for it, and back.
+
+What it is: `migrate_query` and `undo_migration`, which make an attempt and let the log name it;
+`plan_target`, `lay_out` and `finish`, which write the attempt around the state.
+What it promises: the entry is the switch. Before it the old job starts as it would have, after it
+the new one. What cannot be done is refused before anything is taken over. The checkpoint that was
+there is only read.
+What it must not know: Spark; how state is rewritten; terminals.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ashore.checkpoints import rescaling
+from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.files import CheckpointFile
+from ashore.checkpoints.layout import BatchLog, BatchPath, OffsetsFile, SourcePath, VersionPath
+from ashore.checkpoints.rollback import RolledBack, plan_entry
+from ashore.checkpoints.savepoints.links import link_between
+from ashore.checkpoints.savepoints.transfer import ExpectedFile, transfer_files
+from ashore.checkpoints.survey import take_survey
+from ashore.checkpoints.versions import require_migration, require_own
+from ashore.errors import CheckpointUnfit, QueryRefused
+from ashore.landing.committer import Committer
+from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol import names
+from ashore.protocol.entries import Begin, Commit, Migrate, MigratedOperator, Plan
+from ashore.protocol.entries.rollback import Rollback
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName
+from ashore.protocol.plan_rollback import Wish
+from ashore.protocol.query import MigrationState, PlanState
+from ashore.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """A checkpoint that can be rewritten.
+
+    Arguments:
+        batch: the last one: it is done, and its state is rewritten.
+        offsets: what is planned, by batch: this one, and the one before.
+        state_format: of its state stores: `checkpointFormatVersion`.
+        copied: files that are taken as they are: those of sources, and copies of versions.
+        size_bytes: of all files of the batch.
+
+    """
+
+    batch: int
+    offsets: Mapping[int, OffsetsFile]
+    state_format: int
+    copied: Sequence[CheckpointFile]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationWish:
+    """What is to become of a query.
+
+    Arguments:
+        before: the digest of the plan that it goes on from.
+        plan: that it is to go on with.
+        mapping: which operator has the state of which.
+        by: who wants it, for the log.
+        why: for what reason.
+
+    """
+
+    before: str
+    plan: PlanState
+    mapping: tuple[MigratedOperator, ...]
+    by: str
+    why: str
+
+
+def plan_target(source: Checkpoint) -> TargetPlan:
+    """Return what a rewritten checkpoint takes of another one. Nothing is written.
+
+    Requires: no process writes to the source. Raises CheckpointUnfit, StorageError.
+    """
+    required = take_survey(source).required
+    offsets = {}
+    for each in required.files:
+        match each.of:
+            case BatchPath(BatchLog.OFFSETS, batch):
+                place = names.join(source.path, each.path)
+                offsets[batch] = OffsetsFile.parse(source.storage.read(place), place)
+            case _:
+                pass
+    return TargetPlan(
+        required.batch,
+        offsets,
+        required.commit.state_format,
+        [each for each in required.files if isinstance(each.of, SourcePath | VersionPath)],
+        sum(each.size_bytes for each in required.files),
+    )
+
+
+def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:
+    """Write what is there before the state is written.
+
+    Requires: nothing is at the target. If interrupted: a part of it is there.
+    Raises StorageError; CheckpointUnfit where a file is not as it was when the plan was made.
+    """
+    copied = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
+    transfer_files(copied, source, target, link_between(source, target), lambda _done, _all: None)
+    for batch, offsets in plan.offsets.items():
+        place = names.join(target.path, BatchPath(BatchLog.OFFSETS, batch).path)
+        target.storage.create(place, offsets.write())
+
+
+def finish(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
+    """Make the target a checkpoint of the source's query, with the mark of its migration.
+
+    Requires: its batch is committed. If interrupted: Spark starts no query there.
+    Raises StorageError; CheckpointUnfit where a file that its batch needs is not there.
+    """
+    target.mark_migration(epoch)
+    rescaling.finish(source, target)
+    take_survey(target)
+
+
+def require_done(name: SliceName, fold: Fold, newest: Checkpoint | None) -> Checkpoint:
+    """Return the checkpoint that a query can be migrated from.
+
+    Raises CheckpointUnfit where it is not that of the log, or its last batch is not done.
+    """
+    known = fold.query
+    if newest is None or known is None:
+        raise _unfit(name, "empty_checkpoint", "there is no checkpoint of it yet", "run the job")
+    require_own(name, newest)
+    require_migration(name, fold, newest.read_migration())
+    found = newest.read_position()
+    if found.query_id != known.query_id:
+        text = f"the checkpoint is of query {found.query_id}, the log of query {known.query_id}"
+        raise _unfit(name, "other_query", text, "restore the checkpoint of the log's query")
+    if not found.planned == found.committed == known.batch_id:
+        text = (
+            f"its checkpoint has planned batch {found.planned} and finished {found.committed}, "
+            f"its log has batch {known.batch_id}"
+        )
+        raise _unfit(name, "not_done", text, "run the job with the SQL of before, and stop it")
+    return newest
+
+
+def migrate_query(
+    committer: Committer,
+    attempts: Attempts,
+    wish: MigrationWish,
+    save: Callable[[Checkpoint], str],
+    fill: Callable[[Checkpoint, Checkpoint, int], None],
+) -> Fold:
+    """Let the next start of a query go on with other SQL. Takes its slice over.
+
+    Returns the log's fold with the entry. If interrupted: the old job starts, or the new one.
+
+    Arguments:
+        committer: of the query's slice.
+        attempts: of the query.
+        wish: what is to become of it.
+        save: takes a savepoint of a checkpoint, and returns its place.
+        fill: writes what a checkpoint becomes to an empty attempt of an epoch.
+
+    Raises CheckpointUnfit, QueryRefused, LogDamaged, FilesLost, FileConflict, Fenced, StorageError;
+    and what `save` and `fill` raise.
+
+    """
+    log, storage = committer.log, committer.storage
+    _require_before(log.name, read_log(storage, log.name), wish)
+    require_done(log.name, read_log(storage, log.name), attempts.newest())
+    _take_over(committer)
+    fold = log.fold
+    _require_before(log.name, fold, wish)
+    source = require_done(log.name, fold, attempts.newest())
+    place = save(source)
+    attempts.migrate(fold.epoch, lambda target: fill(source, target, fold.epoch))
+    batch = fold.query.batch_id if fold.query else 0
+    log.append(
+        Migrate(
+            digest=wish.plan.digest,
+            document=wish.plan.document,
+            before=wish.before,
+            batch=batch,
+            attempt=fold.epoch,
+            savepoint=place,
+            mapping=wish.mapping,
+            by=wish.by,
+            why=wish.why,
+        ),
+        None,
+    )
+    attempts.release(fold.epoch)
+    return log.fold
+
+
+@dataclass(frozen=True, slots=True)
+class UndonePlan:
+    """What an undo would do.
+
+    Arguments:
+        migration: that is undone.
+        plan: that the query goes on with.
+        rolled: what was landed since, and is taken back.
+
+    """
+
+    migration: MigrationState
+    plan: PlanState
+    rolled: RolledBack
+
+
+def preview_undo(storage: Storage, name: SliceName, *, rolls_back: bool) -> UndonePlan:
+    """Return what `undo_migration` would do. Appends nothing. Raises as that one does."""
+    return _plan_undo(storage, name, read_log(storage, name), rolls_back=rolls_back)[0]
+
+
+def undo_migration(
+    committer: Committer,
+    attempts: Attempts,
+    wish: Wish,
+    fill: Callable[[MigrationState, Checkpoint], None],
+    *,
+    rolls_back: bool,
+) -> UndonePlan:
+    """Let the next start of a query go on with the SQL of before. Takes its slice over.
+
+    If interrupted: the new job starts, or the old one.
+
+    Arguments:
+        committer: of the query's slice.
+        attempts: of the query.
+        wish: who wants it, and why; its batch is not looked at.
+        fill: restores the savepoint of a migration to an empty attempt.
+        rolls_back: whether what was landed since is taken back.
+
+    Raises QueryRefused where there is nothing to undo, or something was landed since that is not,
+    or cannot be, taken back; CheckpointUnfit where the savepoint is not that of before; LogDamaged,
+    FilesLost, FileConflict, Fenced, StorageError; and what `fill` raises.
+
+    """
+    log, storage = committer.log, committer.storage
+    _plan_undo(storage, log.name, read_log(storage, log.name), rolls_back=rolls_back)
+    _take_over(committer)
+    fold = log.fold
+    found, back = _plan_undo(storage, log.name, fold, rolls_back=rolls_back)
+
+    def restore(target: Checkpoint) -> None:
+        fill(found.migration, target)
+        _require_restored(log.name, fold, found.migration, target)
+
+    attempts.migrate(fold.epoch, restore)
+    body = Migrate(
+        digest=found.plan.digest,
+        document=found.plan.document,
+        before=fold.plan.digest if fold.plan else "",
+        batch=found.migration.batch,
+        attempt=fold.epoch,
+        savepoint=found.migration.savepoint,
+        mapping=(),
+        by=wish.by,
+        why=wish.why,
+        undoes=found.migration.entry,
+    )
+    if back is None:
+        log.append(body, None)
+    else:
+        log.append(replace(back, by=wish.by, why=wish.why, undo=body), None)
+        log.append(Commit("recovery"), committer.finish())
+    attempts.release(fold.epoch)
+    return found
+
+
+def find_plan(storage: Storage, name: SliceName, migration: MigrationState) -> PlanState | None:
+    """Return the plan from before a migration, as the log tells. Raises LogDamaged."""
+    found: PlanState | None = None
+    for entry in read_history(storage, name):
+        if entry.number >= migration.entry:
+            break
+        match entry.body:
+            case Plan(digest, document) if digest == migration.before:
+                found = PlanState(digest, document)
+            case (Migrate() | Begin()) as body if body.digest == migration.before:
+                found = PlanState(body.digest, body.document)
+            case Rollback(undo=Migrate() as body) if body.digest == migration.before:
+                found = PlanState(body.digest, body.document)
+            case _:
+                pass
+    return found
+
+
+def _plan_undo(
+    storage: Storage, name: SliceName, fold: Fold, *, rolls_back: bool
+) -> tuple[UndonePlan, Rollback | None]:
+    if not fold.migrations or fold.query is None:
+        raise QueryRefused(
+            f"{name}: no migration is in force; nothing was changed",
+            hint="`ashore versions list JOB.yaml` lists what the job was",
+        )
+    last = fold.migrations[-1]
+    plan = find_plan(storage, name, last)
+    if plan is None:
+        raise QueryRefused(f"{name}: the log does not have the plan of before entry {last.entry}")
+    at = fold.query.batch_id
+    if at == last.batch:
+        return UndonePlan(last, plan, RolledBack(at, at, 0, 0)), None
+    back = plan_entry(storage, name, fold, Wish(last.batch, "", ""))
+    files = back.files if back else ()
+    rows = sum(each.file.rows for each in files)
+    if not rolls_back:
+        raise QueryRefused(
+            f"{name} has landed {rows:,} rows in {at - last.batch:,} batches, {last.batch + 1} to "
+            f"{at}, since the migration; nothing was changed",
+            hint="`--output roll-back` moves their files aside, and the SQL of before reads their "
+            "offsets again",
+        )
+    return UndonePlan(last, plan, RolledBack(at, last.batch, len(files), rows)), back
+
+
+def _require_restored(
+    name: SliceName, fold: Fold, migration: MigrationState, target: Checkpoint
+) -> None:
+    """Raise CheckpointUnfit where a savepoint is not that of the state from before a migration."""
+    before = replace(fold, migrations=fold.migrations[:-1])
+    require_migration(name, before, target.read_migration())
+    found = target.read_position()
+    is_it = fold.query is not None and found.query_id == fold.query.query_id
+    if not is_it or found.committed != migration.batch:
+        text = f"the savepoint {migration.savepoint} is not that of batch {migration.batch}"
+        raise _unfit(name, "other_savepoint", text, "bring the savepoint back to that place")
+
+
+def _require_before(name: SliceName, fold: Fold, wish: MigrationWish) -> None:
+    if fold.plan is None or fold.plan.digest != wish.before:
+        raise QueryRefused(
+            f"{name}: another SQL has been started, or another migration applied, meanwhile",
+            hint="run the command again",
+        )
+
+
+def _take_over(committer: Committer) -> None:
+    """Open a log, and finish what is unclosed."""
+    committer.log.open()
+    closing = committer.finish()
+    if closing is not None:
+        committer.log.append(Commit("recovery"), closing)
+
+
+def _unfit(name: SliceName, why: str, text: str, hint: str) -> CheckpointUnfit:
+    return CheckpointUnfit(f"{name}: {text}; nothing was changed", hint=hint, why=why)

@@ -1,0 +1,452 @@
+"""State rewritten for other SQL.
+
+What it is: the part of a migration that needs Spark: what its planner says of the new operators,
+and stores that are written.
+What it promises: the source is only read. Stores that are kept are linked or copied as files, and
+none of their rows is read. What Spark plans is held against the rewrite, operator by operator and
+type by type, before anything is written.
+What it must not know: how a rewrite is decided; what becomes of the target.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.copying import copy_renamed
+from ashore.checkpoints.files import CheckpointFile, list_files
+from ashore.checkpoints.layout import (
+    BatchLog,
+    BatchPath,
+    ChecksumPath,
+    OperatorFile,
+    OperatorPath,
+    SchemaPath,
+    Settings,
+    StatePath,
+    Store,
+    StoreSchema,
+    StoreSchemaPath,
+    TablePath,
+    parse_schemas,
+)
+from ashore.checkpoints.required import Required
+from ashore.checkpoints.survey import describe_place, take_survey
+from ashore.errors import CheckpointUnfit, QueryRefused, fail
+from ashore.jobs.events import DroppedStores, Event, MovedStores, StateMigrated, StateStep
+from ashore.jobs.progress import StateWork
+from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, digest_plan
+from ashore.plans.graph import PlanGraph
+from ashore.protocol import names
+from ashore.spark.internals.planning import write_operators
+from ashore.spark.internals.state import (
+    PARTITION_KEY,
+    StateStores,
+    StoreIds,
+    read_decoded,
+    read_state,
+    rewrite_state,
+)
+from ashore.spark.state.recoding import RowForm, recode
+from ashore.spark.state.tasks import told_progress
+from ashore.storage import LocalStorage
+
+Send = Callable[[Event], None]
+Ids = tuple[tuple[str, ...], ...]  # of an operator's stores: by partition, then by store
+StoreFile = StatePath | ChecksumPath | TablePath
+_ROCKSDB = "RocksDBStateStoreProvider"
+_ONLY = "default"  # the name of a store that is the only one of its partition
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A state that is rewritten.
+
+    Arguments:
+        source: the checkpoint that is read.
+        target: the one that is written; what it has is told by `MigrateRequest`.
+        batch: whose state it is, in both; it is done in the source.
+        rewrite: what the state is made of.
+
+    """
+
+    source: Checkpoint
+    target: Checkpoint
+    batch: int
+    rewrite: StateRewrite
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuery:
+    """What is to go on with a state: its frame, and the output mode that it runs in."""
+
+    frame: DataFrame
+    mode: str
+
+
+def migrate(
+    spark: SparkSession, migration: Migration, query: NewQuery, send: Send
+) -> StateMigrated:
+    """Write the state of a checkpoint to another one, for other SQL.
+
+    Requires: the settings of `spark` have the format of the state. `finish` is left to do.
+    If interrupted: a part of the target is there, and Spark starts no query in it.
+    Raises CheckpointUnfit where checkpoint, rewrite and Spark's plan do not fit each other, or what
+    was written is not what was promised; SparkUnknown, StorageError.
+    """
+    with tempfile.TemporaryDirectory(prefix="ashore-migrate-") as directory:
+        planned = Checkpoint(LocalStorage(directory), "planned", f"file://{directory}/planned")
+        settings = _settings_of(migration)
+        write_operators(query.frame, query.mode, planned.uri, settings)
+        required = take_survey(migration.source, migration.batch).required
+        migrator = _Migrator(spark, migration, planned, _Saying.of(planned), required, send)
+        return migrator.run()
+
+
+def require_plan(rewrite: StateRewrite, graph: PlanGraph, job_file: str) -> None:
+    """Raise QueryRefused where a job file is not the one that the rewrite was planned for."""
+    if digest_plan(graph) != rewrite.plan:
+        raise QueryRefused(
+            f"{job_file} has other SQL than the rewrite of the state was planned for",
+            hint="do not edit it meanwhile; run the command again",
+        )
+
+
+def _settings_of(migration: Migration) -> Settings:
+    """Return what the batch was planned with, in the target. Raises CheckpointUnfit."""
+    before = migration.source.read_offsets(migration.batch).settings
+    after = migration.target.read_offsets(migration.batch).settings
+    if before is None or after is None:
+        raise _unfit(migration.source, "no_settings", "its last batch does not name its settings")
+    if before.provider != _ROCKSDB or after.provider != _ROCKSDB:
+        text = f"its state is in {before.provider or 'unknown'}: only that of {_ROCKSDB} is"
+        raise _unfit(migration.source, "provider", f"{text} rewritten")
+    if before.partitions != after.partitions or after.partitions is None:
+        text = f"it has {before.partitions} partitions, expected {after.partitions}"
+        raise _unfit(migration.source, "partitions", text)
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class _Saying:
+    """What operators say of themselves in a checkpoint, and the files that say it, by number."""
+
+    files: Mapping[int, tuple[CheckpointFile, ...]]
+    operators: Mapping[int, OperatorFile]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "_Saying":
+        """Return those of a checkpoint that Spark has just planned."""
+        files: dict[int, list[CheckpointFile]] = {}
+        operators: dict[int, OperatorFile] = {}
+        for each in list_files(checkpoint):
+            match each.of:
+                case OperatorPath(operator) | SchemaPath(operator):
+                    files.setdefault(operator, []).append(each)
+                case StoreSchemaPath(store):
+                    files.setdefault(store.operator, []).append(each)
+                case _:
+                    continue
+            if isinstance(each.of, OperatorPath):
+                place = names.join(checkpoint.path, each.path)
+                data = checkpoint.storage.read(place)
+                operators[each.of.operator] = OperatorFile.parse(data, place)
+        return cls({operator: tuple(some) for operator, some in files.items()}, operators)
+
+
+@dataclass(slots=True)
+class _Migrator:
+    spark: SparkSession
+    migration: Migration
+    planned: Checkpoint
+    said: _Saying
+    required: Required
+    send: Send
+    ids: StoreIds = field(default_factory=dict)
+
+    def run(self) -> StateMigrated:
+        rewrite = self.migration.rewrite
+        self._require_planned()
+        kept = [each for each in rewrite.operators if each.kind is RewriteKind.KEEP]
+        written = [each for each in rewrite.operators if each.kind is not RewriteKind.KEEP]
+        for each in kept:
+            self._require_same_form(each)
+        # Spark's writer writes each operator that the target has, so that the kept come after it.
+        self._write(written)
+        self._keep(kept)
+        self._commit()
+        moved = [*self._compare(written), *self._tell_kept(kept)]
+        moved.sort(key=lambda each: (each.operator, each.stores))
+        return StateMigrated(tuple(moved), tuple(self._dropped()))
+
+    # ---- what was planned
+
+    def _require_planned(self) -> None:
+        """Raise CheckpointUnfit where Spark numbers operators in another way than the rewrite."""
+        rewrite, source = self.migration.rewrite, self.migration.source
+        wanted, there = {each.operator for each in rewrite.operators}, set(self.said.operators)
+        if wanted != there:
+            text = f"the rewrite has operators {sorted(wanted)}, Spark plans {sorted(there)}"
+            raise _unfit(source, "operators", text)
+        old = {each.old for each in rewrite.operators if each.old is not None}
+        old |= {each.operator for each in rewrite.dropped}
+        if old != set(self.required.operators):
+            text = f"the old plan has operators {sorted(old)}, and the checkpoint has"
+            raise _unfit(source, "operators", f"{text} {sorted(self.required.operators)}")
+
+    def _require_same_form(self, kept: OperatorRewrite) -> None:
+        """Raise CheckpointUnfit where the bytes of a kept store would mean something else."""
+        old = self.required.operators[kept.old or 0]
+        new = self.said.operators[kept.operator]
+        files = [each for each in self.required.files if _operator_of(each) == old.operator]
+        before = _forms(self.migration.source, files)
+        after = _forms(self.planned, self.said.files[kept.operator])
+        is_same = old.name == new.name and before.keys() == after.keys()
+        if not is_same or not all(_fits(before[each], after[each]) for each in after):
+            text = f"`{kept.name}`: Spark would read the state of operator {old.operator} otherwise"
+            raise _unfit(self.migration.source, "other_form", text)
+
+    def _lay_out(self, operator: int) -> None:
+        """Write what an operator says of itself, and the schemas of its state."""
+        target = self.migration.target
+        for each in self.said.files[operator]:
+            data = self.planned.storage.read(names.join(self.planned.path, each.path))
+            if isinstance(each.of, OperatorPath):
+                data = self.said.operators[operator].move_to(target.uri).write()
+            target.storage.create(names.join(target.path, each.path), data)
+
+    # ---- stores that are written
+
+    def _write(self, written: Sequence[OperatorRewrite]) -> None:
+        """Write the stores of operators, by Spark's own writer."""
+        if not written:
+            return
+        for each in written:
+            self._lay_out(each.operator)
+        self._lay_out_batch()
+        partitions = self.required.offsets.partitions or fail("the settings name partitions")
+        waiting = iter(
+            (each, store.name)
+            for each in written
+            for store in self.said.operators[each.operator].stores
+        )
+
+        def change(like: DataFrame) -> DataFrame:
+            operator, store = next(waiting)
+            self.send(StateStep(StateWork.WRITE, operator.operator, store))
+            if operator.kind is RewriteKind.EMPTY:
+                return deal_out(self.spark.createDataFrame([], like.schema), partitions)
+            return self._recode(operator, like, partitions)
+
+        # Of the checkpoint that is read Spark takes no more than which columns its rows have.
+        target, batch = self.migration.target, self.migration.batch
+        with told_progress(self.spark, self.send):
+            ids = rewrite_state(self.spark, self.planned.uri, target.uri, batch, change)
+        self.ids.update(ids or {})
+
+    def _recode(self, rewrite: OperatorRewrite, like: DataFrame, partitions: int) -> DataFrame:
+        source, batch = self.migration.source, self.migration.batch
+        old = rewrite.old if rewrite.old is not None else fail("rows are made of no operator's")
+        rows = read_decoded(self.spark, source.uri, batch, old, {})
+        planned = read_decoded(self.spark, self.planned.uri, batch, rewrite.operator, {})
+        form = RowForm(planned.schema, like)
+        return recode(rows, form, rewrite, lambda made: deal_out(made, partitions))
+
+    def _lay_out_batch(self) -> None:
+        """Let what was planned look as if the batch was done there."""
+        for path, data in (
+            (BatchPath(BatchLog.OFFSETS, self.migration.batch), self.required.offsets.write()),
+            (BatchPath(BatchLog.COMMITS, self.migration.batch), self.required.commit.write()),
+        ):
+            self.planned.storage.create(names.join(self.planned.path, path.path), data)
+
+    def _compare(self, written: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
+        """Yield what was written, read again. Raises CheckpointUnfit where it is something else."""
+        for each in written:
+            for store in self.said.operators[each.operator].stores:
+                self.send(StateStep(StateWork.COMPARE, each.operator, store.name))
+                after = self._count(self.migration.target, each.operator, store.name)
+                before = None
+                if each.old is not None:
+                    before = self._count(self.migration.source, each.old, store.name)
+                if not _is_promised(each.kind, before or 0, after):
+                    text = f"`{each.name}` was made of {before or 0} rows, and has {after}"
+                    raise _unfit(self.migration.target, "rows_differ", text)
+                yield self._moved(each, store.name, before, after)
+
+    def _count(self, checkpoint: Checkpoint, operator: int, store: str) -> int:
+        stores = StateStores(operator, store)
+        return int(read_state(self.spark, checkpoint.uri, self.migration.batch, stores).count())
+
+    # ---- stores that are kept
+
+    def _keep(self, kept: Sequence[OperatorRewrite]) -> None:
+        """Give files of stores a second name below another operator, or copy them."""
+        numbers = {each.old: each.operator for each in kept if each.old is not None}
+        for each in kept:
+            self.send(StateStep(StateWork.WRITE, each.operator, ""))
+            self._lay_out(each.operator)
+        files = [
+            (each, _renumber(each.of, numbers).path)
+            for each in self.required.files
+            if isinstance(each.of, _OF_STORES) and _operator_of(each) in numbers
+        ]
+        copy_renamed(self.migration.source, self.migration.target, files)
+        known = self.required.commit.store_ids or {}
+        self.ids.update(_renumber_ids(known, numbers))
+        if self.required.commit.store_ids is not None:
+            self._keep_commits(numbers)
+
+    def _keep_commits(self, numbers: Mapping[int, int]) -> None:
+        """Write the commits of batches whose changes are kept: they name the ids of their files."""
+        source, target = self.migration.source, self.migration.target
+        for each in self.required.files:
+            match each.of:
+                case BatchPath(BatchLog.COMMITS, batch) if batch != self.migration.batch:
+                    before = source.read_commit(batch)
+                    ids = _renumber_ids(before.store_ids or {}, numbers)
+                    after = replace(before, store_ids=ids)
+                    target.storage.create(names.join(target.path, each.path), after.write())
+                case _:
+                    pass
+
+    # ---- what was done
+
+    def _commit(self) -> None:
+        """Write that the batch is done in the target: its state can be read."""
+        before = self.required.commit
+        after = before if before.store_ids is None else replace(before, store_ids=self.ids)
+        target, path = self.migration.target, BatchPath(BatchLog.COMMITS, self.migration.batch)
+        target.storage.create(names.join(target.path, path.path), after.write())
+
+    def _tell_kept(self, kept: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
+        for each in kept:
+            for store in self.said.operators[each.operator].stores:
+                yield self._moved(each, store.name, None, None)
+
+    def _moved(
+        self, rewrite: OperatorRewrite, store: str, before: int | None, after: int | None
+    ) -> MovedStores:
+        files = [
+            each
+            for each in list_files(self.migration.target)
+            if isinstance(each.of, _OF_STORES) and _store_of(each) == (rewrite.operator, store)
+        ]
+        size_bytes = sum(each.size_bytes for each in files)
+        kind, count = str(rewrite.kind), len(files)
+        return MovedStores(
+            rewrite.operator, store, kind, rewrite.old, before, after, count, size_bytes
+        )
+
+    def _dropped(self) -> Iterator[DroppedStores]:
+        for each in self.migration.rewrite.dropped:
+            for store in self.required.operators[each.operator].stores:
+                self.send(StateStep(StateWork.COUNT, each.operator, store.name))
+                rows = self._count(self.migration.source, each.operator, store.name)
+                yield DroppedStores(each.operator, store.name, rows)
+
+
+def _is_promised(kind: RewriteKind, before: int, after: int) -> bool:
+    """Tell whether stores have as many rows as a rewrite makes of so many."""
+    match kind:
+        case RewriteKind.EMPTY:
+            return after == 0
+        case RewriteKind.MERGE:
+            return bool(before) == bool(after) and after <= before
+        case RewriteKind.KEEP | RewriteKind.RECODE:
+            return after == before
+
+
+def deal_out(rows: DataFrame, partitions: int) -> DataFrame:
+    """Return rows of state as Spark's exchange deals them out, a task for each partition.
+
+    An operator without keys has one.
+    """
+    key = rows.schema[PARTITION_KEY].dataType
+    if isinstance(key, StructType) and not key.fields:
+        return rows.repartition(1)
+    return rows.repartition(partitions, PARTITION_KEY)
+
+
+_OF_STORES = (StatePath, ChecksumPath, TablePath)
+
+
+def _operator_of(file: CheckpointFile) -> int | None:
+    """Return the operator that a file is of; None: of none."""
+    match file.of:
+        case StatePath(store=store) | TablePath(store=store) | StoreSchemaPath(store=store):
+            return store.operator
+        case ChecksumPath(of):
+            return of.store.operator
+        case OperatorPath(operator=operator) | SchemaPath(operator=operator):
+            return operator
+        case _:
+            return None
+
+
+def _store_of(file: CheckpointFile) -> tuple[int, str] | None:
+    match file.of:
+        case StatePath(store=store) | TablePath(store=store) | ChecksumPath(StatePath(store=store)):
+            return store.operator, store.name or _ONLY
+        case _:
+            return None
+
+
+def _renumber(path: StoreFile, numbers: Mapping[int, int]) -> StoreFile:
+    """Return the same path below another operator."""
+    if isinstance(path, ChecksumPath):
+        of = path.of
+        return ChecksumPath(replace(of, store=_renumbered(of.store, numbers)))
+    return replace(path, store=_renumbered(path.store, numbers))
+
+
+def _renumber_ids(ids: Mapping[int, Ids], numbers: Mapping[int, int]) -> dict[int, Ids]:
+    return {numbers[old]: each for old, each in ids.items() if old in numbers}
+
+
+def _renumbered(store: Store, numbers: Mapping[int, int]) -> Store:
+    return replace(store, operator=numbers[store.operator])
+
+
+def _forms(
+    checkpoint: Checkpoint, files: Iterable[CheckpointFile]
+) -> dict[tuple[str, str], StoreSchema]:
+    """Return the newest schemas of an operator's stores, by store and column family."""
+    found: dict[tuple[str, str], StoreSchema] = {}
+    for each in sorted(files, key=_batch_of):
+        match each.of:
+            case SchemaPath(store_name=name):
+                store = name
+            case StoreSchemaPath(of):
+                store = of.name or _ONLY
+            case _:
+                continue
+        place = names.join(checkpoint.path, each.path)
+        for schema in parse_schemas(checkpoint.storage.read(place), place):
+            found[store, schema.family] = schema
+    return found
+
+
+def _batch_of(file: CheckpointFile) -> int:
+    return file.of.batch if isinstance(file.of, SchemaPath) else 0
+
+
+def _fits(old: StoreSchema, new: StoreSchema) -> bool:
+    """Tell whether the bytes of the old are read right as the new: names play no part."""
+    return all(
+        len(was) == len(now)
+        and all(
+            one.type == other.type and one.is_nullable <= other.is_nullable
+            for one, other in zip(was, now, strict=True)
+        )
+        for was, now in ((old.key, new.key), (old.value, new.value))
+    )
+
+
+def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
+    place = describe_place(checkpoint)
+    hint = "nothing was switched: the checkpoint is as it was"
+    return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)

@@ -1,0 +1,183 @@
+"""Rows of state in another form: decoded by Spark, computed anew, and encoded by Spark.
+
+What it is: `recode`, the rows of an operator from the form of the old plan to that of the new one.
+What it promises: no byte of a row is made here. A column goes to its place as the rewrite says, and
+only to one of the same type.
+What it must not know: checkpoints; why a rewrite is as it is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructField, StructType
+
+from ashore.errors import CheckpointUnfit, fail
+from ashore.migration.rewriting import (
+    KeySource,
+    MergeBy,
+    OperatorRewrite,
+    RewriteKind,
+    StartValue,
+    ValueSource,
+)
+from ashore.spark.internals.state import (
+    FAMILY,
+    KEY,
+    PARTITION_KEY,
+    VALUE,
+    encode_struct,
+    with_schema_of,
+)
+
+_DECODED_KEY, _DECODED_VALUE = "key", "value"
+_ONLY_FAMILY = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """In which form rows of state are.
+
+    Arguments:
+        decoded: the schema of keys and values.
+        raw: a frame that has the columns of rows as bytes.
+
+    """
+
+    decoded: StructType
+    raw: DataFrame
+
+    def fields(self, column: str) -> list[StructField]:
+        """Return the columns of keys or of values."""
+        return _fields(self.decoded, column)
+
+
+def recode(
+    rows: DataFrame,
+    form: RowForm,
+    rewrite: OperatorRewrite,
+    deal_out: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return decoded rows of an old operator as the bytes of the new one's stores.
+
+    Arguments:
+        rows: as Spark decodes them.
+        form: of the new operator.
+        rewrite: says what the new columns are made of.
+        deal_out: brings rows to the tasks of their partitions, by their `partition_key`.
+
+    Raises CheckpointUnfit where the form is another than the rewrite takes it for.
+
+    """
+    _require_form(rows, form, rewrite)
+    keys = [_key(source).alias(f"k{place}") for place, source in enumerate(rewrite.keys)]
+    values = zip(rewrite.values, form.fields(_DECODED_VALUE), strict=True)
+    numbered = rows.select(
+        _numbered(_DECODED_KEY, rows.schema), _numbered(_DECODED_VALUE, rows.schema)
+    )
+    if rewrite.kind is RewriteKind.MERGE:
+        merged = [_merged(*each).alias(f"v{place}") for place, each in enumerate(values)]
+        # Without keys Spark makes a row of no rows, too.
+        made = numbered.groupBy(*keys).agg(*merged, F.count("*").alias("rows")).where("rows > 0")
+    else:
+        taken = [_taken(*each).alias(f"v{place}") for place, each in enumerate(values)]
+        made = numbered.select(*keys, *taken)
+    structs = (
+        F.struct(*(F.col(f"{prefix}{place}") for place in range(len(sources)))).alias(name)
+        for prefix, name, sources in (
+            ("k", PARTITION_KEY, rewrite.keys),
+            ("k", _DECODED_KEY, rewrite.keys),
+            ("v", _DECODED_VALUE, rewrite.values),
+        )
+    )
+    built = made.select(*structs)
+    # Out of rows of bytes a struct is its own encoding. Spark must not see of what it is made: of
+    # constants it would make it anew, above the exchange.
+    dealt = deal_out(with_schema_of(built, built))
+    encoded = dealt.select(
+        PARTITION_KEY,
+        # A struct without fields has no bytes.
+        (encode_struct(dealt, _DECODED_KEY) if rewrite.keys else F.lit(b"")).alias(KEY),
+        (encode_struct(dealt, _DECODED_VALUE) if rewrite.values else F.lit(b"")).alias(VALUE),
+        F.lit(_ONLY_FAMILY).alias(FAMILY),
+    )
+    return with_schema_of(encoded, form.raw)
+
+
+def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> None:
+    """Raise CheckpointUnfit where a column has another type than that which it is made of."""
+    now = {each: form.fields(each) for each in (_DECODED_KEY, _DECODED_VALUE)}
+    taken: dict[str, list[int | None]] = {
+        _DECODED_KEY: [each.column for each in rewrite.keys],
+        _DECODED_VALUE: [each.column for each in rewrite.values],
+    }
+    is_right = _types(_fields(form.raw.schema, PARTITION_KEY)) == _types(now[_DECODED_KEY])
+    for name, places in taken.items():
+        was = _types(_fields(rows.schema, name))
+        is_right &= len(places) == len(now[name])
+        is_right &= all(
+            place is None or (place < len(was) and was[place] == kind)
+            for place, kind in zip(places, _types(now[name]), strict=False)
+        )
+    if not is_right:
+        raise CheckpointUnfit(
+            f"`{rewrite.name}`: Spark writes its keys and values in another form than was taken "
+            "for granted; nothing was changed",
+            hint="keep this operator as it was, and please report this",
+            why="other_form",
+        )
+
+
+def _fields(schema: StructType, column: str) -> list[StructField]:
+    kind = schema[column].dataType
+    return kind.fields if isinstance(kind, StructType) else []
+
+
+def _types(fields: list[StructField]) -> list[str]:
+    return [each.dataType.simpleString() for each in fields]
+
+
+def _numbered(column: str, schema: StructType) -> Column:
+    """Return a struct whose fields are called by their places: two may have one name."""
+    fields = [
+        StructField(f"c{place}", each.dataType, each.nullable)
+        for place, each in enumerate(_fields(schema, column))
+    ]
+    return F.col(column).cast(StructType(fields)).alias(column)
+
+
+def _key(source: KeySource) -> Column:
+    column = F.col(_DECODED_KEY)[f"c{source.column}"]
+    if source.length_us is None:
+        return column
+    length_us, offset_us = source.length_us, source.offset_us
+    start_us = F.unix_micros(column["start"])
+    begins_us = start_us - F.pmod(start_us - F.lit(offset_us), F.lit(length_us))
+    ends_us = begins_us + F.lit(length_us)
+    return F.struct(
+        F.timestamp_micros(begins_us).alias("start"), F.timestamp_micros(ends_us).alias("end")
+    )
+
+
+def _taken(source: ValueSource, field: StructField) -> Column:
+    if source.column is not None:
+        return F.col(_DECODED_VALUE)[f"c{source.column}"]
+    start = _STARTS[source.start or fail("a value is made of nothing")]
+    return F.lit(start).cast(field.dataType)
+
+
+_STARTS = {StartValue.NULL: None, StartValue.ZERO: 0, StartValue.TRUE: True}
+
+
+def _merged(source: ValueSource, field: StructField) -> Column:
+    value = _taken(source, field)
+    match source.merge:
+        case MergeBy.ADD:
+            return F.sum(value).cast(field.dataType)
+        case MergeBy.LEAST:
+            return F.min(value)
+        case MergeBy.GREATEST:
+            return F.max(value)
+        case None:
+            return F.first(value)  # the same in all rows: where it starts

@@ -1,0 +1,302 @@
+"""A migration and its undo: the old job starts or the new one, whatever call is struck.
+
+Spark's part, the state itself, is written here by copying: it goes to files that nobody looks for
+until the attempt is complete.
+"""
+
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from tests.checkpoint_files import opened, unpack
+from tests.crash.test_checkpoint_attempts import STRIKES
+from tests.marks import but
+from tests.strategies import TABLE, key_of
+
+from ashore.base.unique import unique
+from ashore.checkpoints import rescaling
+from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import SchemaPath, StatePath, TablePath, parse_path
+from ashore.checkpoints.migrating import (
+    MigrationWish,
+    finish,
+    lay_out,
+    migrate_query,
+    plan_target,
+    preview_undo,
+    undo_migration,
+)
+from ashore.checkpoints.resume import Resume, resume
+from ashore.checkpoints.savepoints.restore import restore
+from ashore.checkpoints.savepoints.save import Shelf, save
+from ashore.checkpoints.savepoints.store import Savepoint
+from ashore.checkpoints.survey import take_survey
+from ashore.checkpoints.versions import require_migration
+from ashore.errors import CheckpointUnfit, QueryRefused, StorageError
+from ashore.landing.committer import Committer
+from ashore.landing.log import LandingLog, LogContext
+from ashore.landing.log_reader import read_log
+from ashore.protocol.batch_time import BatchTime
+from ashore.protocol.entries import Begin, Commit, Joined, MigratedOperator, Prepare, Query
+from ashore.protocol.entries.prepare import ShardRead
+from ashore.protocol.fold import Fold
+from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.protocol.plan_query import (
+    QueryBatch,
+    Start,
+    WriteRows,
+    plan_query_batch,
+    plan_start,
+)
+from ashore.protocol.plan_rollback import Wish
+from ashore.protocol.positions import OffsetRange, ShardRange
+from ashore.protocol.query import MigrationState, PlanState
+from ashore.storage import MemoryStorage, Storage
+from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
+
+BATCH, QUERY = 11, "8f28567c-6f23-4014-ad25-42a4336bdc5a"
+NAME, KEY = SliceName("shop", "ods__per_minute"), key_of(0)
+DIRECTORY = checkpoint_directory(NAME)
+OLD, NEW = PlanState("old", "{}"), PlanState("new", '{"n":1}')
+WISH = MigrationWish("old", NEW, (MigratedOperator("n3", "n2", "digest"),), "ana", "wrong country")
+CLOCK = FakeClock()
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What the last batch of a checkpoint needs that Spark wrote: each file is many calls."""
+    root = unpack("rocksdb-changelog", tmp_path_factory.mktemp("kept"))
+    needed = take_survey(opened(root)).required.files
+    return {each.path: (root / each.path).read_bytes() for each in needed}
+
+
+def attempts_of(storage: Storage) -> Attempts:
+    uri = f"file:///lake/{DIRECTORY}"
+    return Attempts(storage, DIRECTORY, uri, lambda: read_log(storage, NAME).attempt)
+
+
+def committer_of(storage: Storage) -> Committer:
+    return Committer(LandingLog(LogContext(storage, CLOCK, unique), NAME), storage, CLOCK)
+
+
+def shelf_of(storage: Storage) -> Shelf:
+    return Shelf(storage, "saved", "file:///saved", unique, links=False)
+
+
+def land(committer: Committer, plan: str) -> None:
+    """Land the next batch: it has no rows."""
+    fold = committer.log.fold
+    number = fold.query.batch_id + 1
+    ranges = (ShardRange(KEY, OffsetRange(10 * number, 10 * number + 10)),)
+    decided = plan_query_batch(fold, QueryBatch(QUERY, number, plan, ranges))
+    assert isinstance(decided, WriteRows), decided
+    body = Prepare(
+        batch=fold.next_batch,
+        time=BatchTime(max(CLOCK.now_ms(), fold.now_ms)),
+        shards=(ShardRead(KEY, ranges[0].offsets, TABLE, 0, 0, 0, 0, 0, 0, None),),
+        targets=(),
+        files=(),
+        counters=(),
+        query=Query(QUERY, number, decided.lineage),
+    )
+    committer.log.append(body, None)
+    committer.log.append(Commit("query"), committer.finish())
+
+
+def begun(contents: dict[str, bytes]) -> MemoryStorage:
+    """A query whose log ends with the last batch of its checkpoint."""
+    storage = MemoryStorage(CLOCK)
+    committer = committer_of(storage)
+    committer.log.open()
+    before = Query(QUERY, BATCH - 2, "a" * 64)
+    joined = Joined(KEY, "id", 10 * (BATCH - 1), "savepoint")
+    body = Begin(before, (joined,), OLD.digest, OLD.document, "", "", "ana", "moved")
+    committer.log.append(body, None)
+    attempt = attempts_of(storage).take(1, is_mine=False)
+    for path, data in contents.items():
+        storage.create(f"{attempt.path}/{path}", data)
+    land(committer, OLD.digest)
+    land(committer, OLD.digest)
+    return storage
+
+
+def go_on(storage: Storage) -> None:
+    """What a run of the new SQL leaves: one more batch, in an attempt of its own."""
+    committer = committer_of(storage)
+    committer.log.open()
+    taken = attempts_of(storage).take(committer.log.fold.epoch, is_mine=False)
+    offsets = taken.read_offsets(BATCH)
+    taken.plan(BATCH + 1, offsets)
+    land(committer, NEW.digest)
+    commit = storage.read(f"{taken.path}/commits/{BATCH}")
+    storage.create(f"{taken.path}/commits/{BATCH + 1}", commit)
+    for partition in range(2):
+        path = f"{taken.path}/state/0/{partition}/{BATCH + 2}.zip"
+        before = f"{DIRECTORY}/1/state/0/{partition}/{BATCH + 1}.zip"
+        storage.create(path, storage.read(before))
+
+
+def apply(storage: Storage, state: Storage | None = None) -> Fold:
+    """Do what `migrate apply` does. `state`: the storage as Spark sees it."""
+    written = state or storage
+
+    def keep(source: Checkpoint) -> str:
+        return save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint.place
+
+    def fill(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
+        lay_out(source, target, plan_target(source))
+        for each in take_survey(source).required.files:
+            if isinstance(each.of, StatePath | TablePath | SchemaPath) or "_metadata" in each.path:
+                with suppress(FileExistsError):
+                    data = written.read(f"{source.path}/{each.path}")
+                    written.create(f"{target.path}/{each.path}", data)
+        rescaling.commit(source, target, BATCH, {})
+        finish(source, target, epoch)
+
+    return migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill)
+
+
+def undo(storage: Storage, *, rolls_back: bool = True) -> None:
+    def fill(migration: MigrationState, target: Checkpoint) -> None:
+        name = migration.savepoint.rpartition("/")[2]
+        savepoint = Savepoint(storage, f"saved/{name}", f"file:///saved/{name}")
+        restore(savepoint, target, CLOCK, lambda *_: None, links=False)
+
+    wish = Wish(0, "ana", "back")
+    committer = committer_of(storage)
+    undo_migration(committer, attempts_of(storage), wish, fill, rolls_back=rolls_back)
+
+
+def start(storage: Storage) -> str:
+    """Start the job, with whichever SQL the log wants; return that one's plan."""
+    log = committer_of(storage)
+    log.log.open()
+    closing = log.finish()
+    if closing is not None:
+        log.log.append(Commit("recovery"), closing)
+    fold = log.log.fold
+    newest = attempts_of(storage).newest()
+    assert newest is not None
+    require_migration(NAME, fold, newest.read_migration())
+    taken = attempts_of(storage).take(fold.epoch, is_mine=False)
+    require_migration(NAME, fold, taken.read_migration())
+    assert plan_start(fold.query, taken.read_position()) == Start()
+    assert take_survey(taken).required.batch == fold.query.batch_id
+    assert (taken.read_migration() != 0) == (fold.plan == NEW), "old SQL over new state, or so"
+    assert fold.plan in {OLD, NEW}
+    return fold.plan.digest
+
+
+def play(
+    storage: Callable[[], MemoryStorage], act: Callable[[Storage, Storage], None], strike: str
+) -> None:
+    """Strike each call of an act in turn: a start goes on, and so does the act, once more."""
+    seen = set()
+    for number in itertools.count(1):
+        whole = storage()
+        faulty = FaultyStorage(whole, [STRIKES[strike](number)])
+        with suppress(StorageError, ProcessStopped):
+            act(faulty, whole)
+        first = attempts_of(whole).attempt(1)
+        assert take_survey(first).required.batch == BATCH, "the first one is only read"
+        seen.add(start(whole))
+        faulty.pending.release()
+        faulty.pending.release()
+        seen.add(start(whole))
+        if not faulty.fired:
+            assert number > 40
+            assert seen == {"old", "new"}
+            return
+
+
+EACH = but(pytest.mark.slow, STRIKES, lambda strike: strike == "stops after")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strike", EACH)
+def test_whatever_call_of_a_migration_is_struck_one_of_the_two_starts(
+    strike: str, contents: dict[str, bytes]
+) -> None:
+    play(lambda: begun(contents), apply, strike)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strike", EACH)
+@pytest.mark.parametrize("went_on", [False, True])
+def test_whatever_call_of_an_undo_is_struck_one_of_the_two_starts(
+    strike: str, contents: dict[str, bytes], *, went_on: bool
+) -> None:
+    def migrated() -> MemoryStorage:
+        storage = begun(contents)
+        apply(storage)
+        if went_on:
+            go_on(storage)
+        return storage
+
+    play(migrated, lambda faulty, _: undo(faulty), strike)
+
+
+def test_it_is_applied_undone_and_applied_again(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    assert start(storage) == "old"
+    fold = apply(storage)
+    assert start(storage) == "new"
+    assert preview_undo(storage, NAME, rolls_back=False).migration == fold.migrations[-1]
+    undo(storage)
+    assert start(storage) == "old"
+    assert read_log(storage, NAME).migration == 0
+    with pytest.raises(QueryRefused, match="no migration is in force"):
+        undo(storage)
+    fold = apply(storage)
+    assert start(storage) == "new"
+    assert fold.migration == fold.attempt
+
+
+def test_what_was_landed_since_is_taken_back_on_request_only(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    apply(storage)
+    go_on(storage)
+    end = read_log(storage, NAME).end
+    with pytest.raises(QueryRefused, match="in 1 batches, 12 to 12, since the migration"):
+        undo(storage, rolls_back=False)
+    assert read_log(storage, NAME).end == end, "nothing was appended"
+    undo(storage)
+    assert start(storage) == "old"
+    fold = read_log(storage, NAME)
+    assert (fold.query.batch_id, fold.shards[KEY].next) == (BATCH, 10 * BATCH + 10)
+
+
+def test_a_checkpoint_from_before_is_not_taken_for_the_new_one(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    apply(storage)
+    first = attempts_of(storage).attempt(1)
+    position = first.read_position()
+    wanted = Resume(position, dict, None, "ana", "back", first.read_migration())
+    with pytest.raises(CheckpointUnfit, match="not that of the migration after batch 11"):
+        resume(committer_of(storage), attempts_of(storage), wanted, lambda _: None)
+    undo(storage)
+    resume(committer_of(storage), attempts_of(storage), replace(wanted), lambda _: None)
+
+
+def test_a_batch_that_is_planned_and_not_done_is_refused(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    first = attempts_of(storage).attempt(1)
+    first.plan(BATCH + 1, first.read_offsets(BATCH))
+    end = read_log(storage, NAME).end
+    with pytest.raises(CheckpointUnfit, match="has planned batch 12 and finished 11"):
+        apply(storage)
+    assert read_log(storage, NAME).end == end
+
+
+def test_it_is_another_sql_by_now(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    other = replace(WISH, before="older")
+    with pytest.raises(QueryRefused, match="another SQL has been started"):
+        migrate_query(committer_of(storage), attempts_of(storage), other, str, lambda *_: None)
+
+
+def test_a_path_of_a_mark_is_known() -> None:
+    assert parse_path("ashore-migration-5.json").path == "ashore-migration-5.json"

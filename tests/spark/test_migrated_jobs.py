@@ -1,0 +1,74 @@
+"""The state of a job's query rewritten for other SQL, by the process that does it."""
+
+import pytest
+from tests.checkpoint_files import opened
+from tests.spark.migrations import lay_out
+from tests.spark.site import Site
+from tests.spark.sql_jobs import (
+    PER_MINUTE,
+    PER_MINUTE_TABLE,
+    checkpoint,
+    clicks,
+    encode,
+    read_only,
+    run,
+    sql_job,
+)
+
+from ashore.checkpoints.rescaling import finish
+from ashore.checkpoints.survey import take_survey
+from ashore.control.jobs import open_job
+from ashore.control.state_process import run_state_process
+from ashore.errors import QueryRefused
+from ashore.jobs.events import StateMigrated
+from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
+from ashore.landing.log_reader import read_log
+from ashore.migration.judge import judge_query
+from ashore.migration.rewriting import plan_rewrite
+from ashore.plans.stored import read_stored
+from ashore.protocol.names import SliceName
+from ashore.spark.sql.validate import plan_stored
+
+MORE = PER_MINUTE.replace("count(*) AS clicks", "max(id) AS last, count(*) AS clicks")
+
+
+def test_the_state_process_rewrites_the_state_of_a_job(site: Site) -> None:
+    topic = site.topic(1)
+    tables = [read_only(topic), PER_MINUTE_TABLE]
+    site.produce(topic, encode(clicks(0, 100)))
+    run(site, sql_job(site, PER_MINUTE, *tables))
+    source = opened(checkpoint(site, "ods__per_minute"))
+    job_file = sql_job(site, MORE, *tables)
+    with open_job(job_file) as job:
+        fold = read_log(job.storage, SliceName("landing", "ods__per_minute"))
+    old = read_stored(fold.plan.document)
+    (new,) = plan_stored(site.writer(job_file).job.sql)
+    target = opened(site.directory / "target")
+    batch = source.read_position().committed
+    lay_out(source, target, batch)
+    request = MigrateRequest(
+        spark=SparkRequest("local[2]", ()),
+        source=CheckpointAddress(source.uri, ()),
+        target=CheckpointAddress(target.uri, ()),
+        batch=batch,
+        state_format=1,
+        job_file=str(job_file),
+        query="ods.per_minute",
+        rewrite=plan_rewrite(old, new.plan, judge_query(old, new.plan)),
+    )
+
+    told = list(run_state_process("migrate", source.uri, request))
+
+    (done,) = (each for each in told if isinstance(each, StateMigrated))
+    (moved,) = done.stores
+    assert (moved.rewrite, moved.before) == ("recode", moved.after)
+    assert moved.after
+    assert moved.size_bytes
+    finish(source, target)
+    survey = take_survey(target)
+    assert survey.required.batch == batch
+    assert {each.operator for each in survey.required.operators.values()} == {0}
+
+    sql_job(site, PER_MINUTE, *tables)
+    with pytest.raises(QueryRefused, match="other SQL than the rewrite"):
+        list(run_state_process("migrate", source.uri, request))
