@@ -15,7 +15,14 @@ from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import STARTING_SPARK, print_answer, reported_errors, say
 from ashore.config.mapping import load_mapping
 from ashore.control.jobs import open_job
-from ashore.control.migration import judge_job, plan_job, require_same_job
+from ashore.control.migration import (
+    judge_job,
+    look_at_replays,
+    measure_losses,
+    plan_job,
+    require_same_job,
+)
+from ashore.control.outlines import copied_outlines
 from ashore.migration.verdicts import StateVerdict
 from ashore.plans.matching import NO_EDITS, MappingEdits
 
@@ -67,7 +74,10 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                 name = other.job.job
             if not as_json:
                 say(STARTING_SPARK)
-            found = judge_job(opened, plan_job(to, name, debug=debug), edits, query)
+            with copied_outlines(opened, query) as outlines:
+                planned = plan_job(to, name, outlines, debug=debug)
+            judged = judge_job(opened, planned, edits, query)
+            found = measure_losses(opened, look_at_replays(opened, judged, planned))
         if written_to is not None:
             written_to.write_text(mapping_text(found), "utf-8")
         print_answer(judged_lines(found), judged_document(found), as_json=as_json)

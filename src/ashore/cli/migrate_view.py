@@ -6,9 +6,21 @@ What it must not know: how a verdict is found.
 
 from collections.abc import Iterator, Sequence
 
+from ashore.base.units import format_size, format_time
 from ashore.config.mapping import write_mapping
+from ashore.control.losses import Losses
 from ashore.control.migration import JudgedQuery
-from ashore.migration.verdicts import MappedPair, OperatorVerdict, StateVerdict, worst
+from ashore.migration.replay import ReplayLook
+from ashore.migration.verdicts import (
+    LostState,
+    MappedPair,
+    OperatorVerdict,
+    QueryVerdict,
+    SourceVerdict,
+    SparkAlone,
+    StateVerdict,
+    worst,
+)
 from ashore.protocol.codec import Json
 
 _NEXT = {
@@ -16,7 +28,7 @@ _NEXT = {
     StateVerdict.CONVERT: "the state has to be rewritten, and nothing of it is lost",
     StateVerdict.PARTIAL: "the state has to be rewritten, and parts of it start empty",
     StateVerdict.LOST: "the state has to be rewritten, and parts of it are dropped",
-    StateVerdict.REFUSED: "the state cannot be kept: write to a new table or topic from the start",
+    StateVerdict.REFUSED: "the state cannot be kept",
 }
 
 
@@ -24,15 +36,28 @@ def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
     """Yield what becomes of each query, operator and column."""
     for query in found:
         yield f"{query.query}: {query.verdict.verdict}"
-        yield from (f"  {why}" for why in query.verdict.why)
+        yield from (f"  {why}" for why in (*query.verdict.why, *_spark_of_query(query.verdict)))
+        yield from _changed_sources(query.verdict.sources)
         pairs = {pair.new: pair for pair in query.verdict.mapping}
         for operator in query.verdict.operators:
             yield from _operator(operator, pairs.get(operator.new or ""))
+            yield from (f"    {says}" for says in _spark_of(operator, query.verdict))
+            yield from (f"    {text}" for text in _loss_of(operator, query.losses))
+        yield from (f"  {text}" for text in _losses_of_query(query.losses))
+        yield from (f"  {text}" for text in _replay_of(query.replay))
     if not found:
         yield "the job has no SQL: it keeps no state"
         return
     verdict = worst(each.verdict.verdict for each in found)
     yield f"{verdict}: {_NEXT[verdict]}"
+
+
+def _changed_sources(sources: Sequence[SourceVerdict]) -> Iterator[str]:
+    """Yield what becomes of sources of which something is to be said."""
+    for source in sources:
+        if source.why:
+            yield f"  source {source.name}: {source.verdict}"
+            yield from (f"    {why}" for why in source.why)
 
 
 def _operator(operator: OperatorVerdict, pair: MappedPair | None) -> Iterator[str]:
@@ -43,6 +68,121 @@ def _operator(operator: OperatorVerdict, pair: MappedPair | None) -> Iterator[st
     for column in operator.columns:
         why = f": {column.why}" if column.why else ""
         yield f"    {column.verdict:<8} {column.name}{why}"
+
+
+def _loss_of(operator: OperatorVerdict, losses: Losses | None) -> Iterator[str]:
+    """Yield how much an operator loses."""
+    for each in losses.states if losses else ():
+        if each.old is not None and each.old == operator.old:
+            part = "of its state, " if operator.new else "its state, "
+            yield f"{part}{_amount(each)}, {'a part' if operator.new else 'all'} is dropped"
+
+
+def _losses_of_query(losses: Losses | None) -> Iterator[str]:
+    if losses is not None and losses.unknown:
+        yield f"how many rows and bytes are dropped is not known: {losses.unknown}"
+    for each in losses.states if losses else ():
+        if each.old is None:
+            yield f"its state, {_amount(each)}, is dropped"
+
+
+def _amount(lost: LostState) -> str:
+    size = format_size(lost.size_bytes)
+    if lost.rows is None:
+        return f"{size} (no file tells how many rows)"
+    if lost.is_estimate:
+        return f"about {lost.rows:,} rows (as of the last snapshots) in {size}"
+    return f"{lost.rows:,} rows in {size}"
+
+
+def _losses_document(losses: Losses | None) -> Json:
+    if losses is None:
+        return None
+    return {
+        "error": losses.unknown or None,
+        "states": [
+            {
+                "operator": each.old,
+                "rows": each.rows,
+                "is_estimate": each.is_estimate,
+                "bytes": each.size_bytes,
+            }
+            for each in losses.states
+        ],
+    }
+
+
+def _replay_of(look: ReplayLook | None) -> Iterator[str]:
+    """Yield whether a new table or topic would have all, filled from the start of the topics."""
+    if look is None:
+        return
+    if look.is_complete:
+        yield (
+            "a fresh start with a replay is complete, into a new table or topic: Kafka still has "
+            "all that was read since the log began"
+        )
+    elif look.unknown:
+        yield f"whether a fresh start with a replay is complete is not known: {look.unknown}"
+    for each in look.missing:
+        yield (
+            f"a fresh start with a replay lacks up to {each.offsets.size:,} records of "
+            f"{each.key}: Kafka has deleted the offsets {each.offsets}"
+        )
+    if look.missing and look.times is None:
+        yield "when these records were is not known: the logs have only their offsets"
+    elif look.times is not None:
+        first, last = format_time(look.times.first_ms), format_time(look.times.last_ms)
+        yield f"those of them in {' and '.join(look.tables)} lie between {first} and {last}"
+    for window in look.windows:
+        first, end = format_time(window.first_ms), format_time(window.end_ms)
+        yield f"so a replay may get each {window.text} wrong from {first} to {end}"
+
+
+def _replay_document(look: ReplayLook | None) -> Json:
+    if look is None:
+        return None
+    return {
+        "complete": None if look.unknown else look.is_complete,
+        "error": look.unknown or None,
+        "missing": [
+            {
+                "topic": each.key.stream,
+                "partition": int(each.key.shard),
+                "start": each.offsets.start,
+                "end": each.offsets.end,
+            }
+            for each in look.missing
+        ],
+        "tables": [*look.tables],
+        "first_ms": look.times.first_ms if look.times else None,
+        "last_ms": look.times.last_ms if look.times else None,
+        "windows": [
+            {"window": each.text, "first_ms": each.first_ms, "end_ms": each.end_ms}
+            for each in look.windows
+        ],
+    }
+
+
+def _spark_of_query(query: QueryVerdict) -> Iterator[str]:
+    """Yield what Spark says where no operator is judged, and that it says nothing."""
+    spark = query.spark
+    if spark is not None and spark.accepts is None:
+        yield f"what Spark alone would do is not known: {spark.error}"
+    elif spark is not None and spark.accepts and not query.operators and query.why:
+        yield "Spark's own check of the state accepts it"
+
+
+def _spark_of(operator: OperatorVerdict, query: QueryVerdict) -> Iterator[str]:
+    """Yield what Spark alone would do, where that differs from the verdict."""
+    spark, verdict = operator.spark, operator.verdict
+    if spark is None or query.spark is None:
+        return
+    if spark.accepts is False and verdict is not StateVerdict.REFUSED:
+        yield f"Spark alone refuses: {spark.error}"
+    elif spark.accepts and verdict is not StateVerdict.FULL and query.spark.accepts:
+        yield "Spark alone would start and give wrong numbers"
+    elif spark.accepts and verdict is not StateVerdict.FULL:
+        yield "Spark's own check of this state accepts it"
 
 
 def _ids(operator: OperatorVerdict) -> str:
@@ -60,6 +200,9 @@ def judged_document(found: Sequence[JudgedQuery]) -> dict[str, Json]:
                 "query": each.query,
                 "verdict": each.verdict.verdict.value,
                 "why": [*each.verdict.why],
+                "spark": _spark_document(each.verdict.spark),
+                "replay": _replay_document(each.replay),
+                "lost": _losses_document(each.losses),
             }
             for each in found
         ],
@@ -67,6 +210,18 @@ def judged_document(found: Sequence[JudgedQuery]) -> dict[str, Json]:
             _operator_document(query.query, each)
             for query in found
             for each in query.verdict.operators
+        ],
+        "sources": [
+            {
+                "query": query.query,
+                "name": each.name,
+                "old": each.old,
+                "new": each.new,
+                "verdict": each.verdict.value,
+                "why": [*each.why],
+            }
+            for query in found
+            for each in query.verdict.sources
         ],
         "mapping": [
             {
@@ -91,11 +246,16 @@ def _operator_document(query: str, operator: OperatorVerdict) -> Json:
         "verdict": operator.verdict.value,
         "why": [*operator.why],
         "differs_from_replay": operator.differs_from_replay,
+        "spark": _spark_document(operator.spark),
         "columns": [
             {"name": each.name, "verdict": each.verdict.value, "why": each.why}
             for each in operator.columns
         ],
     }
+
+
+def _spark_document(spark: SparkAlone | None) -> Json:
+    return None if spark is None else {"accepts": spark.accepts, "error": spark.error or None}
 
 
 def mapping_text(found: Sequence[JudgedQuery]) -> str:

@@ -7,22 +7,28 @@ What it must not know: Spark; terminals.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.config import Table
 from ashore.control.jobs import OpenJob
+from ashore.control.losses import Losses, has_losses, measure_query
+from ashore.control.outlines import NO_OUTLINES, Outlines
+from ashore.control.replays import look_at_replay
 from ashore.control.state_process import follow_launch
 from ashore.errors import JobFileInvalid, QueryRefused
 from ashore.jobs.events import QueriesPlanned
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+from ashore.jobs.requests import PlanRequest, write_request
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
 from ashore.migration.judge import judge_query
+from ashore.migration.replay import ReplayLook
+from ashore.migration.spark_alone import add_spark
 from ashore.migration.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.plans.planned_query import PlannedQuery
-from ashore.plans.stored import StoredPlan, read_stored
+from ashore.plans.stored import read_stored
 from ashore.protocol.codec import Malformed
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
@@ -36,25 +42,32 @@ class JudgedQuery:
 
     query: str  # the table or topic that it fills
     verdict: QueryVerdict
+    replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
+    losses: Losses | None = None  # of one that drops state; None: nobody has measured
 
 
-def plan_job(job_file: Path, name: str, *, debug: bool = False) -> tuple[PlannedQuery, ...]:
+def plan_job(
+    job_file: Path, name: str, outlines: Outlines = NO_OUTLINES, *, debug: bool = False
+) -> tuple[PlannedQuery, ...]:
     """Return what the queries of a job file would do, by a Spark of its own.
 
     Arguments:
         job_file: of the job.
         name: of the job: its log file is named by it.
+        outlines: of checkpoints that Spark compares with the queries.
         debug: what the process says on stderr is shown.
 
     Raises JavaMissing, JarMismatch, ServiceError; the error of the process.
 
     """
-    launch = JobLaunch("plan", job_file, LaunchOptions(debug=debug, name=name))
+    request = write_request(PlanRequest(outlines.copies))
+    options = LaunchOptions(debug=debug, name=name, request=request)
+    launch = JobLaunch("plan", job_file, options)
     found: tuple[PlannedQuery, ...] = ()
     for event in follow_launch(launch):
         if isinstance(event, QueriesPlanned):
             found = event.queries
-    return found
+    return tuple(outlines.explain(each) for each in found)
 
 
 def require_same_job(opened: OpenJob, other: OpenJob) -> None:
@@ -87,7 +100,7 @@ def judge_job(
     """
     job = opened.job
     sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
-    new = {each.query: each.plan for each in planned if query in {None, each.query}}
+    new = {each.query: each for each in planned if query in {None, each.query}}
     found = []
     for filled, sink in sinks.items():
         name = sink_slice(job.job, sink)
@@ -100,11 +113,11 @@ def judge_job(
 
 
 def _judge(
-    name: SliceName, fold: Fold, plan: StoredPlan | None, edits: MappingEdits
+    name: SliceName, fold: Fold, new: PlannedQuery | None, edits: MappingEdits
 ) -> QueryVerdict:
     if fold.query is None:
         return _anew(STARTS_ANEW)
-    if plan is None:
+    if new is None:
         why = "its INSERT is gone: its state and its checkpoint are used no more"
         return QueryVerdict(StateVerdict.LOST, (why,), (), ())
     if fold.plan is None:
@@ -115,7 +128,46 @@ def _judge(
     except Malformed as error:
         why = f"the plan in the log of {name} cannot be read: {error}"
         return QueryVerdict(StateVerdict.REFUSED, (why,), (), ())
-    return judge_query(old, plan, edits)
+    return add_spark(judge_query(old, new.plan, edits), new)
+
+
+def look_at_replays(
+    opened: OpenJob, found: Sequence[JudgedQuery], planned: Sequence[PlannedQuery]
+) -> tuple[JudgedQuery, ...]:
+    """Return verdicts with whether those queries could begin anew whose state is refused.
+
+    Arguments:
+        opened: the job as it is.
+        found: the verdicts.
+        planned: the queries that it would have.
+
+    Raises LogDamaged, StorageError.
+
+    """
+    graphs = {each.query: each.plan.graph for each in planned}
+    sinks = sinks_of(opened.job)
+    looked = []
+    for each in found:
+        if each.verdict.verdict is not StateVerdict.REFUSED:
+            looked.append(each)
+            continue
+        fold = read_log(opened.storage, sink_slice(opened.job.job, sinks[each.query]))
+        look = look_at_replay(opened, fold, graphs.get(each.query))
+        looked.append(replace(each, replay=look))
+    return tuple(looked)
+
+
+def measure_losses(opened: OpenJob, found: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:
+    """Return verdicts with how many rows and bytes those queries drop that lose state.
+
+    Raises LogDamaged, StorageError.
+    """
+    return tuple(
+        replace(each, losses=measure_query(opened, each.query, each.verdict))
+        if has_losses(each.verdict)
+        else each
+        for each in found
+    )
 
 
 def _anew(why: str) -> QueryVerdict:

@@ -60,7 +60,7 @@ def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
         return _KeyChange(StateVerdict.FULL)
     if sorted(was) == sorted(now):
         return _KeyChange(StateVerdict.CONVERT, "the keys have another order")
-    sources = [_find_source(old, new, term) for term in new.keys]
+    sources = [find_source(old, new, term) for term in new.keys]
     if None in sources or _has_session(old) or _has_session(new):
         return _KeyChange(StateVerdict.REFUSED, _tell_keys(old, new))
     if _is_forgotten(old, new):
@@ -73,7 +73,7 @@ def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
     return _KeyChange(StateVerdict.CONVERT, "groups are merged", merges=True)
 
 
-def _find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
+def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
     """Return the old key that a new one is, or can be computed of; None: there is none."""
     digest = new.side.digests[term]
     for each in old.keys:

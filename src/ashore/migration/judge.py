@@ -8,11 +8,13 @@ What it must not know: checkpoints, logs; how large a state is.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ashore.migration.aggregates import judge_aggregate
+from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import judge_deduplicate, judge_join
-from ashore.migration.side import KeptOperator, Side
+from ashore.migration.side import KeptOperator
+from ashore.migration.sources import SourceMapping, judge_sources, match_sources
 from ashore.migration.verdicts import (
     ColumnVerdict,
     MappedPair,
@@ -21,9 +23,9 @@ from ashore.migration.verdicts import (
     StateVerdict,
     worst,
 )
-from ashore.plans.changes import find_changed_streams, find_changed_views
+from ashore.plans.changes import find_changed_views
 from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
-from ashore.plans.operator_graph import Operator, describe_graph
+from ashore.plans.operator_graph import Operator
 from ashore.plans.operators import GROUPED, OperatorKind
 from ashore.plans.stored import StoredPlan
 
@@ -31,6 +33,12 @@ FILTERED = "it takes other rows from now on: results differ from those of a repl
 NOT_MET = "what is in the state and does not meet the new condition would still come out"
 OTHER_OWN = "it computes something else, in a way that is not known here"
 OTHER_INPUTS = "what stands below it computes other rows"
+OTHER_NULLS = "other columns of its state may be NULL than before"
+MORE_INPUTS = "a union below it has more inputs: their rows reach it from now on"
+FEWER_INPUTS = (
+    "a union below it has fewer inputs: rows of those that are gone stay in the state, so results "
+    "differ from those of a replay"
+)
 UNSEEN = (
     "Spark does not show everything that it computes (a subquery, a function of the user, a "
     "condition that a database is handed), and the text of the SQL has changed"
@@ -61,13 +69,13 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
     """
     if old.planner != new.planner:
         return _refuse(f"the plans cannot be compared: {old.planner} and {new.planner} made them")
-    sources = (
-        *find_changed_streams(old.graph, new.graph),
-        *find_changed_views(old.views, new.views),
-    )
-    if sources:
-        return _refuse(*sources)
-    return _Judge(old, new, edits).judge()
+    views = tuple(find_changed_views(old.views, new.views))
+    if views and any(node.state for graph in (old.graph, new.graph) for node in graph.nodes):
+        return _refuse(*views)  # without state no row is remembered that was read another way
+    mapping = match_sources(old.graph, new.graph)
+    if mapping.unclear:
+        return _refuse(*mapping.unclear)
+    return _Judge(old, new, edits, mapping).judge()
 
 
 def _refuse(*why: str) -> QueryVerdict:
@@ -75,8 +83,12 @@ def _refuse(*why: str) -> QueryVerdict:
 
 
 class _Judge:
-    def __init__(self, old: StoredPlan, new: StoredPlan, edits: MappingEdits) -> None:
-        before, after = describe_graph(old.graph), describe_graph(new.graph)
+    def __init__(
+        self, old: StoredPlan, new: StoredPlan, edits: MappingEdits, mapping: SourceMapping
+    ) -> None:
+        self._sources = judge_sources(old.graph, new.graph, mapping)
+        compared = compare_plans(old, new, mapping)
+        before, after = compared.before, compared.after
         self._pairs = [
             (pair, before.operators[pair.old], after.operators[pair.new])
             for pair in match_operators(before, after, edits)
@@ -87,14 +99,16 @@ class _Judge:
             for _, one, other in self._pairs
             if one.state and other.state
         }
-        self._old, self._new = Side(old, before, numbers), Side(new, after)
+        self._old, self._new = compared.sides(numbers)
 
     def judge(self) -> QueryVerdict:
         operators = tuple(self._judge_operators())
         mapping = tuple(
             MappedPair(one.id, other.id, pair.why, pair.score) for pair, one, other in self._pairs
         )
-        return QueryVerdict(worst(each.verdict for each in operators), (), operators, mapping)
+        parts = [each.verdict for each in self._sources]
+        verdict = worst([*parts, *(each.verdict for each in operators)])
+        return QueryVerdict(verdict, (), operators, mapping, sources=self._sources)
 
     def _judge_operators(self) -> Iterator[OperatorVerdict]:
         of_new = {other.id: one for _, one, other in self._pairs}
@@ -132,7 +146,8 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
     if not is_seen and not old.side.is_same_text(new.side):
         return _Found(StateVerdict.REFUSED, (UNSEEN,)), ()
     if old.region.digest == new.region.digest:
-        return _judge_place(old, new), new.all_as(StateVerdict.FULL)
+        found = _with_inputs(old, new, _judge_place(old, new))
+        return found, new.all_as(StateVerdict.FULL)
     if old.operator.kind != new.operator.kind and {old.operator.kind, new.operator.kind} != GROUPED:
         why = f"it was {old.operator.name}, is {new.operator.name}"
         return _Found(StateVerdict.REFUSED, (why,)), ()
@@ -141,8 +156,22 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
     columns = _judge_columns(old, new)
     if _is_full(columns) and old.region.own != new.region.own:
         return _Found(StateVerdict.REFUSED, (OTHER_OWN,)), ()
-    found = _judge_place(old, new)
+    found = _with_inputs(old, new, _judge_place(old, new))
     return _with_conditions(old, new, found), columns
+
+
+def _with_inputs(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where a union below an operator has got or lost inputs: what is in the state stays."""
+    if not (old.loses_inputs or new.loses_inputs):
+        return found
+    why, verdict = found.why, found.verdict
+    if new.loses_inputs:
+        why = (*why, MORE_INPUTS)
+    if old.loses_inputs:
+        why = (*why, FEWER_INPUTS)
+    if old.nullable != new.nullable:
+        why, verdict = (*why, OTHER_NULLS), worst([verdict, StateVerdict.CONVERT])
+    return replace(found, verdict=verdict, why=why, differs=True)
 
 
 def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:

@@ -13,12 +13,13 @@ from functools import cached_property
 from ashore.errors import fail
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.digests import TermDigests
-from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanNode, split_condition
+from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanGraph, PlanNode, split_condition
 from ashore.plans.operator_graph import Operator, OperatorGraph, State
-from ashore.plans.regions import FILTER, Region, find_regions, number_sources
+from ashore.plans.regions import FILTER, Region, find_regions, number_sources, walk_region
 from ashore.plans.stored import StoredPlan
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.words import Words
+from ashore.protocol.codec import Json
 
 
 class Side:
@@ -28,6 +29,9 @@ class Side:
         plan: of the query.
         operators: of its graph.
         renumbered: the ids that its stateful operators have in the other query; None: this is that.
+        sources: how its sources are told apart; None: as those of any query.
+        whole: the graph, where that of the plan is without inputs of unions that the other query
+            does not have.
 
     """
 
@@ -36,12 +40,16 @@ class Side:
         plan: StoredPlan,
         operators: OperatorGraph,
         renumbered: Mapping[int, int] | None = None,
+        sources: Sequence[Json] | None = None,
+        whole: PlanGraph | None = None,
     ) -> None:
         self.plan = plan
+        self.whole = plan.graph if whole is None else whole
         self.operators = operators
-        self.digests = TermDigests(plan.graph, number_sources(plan.graph.sources))
+        told = number_sources(plan.graph.sources) if sources is None else sources
+        self.digests = TermDigests(plan.graph, told)
         self.words = Words(plan.graph.terms, plan.graph.sources, is_qualified=True, is_exact=True)
-        self._regions = find_regions(plan.graph, renumbered)
+        self._regions = find_regions(plan.graph, renumbered, told)
         self._nodes = {node.state.operator_id: node for node in plan.graph.nodes if node.state}
 
     def kept(self, operator: Operator) -> "KeptOperator":
@@ -106,6 +114,19 @@ class KeptOperator:
             found |= set() if parts else {place}
         kinds = {TermKind.COLUMN, TermKind.RECORD, TermKind.MADE}
         return frozenset(each for each in found if self.side.term(each).kind in kinds)
+
+    @cached_property
+    def loses_inputs(self) -> bool:
+        """Whether a union below it has inputs that the other query does not have."""
+        graph, whole = self.side.plan.graph, self.side.whole
+        place = graph.nodes.index(self.node)
+        return any(graph.nodes[at] != whole.nodes[at] for at in walk_region(graph, place))
+
+    @property
+    def nullable(self) -> tuple[bool, ...]:
+        """Whether each column of its state may be NULL, keys first."""
+        keys = self.node.state.keys if self.node.state else ()
+        return tuple(each.is_nullable for each in (*keys, *self.columns))
 
     @property
     def has_event_time(self) -> bool:

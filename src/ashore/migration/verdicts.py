@@ -42,6 +42,20 @@ class ColumnVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkAlone:
+    """What Spark would do with a state, if nobody compared what it means.
+
+    Arguments:
+        accepts: whether it would take it as it is; None: it could not be asked.
+        error: the class of the error with which it refuses, or why it could not be asked.
+
+    """
+
+    accepts: bool | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorVerdict:
     """What becomes of the state of an operator.
 
@@ -53,6 +67,7 @@ class OperatorVerdict:
         old: the id of the operator that has the state; None: it is a new operator.
         new: the id of the operator that would take it; None: nothing takes it.
         differs_from_replay: from now on it sees other rows than those that made its state.
+        spark: what Spark says of it; None: it was not asked.
 
     """
 
@@ -63,6 +78,25 @@ class OperatorVerdict:
     old: str | None
     new: str | None
     differs_from_replay: bool = False
+    spark: SparkAlone | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostState:
+    """State of which something is dropped.
+
+    Arguments:
+        old: the id of the operator that has it; None: all of the query is dropped.
+        rows: of which something is dropped; None: no file tells.
+        is_estimate: whether the rows are those of the last snapshots, and changed since.
+        size_bytes: of all files that hold them; an upper bound where a part is kept.
+
+    """
+
+    old: str | None
+    rows: int | None
+    is_estimate: bool
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +110,26 @@ class MappedPair:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceVerdict:
+    """What becomes of the offsets of a source.
+
+    Arguments:
+        name: the topics that it reads, with commas.
+        verdict: on it.
+        why: empty where nothing is said.
+        old: its place among the sources of the old query, from 0; None: it is a new source.
+        new: its place among those of the new query; None: it is read no more.
+
+    """
+
+    name: str
+    verdict: StateVerdict
+    why: tuple[str, ...]
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueryVerdict:
     """What becomes of the state of a query.
 
@@ -84,6 +138,8 @@ class QueryVerdict:
         why: what is said of the query as a whole; empty where nothing is.
         operators: that keep state, in the order in which rows flow; what is gone comes last.
         mapping: which of them is which.
+        spark: what Spark says of all together; None: it was not asked.
+        sources: that it reads, in the order of the new SQL; what is read no more comes last.
 
     """
 
@@ -91,3 +147,5 @@ class QueryVerdict:
     why: tuple[str, ...]
     operators: tuple[OperatorVerdict, ...]
     mapping: tuple[MappedPair, ...]
+    spark: SparkAlone | None = None
+    sources: tuple[SourceVerdict, ...] = ()

@@ -13,6 +13,7 @@ from ashore.errors import check
 from ashore.plans.graph import (
     DELAY,
     FUNCTIONS,
+    INPUT,
     KEYS,
     JoinSide,
     KeptColumn,
@@ -21,11 +22,12 @@ from ashore.plans.graph import (
     PlanGraph,
     PlanNode,
 )
-from ashore.plans.lineage import Lineage, expressions_in, learn_lineage, write_option
+from ashore.plans.lineage import Lineage, learn_lineage, write_option
 from ashore.plans.planned import Planned, PlannedJoin, PlannedNode, PlannedSide, StateInfo
 from ashore.plans.terms import Terms
-from ashore.plans.trees import Node
+from ashore.plans.trees import Node, expressions_in
 from ashore.plans.types import type_name
+from ashore.plans.unions import NUMBER, separate_unions
 
 # They move rows or rename columns, and compute nothing that lineage does not follow.
 MOVES = {
@@ -50,7 +52,6 @@ _BY_ID = {
 # The name of a struct that holds an event time: what compares it leaves out times that are too far
 # ahead. How far, and which time it is now, is no part of what the SQL means.
 BELIEVED = "_ashore_believed"
-INPUT = "input"  # what others take: the columns of each input, in their order
 # Of a leaf's expressions, those that leave rows out.
 _OF_LEAVES = {"dataFilters", "partitionFilters"}
 # Of fields with expressions: those that say what others say, or what lineage follows.
@@ -58,12 +59,22 @@ _NO_EXPRESSIONS = {
     *("aggregateAttributes", "generatorOutput", "output", "outputPartitioning", "projectList"),
     *("requiredChildDistributionExpressions", "requiredChildOutput", "resultExpressions"),
 }
-_OPTIONS = {"global", "isNullAwareAntiJoin", "joinType", "limit", "name", "outer", "streamLimit"}
+_OPTIONS = {
+    NUMBER,
+    "global",
+    "isNullAwareAntiJoin",
+    "joinType",
+    "limit",
+    "name",
+    "outer",
+    "streamLimit",
+}
 
 
 def build_graph(planned: Planned) -> PlanGraph:
     """Return what a plan does."""
-    builder = _Builder(learn_lineage(planned))
+    planned, unions = separate_unions(planned)
+    builder = _Builder(learn_lineage(planned, unions))
     builder.visit(planned.root)
     columns = tuple(
         PlanColumn(each.text("name"), type_name(each.fields.get("dataType")), builder.term(each))

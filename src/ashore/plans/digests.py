@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.graph import PlanGraph
-from ashore.plans.terms import RANDOM, Term, TermKind
+from ashore.plans.terms import RANDOM, UNITED, Term, TermKind
+from ashore.plans.unions import READS
 from ashore.plans.windows import Window
 from ashore.protocol import codec
 from ashore.protocol.codec import Json
@@ -48,18 +49,29 @@ class TermDigests:
     def _form(self, term: Term) -> Json:
         window: Window | None = term.window
         is_random = term.name in RANDOM and not self.has_seeds
+        is_united = term.kind is TermKind.CALL and term.name == UNITED
+        arguments = [] if is_random else self.all(term.arguments)
         is_generated = term.kind is TermKind.MADE and bool(term.arguments)
         return [
             term.kind.value,
             "" if is_generated else term.name,  # which column it is say the options
             term.type,
-            [] if is_random else [*self.all(term.arguments)],
+            self._united(term) if is_united else [*arguments],
             None if term.source is None else self.sources[term.source],
-            [[*each] for each in term.options],
+            [] if is_united else [[*each] for each in term.options],
             [*self.all(term.filters)],
             term.is_distinct,
             None if window is None else codec.encode(window),
         ]
+
+    def _united(self, term: Term) -> Json:
+        """Return the form of a column of a union: the order of inputs means nothing."""
+        reads = dict(term.options).get(READS, "").split(",")
+        told = [self.sources[int(each)] if each else None for each in reads]
+        pairs: list[Json] = [
+            [digest, source] for digest, source in zip(self.all(term.arguments), told, strict=True)
+        ]
+        return sorted(pairs, key=hash_form)
 
 
 def hash_form(form: Json) -> str:

@@ -15,14 +15,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ashore.plans.build import INPUT
 from ashore.plans.digests import TermDigests, hash_form
-from ashore.plans.graph import DELAY, PlanGraph, PlanNode, split_condition
-from ashore.plans.regions import ALIKE
+from ashore.plans.graph import DELAY, INPUT, UNION, PlanGraph, PlanNode, split_condition
+from ashore.plans.regions import ALIKE, hands_on
+from ashore.plans.unions import NUMBER
 from ashore.protocol.codec import Json
 
 ID_LENGTH = 8
 _LEFT, _RIGHT = "leftKeys", "rightKeys"
+_NO_OPTIONS = {DELAY, NUMBER, "isNullAwareAntiJoin"}
 _ORDERED = {"sortOrder", "projections"}  # of these the order is what they mean
 
 
@@ -63,9 +64,23 @@ def identify(graph: PlanGraph) -> tuple[Identity, ...]:
     return tuple(found)
 
 
+def find_above(graph: PlanGraph) -> dict[int, str]:
+    """Return the digest of what stands above each source, by its place; none where several do.
+
+    Readings of one topic are not told apart in it.
+    """
+    digests = _NodeDigests(graph, counts_readings=False)
+    found: dict[int, list[str]] = {}
+    for place, node in enumerate(graph.nodes):
+        if node.source is not None:
+            found.setdefault(node.source, []).append(digests.with_outputs[place])
+    return {place: each[0] for place, each in found.items() if len(each) == 1}
+
+
 @dataclass(slots=True)
 class _NodeDigests:
     graph: PlanGraph
+    counts_readings: bool = True
     own: list[str] = field(default_factory=list)
     with_inputs: dict[int, str] = field(default_factory=dict)
     with_outputs: dict[int, str] = field(default_factory=dict)
@@ -76,18 +91,22 @@ class _NodeDigests:
         counts = Counter[tuple[str, str]]()
         for source in self.graph.sources:
             read = (source.format, source.reads)
-            self._sources.append([*read, counts[read]])
+            self._sources.append([*read, counts[read] if self.counts_readings else 0])
             counts[read] += 1
         self._terms = TermDigests(self.graph, self._sources, has_seeds=False)
         self.own = [hash_form(self._form(node)) for node in self.graph.nodes]
         for place, node in reversed(list(enumerate(self.graph.nodes))):
             below = [self.with_inputs[each] for each in node.inputs]
-            inputs: Json = [*(sorted(below) if node.kind == "UnionExec" else below)]
-            self.with_inputs[place] = hash_form([self.own[place], inputs])
-        self.with_outputs[0] = hash_form([self.own[0], "sink", 0]) if self.own else ""
+            inputs: Json = [*(sorted(below) if node.kind == UNION else below)]
+            is_narrowed = node.kind == UNION and hands_on(node)
+            known = below[0] if is_narrowed else hash_form([self.own[place], inputs])
+            self.with_inputs[place] = known
         for place, node in enumerate(self.graph.nodes):
+            # The first node, or one whose rows no other takes as its union was narrowed.
+            if place not in self.with_outputs:
+                self.with_outputs[place] = hash_form([self.own[place], "sink", 0])
             for number, each in enumerate(node.inputs):
-                side = 0 if node.kind == "UnionExec" else number
+                side = 0 if node.kind == UNION else number
                 above = self.with_outputs[place]
                 self.with_outputs[each] = hash_form([self.own[each], above, side])
 
@@ -95,7 +114,7 @@ class _NodeDigests:
         return [
             ALIKE.get(node.kind, node.kind),
             [*self._expressions(node)],
-            [[*each] for each in node.options if each[0] not in {DELAY, "isNullAwareAntiJoin"}],
+            [[*each] for each in node.options if each[0] not in _NO_OPTIONS],
             None if node.source is None else self._sources[node.source],
         ]
 
@@ -105,11 +124,11 @@ class _NodeDigests:
         if all(keys):
             yield ["keys", _sorted([*pair] for pair in zip(*keys, strict=True))]
         columns = [self._terms.all(terms) for name, terms in node.expressions if name == INPUT]
-        if columns and len({len(each) for each in columns}) == 1 and node.kind == "UnionExec":
+        if columns and len({len(each) for each in columns}) == 1 and node.kind == UNION:
             yield [INPUT, _sorted([*row] for row in zip(*columns, strict=True))]
         for name, terms in sorted(node.expressions):
             is_told = (all(keys) and name in {_LEFT, _RIGHT}) or (
-                name == INPUT and node.kind == "UnionExec"
+                name == INPUT and node.kind == UNION
             )
             if is_told:
                 continue

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ashore.plans.planned import Planned
-from ashore.plans.terms import Term, TermKind, Terms
-from ashore.plans.trees import Node
+from ashore.plans.terms import UNITED, Term, TermKind, Terms
+from ashore.plans.trees import Node, expressions_in
 from ashore.plans.types import field_of, type_name
+from ashore.plans.unions import NUMBER, READS, UnionColumn
 from ashore.plans.windows import read_window
 
 # They change how a value is held, not what it means.
@@ -36,12 +37,14 @@ class Lineage:
         planned: the plan.
         definitions: what each expression id stands for.
         generators: what makes rows, and which of its columns an expression id is.
+        unions: the columns of unions.
 
     """
 
     planned: Planned
     definitions: Mapping[int, Node]
     generators: Mapping[int, tuple[Node, int]]
+    unions: Mapping[int, UnionColumn] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
     _known: dict[int, int] = field(default_factory=dict)  # terms of expression ids
     _variables: dict[int, int] = field(default_factory=dict)  # of the functions that are around
@@ -112,12 +115,21 @@ class Lineage:
 
     def _leaf(self, node: Node, number: int) -> int:
         """A column that nothing defines is a source's, or some operator's."""
+        if number in self.unions:
+            return self._united(self.unions[number])
         source, type_ = self.planned.columns.get(number), type_name(node.fields.get("dataType"))
         if source is None:
             return self._made(Term(TermKind.MADE, node.text("name"), type_), number)
         is_kafka = self.planned.sources[source].is_kafka
         kind = TermKind.RECORD if is_kafka else TermKind.COLUMN
         return self._add(Term(kind, node.text("name"), type_, source=source))
+
+    def _united(self, column: UnionColumn) -> int:
+        """A column of a union: several columns in one."""
+        options = ((NUMBER, str(column.union)), (READS, ",".join(column.sources)))
+        return self._add(
+            Term(TermKind.CALL, UNITED, arguments=self.all(column.inputs), options=options)
+        )
 
     def _made(self, term: Term, number: int) -> int:
         if number not in self.generators:
@@ -172,8 +184,8 @@ class Lineage:
         return self._add(Term(TermKind.LITERAL, str(value), type_))
 
 
-def learn_lineage(planned: Planned) -> Lineage:
-    """Return the lineage of a plan's columns."""
+def learn_lineage(planned: Planned, unions: Mapping[int, UnionColumn]) -> Lineage:
+    """Return the lineage of a plan's columns. `unions`: the columns of its unions."""
     definitions = {
         attribute: definition
         for each in planned.root.walk()
@@ -186,7 +198,7 @@ def learn_lineage(planned: Planned) -> Lineage:
         for place, attribute in enumerate(each.node.nodes("generatorOutput"))
         if (number := attribute.number_of("exprId")) is not None
     }
-    return Lineage(planned, definitions, generators)
+    return Lineage(planned, definitions, generators, unions)
 
 
 def _definitions(node: Node) -> Iterator[tuple[int | None, Node]]:
@@ -211,15 +223,6 @@ def _expanded(node: Node) -> Iterator[tuple[int | None, Node]]:
         is_number = definition.kind == "Literal" and isinstance(definition.fields["dataType"], str)
         if not is_number:
             yield attribute.number_of("exprId"), definition
-
-
-def expressions_in(value: object) -> Iterator[Node]:
-    """Yield the expressions in a field of a node: it may hold one, several, or lists of them."""
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from expressions_in(each)
 
 
 def _field_name(node: Node) -> tuple[str, str]:

@@ -13,7 +13,7 @@ An operator comes after those that it takes rows of: the last one's are the sink
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ashore.errors import SparkUnknown
@@ -139,9 +139,12 @@ class OperatorGraph:
     columns: tuple[OutputColumn, ...]
 
 
-def describe_graph(graph: PlanGraph) -> OperatorGraph:
-    """Return the operators of a graph, each after those that it takes rows of."""
-    describer = _Describer(graph)
+def describe_graph(graph: PlanGraph, known_as: PlanGraph | None = None) -> OperatorGraph:
+    """Return the operators of a graph, each after those that it takes rows of.
+
+    `known_as`: a graph with the same nodes, whose ids they have; None: this one.
+    """
+    describer = _Describer(graph, graph if known_as is None else known_as)
     places = [at for at, node in enumerate(graph.nodes) if node.kind not in COUNTS]
     columns = (
         OutputColumn(each.name, each.type, describer.exact.of(each.term)) for each in graph.columns
@@ -160,11 +163,14 @@ def write_operators(graph: OperatorGraph) -> str:
 
 
 class _Describer:
-    def __init__(self, graph: PlanGraph) -> None:
+    def __init__(self, graph: PlanGraph, known_as: PlanGraph) -> None:
         self.graph = graph
         self.exact = Words(graph.terms, graph.sources, is_qualified=True, is_exact=True)
         self._short = Words(graph.terms, graph.sources)
-        self._identities: tuple[Identity, ...] = identify(graph)
+        self._identities: tuple[Identity, ...] = tuple(
+            replace(found, id=known.id)
+            for found, known in zip(identify(graph), identify(known_as), strict=True)
+        )
         try:
             self._stateful = {each.operator_id: each for each in describe_operators(graph)}
         except SparkUnknown:

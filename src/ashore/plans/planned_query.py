@@ -7,6 +7,7 @@ What it must not know: how it was planned; what it is compared with.
 
 from dataclasses import dataclass
 
+from ashore.plans.state_check import StateCheck
 from ashore.plans.stored import StoredPlan
 
 
@@ -18,9 +19,11 @@ class PlannedQuery:
         query: the table or topic that it fills.
         slice: whose log it would have.
         plan: what it does, as its log would keep it.
+        spark: what Spark says of the state that is there; None: it was not asked.
 
     """
 
     query: str
     slice: str
     plan: StoredPlan
+    spark: StateCheck | None = None

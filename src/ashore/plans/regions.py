@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.digests import TermDigests, hash_form
-from ashore.plans.graph import DELAY, OperatorState, PlanGraph, PlanNode
+from ashore.plans.graph import DELAY, INPUT, UNION, OperatorState, PlanGraph, PlanNode
+from ashore.plans.narrowed import find_below
 from ashore.plans.sources import PlanSource
+from ashore.plans.unions import NUMBER
 from ashore.protocol.codec import Json
 
 # Spark chooses one by how large it takes a table for; all compute the same.
@@ -63,14 +65,22 @@ class Region:
 
 
 def find_regions(
-    graph: PlanGraph, renumbered: Mapping[int, int] | None = None
+    graph: PlanGraph,
+    renumbered: Mapping[int, int] | None = None,
+    sources: Sequence[Json] | None = None,
 ) -> dict[int, Region]:
     """Return the regions of a query, by the ids of their operators.
 
-    `renumbered`: the ids that operators have in another graph, so that digests can be compared with
-    its digests; an operator that is not in it is like none there. None: they have the same.
+    Arguments:
+        graph: of the query.
+        renumbered: the ids that operators have in another graph, so that digests can be compared
+            with its digests; an operator that is not in it is like none there. None: they have the
+            same.
+        sources: how each source is told apart; None: by `number_sources`.
+
     """
-    digests = _Digests(graph, renumbered)
+    told = number_sources(graph.sources) if sources is None else [*sources]
+    digests = _Digests(graph, renumbered, told)
     found: dict[int, Region] = {}
     for place, node in enumerate(graph.nodes):
         if node.state is not None:
@@ -80,14 +90,14 @@ def find_regions(
 
 
 def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
-    walked = tuple(_walk(digests.graph, place))
+    walked = tuple(walk_region(digests.graph, place))
     below = tuple(
         inner.operator_id
         for each in walked
         for at in digests.graph.nodes[each].inputs
         if (inner := digests.graph.nodes[at].state) is not None
     )
-    nodes = tuple(each for each in walked if digests.graph.nodes[each].kind not in COUNTS)
+    nodes = tuple(each for each in walked if not hands_on(digests.graph.nodes[each]))
     is_seen = all(digests.is_seen(digests.graph.nodes[each]) for each in nodes)
     return Region(
         state.operator_id,
@@ -100,12 +110,12 @@ def _region(digests: "_Digests", place: int, state: OperatorState) -> Region:
     )
 
 
-def _walk(graph: PlanGraph, place: int) -> Iterator[int]:
+def walk_region(graph: PlanGraph, place: int) -> Iterator[int]:
     """Yield a node and those below it, down to the next that keep state."""
     yield place
     for each in graph.nodes[place].inputs:
         if graph.nodes[each].state is None:
-            yield from _walk(graph, each)
+            yield from walk_region(graph, each)
 
 
 @dataclass(slots=True)
@@ -113,14 +123,15 @@ class _Digests:
     """The forms of a graph's nodes, without places."""
 
     graph: PlanGraph
-    renumbered: Mapping[int, int] | None = None
-    _sources: list[Json] = field(default_factory=list)
+    renumbered: Mapping[int, int] | None
+    sources: Sequence[Json]
     _terms: TermDigests = field(init=False)
     _unseen: set[int] = field(default_factory=set)
+    _below_of: list[frozenset[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._sources = number_sources(self.graph.sources)
-        self._terms = TermDigests(self.graph, self._sources)
+        self._below_of = find_below(self.graph)
+        self._terms = TermDigests(self.graph, self.sources)
         for place, term in enumerate(self.graph.terms):
             if term.name in _UNSEEN or not self._unseen.isdisjoint(term.parts):
                 self._unseen.add(place)
@@ -128,16 +139,20 @@ class _Digests:
     def node(self, place: int) -> Json:
         """Return the form of a node and all below it, down to the next that keep state."""
         node = self.graph.nodes[place]
-        if node.kind in COUNTS:
+        if hands_on(node):
             return self._input(node.inputs[0])
-        return [*self._own(node), [self._input(each) for each in node.inputs]]
+        return [*self._own(node), self._joined(node, [self._input(each) for each in node.inputs])]
 
     def _own(self, node: PlanNode) -> list[Json]:
         return [
             ALIKE.get(node.kind, node.kind),
-            [[name, [*self._terms.all(terms)]] for name, terms in node.expressions],
+            [
+                [name, [*self._terms.all(terms)]]
+                for name, terms in node.expressions
+                if (node.kind, name) != (UNION, INPUT)
+            ],
             [[*each] for each in options_of(node)],
-            None if node.source is None else self._sources[node.source],
+            None if node.source is None else self.sources[node.source],
             None if node.state is None else self._state(node.state),
         ]
 
@@ -147,13 +162,32 @@ class _Digests:
 
     def inputs_of(self, place: int) -> Json:
         """Return the form of what stands below a node, without filters."""
-        return [self._unfiltered(each) for each in self.graph.nodes[place].inputs]
+        node = self.graph.nodes[place]
+        inputs = [self._unfiltered(each) for each in node.inputs]
+        if node.kind == UNION and self._reads_apart(node):
+            # What the columns are of that it hands on say the terms above it.
+            return sorted(inputs, key=hash_form)
+        return self._joined(node, inputs)
+
+    def _reads_apart(self, union: PlanNode) -> bool:
+        """Tell whether a union's inputs read other sources each: terms are told apart by these."""
+        firsts = {min(self._below_of[each], default=None) for each in union.inputs}
+        return len(firsts) == len(union.inputs)
+
+    def _joined(self, node: PlanNode, inputs: list[Json]) -> Json:
+        """Return the forms of a node's inputs; of a union's their order means nothing."""
+        if node.kind != UNION:
+            return inputs
+        taken = [self._terms.all(terms) for name, terms in node.expressions if name == INPUT]
+        columns: list[Json] = [[*each] for each in taken or [[] for _ in inputs]]
+        pairs: list[Json] = [[*each] for each in zip(columns, inputs, strict=True)]
+        return sorted(pairs, key=hash_form)
 
     def _unfiltered(self, place: int) -> Json:
         node = self.graph.nodes[place]
         if node.state is not None:
             return self._below(node.state)
-        if node.kind in COUNTS or node.kind == FILTER:
+        if hands_on(node) or node.kind == FILTER:
             return self._unfiltered(node.inputs[0])
         return [*self._own(node), self.inputs_of(place)]
 
@@ -194,8 +228,13 @@ def options_of(node: PlanNode) -> list[tuple[str, str]]:
     return [
         each
         for each in node.options
-        if each != ("isNullAwareAntiJoin", "false") and each[0] != DELAY
+        if each != ("isNullAwareAntiJoin", "false") and each[0] not in {DELAY, NUMBER}
     ]
+
+
+def hands_on(node: PlanNode) -> bool:
+    """Tell whether a node does nothing but hand on the rows of its one input."""
+    return node.kind in COUNTS or (node.kind == UNION and len(node.inputs) == 1)
 
 
 def number_sources(sources: Sequence[PlanSource]) -> list[Json]:

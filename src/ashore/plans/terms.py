@@ -19,6 +19,7 @@ from enum import StrEnum
 from ashore.plans.windows import Window
 from ashore.protocol.codec import added
 
+UNITED = "Union"  # the name of a call: a column of a union, over those of its inputs
 # Functions that are another value at each run.
 RANDOM = {"MonotonicallyIncreasingID", "RandStr", "Rand", "Randn", "Shuffle", "Uniform", "Uuid"}
 

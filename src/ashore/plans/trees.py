@@ -46,6 +46,15 @@ class Node:
             yield from child.walk()
 
 
+def expressions_in(value: object) -> Iterator[Node]:
+    """Yield the expressions in a field of a node: it may hold one, several, or lists of them."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from expressions_in(each)
+
+
 def parse_tree(text: str) -> Node:
     """Return the tree that `TreeNode.toJSON` wrote."""
     return _build(json.loads(text))

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ashore.plans.sources import PlanSource
-from ashore.plans.terms import Term, TermKind
+from ashore.plans.terms import UNITED, Term, TermKind
 from ashore.plans.windows import describe_duration
 
 TEXT_LENGTH_MAX = 60
 EXACT_LENGTH_MAX = 500
 DAY_TIME = ("interval day", "interval hour", "interval minute", "interval second")
 UNSPOKEN = {"Cast"}  # an author would mostly not have written it
+_BARE = {*UNSPOKEN, UNITED}  # told by what it is of
 
 INFIX = {
     "Add": "+",
@@ -113,7 +114,7 @@ class Words:
         match term.name:
             case "Cast" if self.is_exact:
                 return f"cast({self._text(term.arguments[0])} as {term.type})"
-            case kind if kind in UNSPOKEN:
+            case kind if kind in _BARE:
                 return self._text(term.arguments[0])
             case kind if kind in _STRUCTS:
                 return f"struct({self._list(term.arguments[1::2])})"
@@ -152,7 +153,7 @@ class Words:
         return f"({self._text(place)})" if is_infix else self._text(place)
 
     def _bare(self, place: int) -> int:
-        while self.terms[place].kind is TermKind.CALL and self.terms[place].name in UNSPOKEN:
+        while self.terms[place].kind is TermKind.CALL and self.terms[place].name in _BARE:
             place = self.terms[place].arguments[0]
         return place
 

@@ -12,23 +12,23 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ashore.base.clock import Clock
+from ashore.base.clock import Clock, SystemClock
+from ashore.checkpoints.directories import open_directory
 from ashore.config import Job
 from ashore.config.cases import load_cases
 from ashore.config.model import CatalogSection, HdfsSection, Spark
 from ashore.config.values import EnvText, FrozenMap
 from ashore.errors import fail
 from ashore.jobs.events import QueriesPlanned, Validated
-from ashore.jobs.requests import CasesRequest, SqlRequest, read_request
+from ashore.jobs.requests import CasesRequest, PlanRequest, SqlRequest, read_request
 from ashore.jobs.writer import EventWriter
-from ashore.landing.job import lake_of
 from ashore.landing.process import JobProcess, run_process
 from ashore.spark.asked import verbs_of
 from ashore.spark.assembly import SparkJob, assembled
 from ashore.spark.runner import start_worker
 from ashore.spark.session import (
-    LIGHT_JVM,
-    hadoop_settings,
+    application_of,
+    conf_of,
     start_session,
     with_java_options,
 )
@@ -72,30 +72,19 @@ class SparkEngine:
         return self._spark or fail("Spark is used before it is started")
 
 
-def application_of(job: Job) -> Spark:
-    """Return the Spark application of a job; what has none is planned and tried on this machine."""
-    return job.spark or Spark()
-
-
-def conf_of(job: Job) -> dict[str, str]:
-    """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
-    if job.sql is not None:
-        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
-        return {**hadoop_settings(lake_of(job)), **application_of(job).conf}
-    has_records = any(item.select or item.where for item in job.tables)
-    return {**({} if has_records else LIGHT_JVM), **application_of(job).conf}
-
-
 def validate(process: JobProcess[SparkJob], _request: str) -> None:
     """Plan the job's queries and send what they would be. Nothing is read or written."""
     with process.assembled() as job:
         process.events.send(Validated(describe_queries(job.sql)))
 
 
-def plan(process: JobProcess[SparkJob], _request: str) -> None:
-    """Plan the job's queries and send what they would do, whatever state is there."""
+def plan(process: JobProcess[SparkJob], request: str) -> None:
+    """Plan the job's queries and send what they would do, and what Spark says of their state."""
+    asked = read_request(PlanRequest, request)
+    clock = SystemClock()
+    outlines = {each.slice: open_directory(each.path, clock) for each in asked.outlines}
     with process.assembled() as job:
-        process.events.send(QueriesPlanned(plan_stored(job.sql)))
+        process.events.send(QueriesPlanned(plan_stored(job.sql, outlines)))
 
 
 def sql(process: JobProcess[SparkJob], request: str) -> None:

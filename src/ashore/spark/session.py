@@ -16,7 +16,10 @@ from pathlib import Path
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from ashore.config import Job
+from ashore.config.model import Spark
 from ashore.errors import JobFileInvalid, SparkNotStarted
+from ashore.landing.job import lake_of
 from ashore.landing.writer import TASK_ENVIRONMENT
 from ashore.storage.open import LakeAddress
 
@@ -62,6 +65,20 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
     """Return what Spark's own client needs to know to reach the lake's HDFS."""
     return {f"spark.hadoop.{name}": value for name, value in lake.options if "." in name}
+
+
+def application_of(job: Job) -> Spark:
+    """Return the Spark application of a job; what has none is planned and tried on this machine."""
+    return job.spark or Spark()
+
+
+def conf_of(job: Job) -> dict[str, str]:
+    """Return settings of Spark that suit what a job lets the JVM do; the job's own come last."""
+    if job.sql is not None:
+        # Spark's own client of HDFS is for checkpoints: it must reach what the lake is on.
+        return {**hadoop_settings(lake_of(job)), **application_of(job).conf}
+    has_records = any(item.select or item.where for item in job.tables)
+    return {**({} if has_records else LIGHT_JVM), **application_of(job).conf}
 
 
 def with_java_options(conf: Mapping[str, str], java_options: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ def project(child: PlannedNode, *columns: Node) -> PlannedNode:
 
 
 def lineage(root: PlannedNode, *sources: PlanSource, **columns: int) -> Lineage:
-    return learn_lineage(plan(root, *(sources or (CLICKS,)), **(columns or {"n1": 0})))
+    return learn_lineage(plan(root, *(sources or (CLICKS,)), **(columns or {"n1": 0})), {})
 
 
 def term_of(found: Lineage, expression: Node) -> Term:

@@ -29,7 +29,6 @@ from ashore.protocol.query import Letter, choose_letters, merge_letters
 from ashore.spark.internals import (
     move_marks,
     read_marks,
-    read_plan,
     read_row_parts,
     read_sources,
     read_time_inputs,
@@ -37,7 +36,13 @@ from ashore.spark.internals import (
 from ashore.spark.sql.aside import TOO_FAR, explain_row, find_letters
 from ashore.spark.sql.case_letters import CaseLetter
 from ashore.spark.sql.compared import RowsUnfit, read_rows, rows_as_text
-from ashore.spark.sql.frames import QueryPlan, make_frame, make_part, require_leaving_aside
+from ashore.spark.sql.frames import (
+    PlannedFrame,
+    QueryPlan,
+    make_frame,
+    make_part,
+    require_leaving_aside,
+)
 from ashore.spark.sql.given import list_ranges, open_ranges, open_records, write_batches
 from ashore.spark.sql.idleness import IdleInputs
 from ashore.spark.sql.refusals import explain_failure
@@ -93,8 +98,8 @@ class CaseQuery:
             write_batches(inputs[view.name], view, self.case.given)
         return replace(self, inputs=inputs)
 
-    def open(self, left_out: tuple[Letter, ...] = ()) -> DataFrame:
-        """Return what the INSERT selects, as a stream. Raises QueryRefused, JobFileInvalid."""
+    def open(self, left_out: tuple[Letter, ...] = ()) -> PlannedFrame:
+        """Return what the INSERT selects, as a stream, with its plan. Raises as `make_frame`."""
 
         def make_views(session: SparkSession) -> None:
             for view in self.plan.views:
@@ -102,31 +107,33 @@ class CaseQuery:
                 make_view(view, records, self.plan.mark)
             self._make_given(session)
 
-        frame = make_frame(self.spark, self.plan, make_views, self._given).frame
+        planned = make_frame(self.spark, self.plan, make_views, self._given)
         if self.plan.leaves_aside:
             files = self.topics_of_directories()
-            streams = [files.get(each.reads.rstrip("/"), ()) for each in read_sources(frame)]
+            streams = [
+                files.get(each.reads.rstrip("/"), ()) for each in read_sources(planned.frame)
+            ]
             require_leaving_aside(self.plan, streams)
-        return frame
+        return planned
 
-    def run(self, frame: DataFrame, shown: tuple[str, ...]) -> Ran:
-        """Run the query to its end. `frame`: as `open` has returned it; `shown`: the columns."""
+    def run(self, planned: PlannedFrame, shown: tuple[str, ...]) -> Ran:
+        """Run the query to its end. `planned`: as `open` has returned it; `shown`: the columns."""
         left_out: tuple[Letter, ...] = ()
         ranges = list_ranges(self.case.given)
         number = 0
         while True:
-            run = _Run(self, frame, shown, self.directory / f"checkpoint-{number}")
+            run = _Run(self, planned.frame, shown, self.directory / f"checkpoint-{number}")
             failure = run.stream()
             if failure is None:
                 return Ran(run.rows, self._letters(left_out))
             try:
-                more = self._find(frame, run, ranges, left_out) if self.plan.leaves_aside else ()
+                more = self._find(planned, run, ranges, left_out) if self.plan.leaves_aside else ()
             except RowNotComputed as too_many:
                 return Ran(failure=too_many.message)
             if not more:
                 return Ran(failure=failure)
             left_out = merge_letters(left_out, more)
-            frame = self.open(left_out)
+            planned = self.open(left_out)
             number += 1
 
     def topics_of_directories(self) -> dict[str, tuple[str, ...]]:
@@ -137,7 +144,7 @@ class CaseQuery:
 
     def _find(
         self,
-        frame: DataFrame,
+        planned: PlannedFrame,
         run: "_Run",
         ranges: Sequence[tuple[ShardRange, ...]],
         left_out: tuple[Letter, ...],
@@ -146,7 +153,7 @@ class CaseQuery:
         error, number = run.failure, run.failed
         if number >= len(ranges) or not isinstance(error, _FAILURES) or explain_row(error) is None:
             return ()
-        has_state = keeps_state(read_plan(frame))
+        has_state = keeps_state(planned.graph)
 
         def compute(part: tuple[ShardRange, ...]) -> None:
             rows = self._open_part(part, left_out)

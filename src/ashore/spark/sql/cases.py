@@ -117,14 +117,15 @@ def _run(
     slice_name = sink_slice(parts.job.job, item)
     query = CaseQuery(parts.spark, case, expected.table, slice_name.slice, plan, own)
     query = query.write_records()
-    frame = query.open()
+    selected = query.open()
+    frame = selected.frame
     if isinstance(item, Table):
         sink_output(item, output_ddl(frame))
     shown = named_columns(expected.rows or ()) or tuple(frame.columns)
     missing = [name for name in shown if name not in frame.columns]
     if missing:
         return [f"{expected.table} has no column {missing[0]}: {', '.join(frame.columns)}"]
-    ran = query.run(frame, shown)
+    ran = query.run(selected, shown)
     if ran.failure:
         return [ran.failure]
     rows = _compare(parts.spark, expected, frame, ran.rows)

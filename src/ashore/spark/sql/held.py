@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.versions import require_own
+from ashore.checkpoints.versions import require_migration, require_own
 from ashore.errors import QueryRefused
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import unfit
 from ashore.migration.judge import judge_query
-from ashore.migration.verdicts import StateVerdict
+from ashore.migration.told import tell_verdict
+from ashore.migration.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.changes import find_changes
 from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan, read_stored, write_stored
@@ -41,8 +42,8 @@ from ashore.spark.sql.sources import check_sources
 from ashore.storage.base import Storage
 
 _HINT = (
-    "restore the previous SQL, or write to a new table or topic from the start; `ashore migrate "
-    "check JOB.yaml --to NEW.yaml` says what of the state could be kept"
+    "restore the previous SQL; `ashore migrate check JOB.yaml --to NEW.yaml` says what of the "
+    "state could be kept, and whether a new table or topic could be filled from the start"
 )
 
 
@@ -84,12 +85,13 @@ def _hold_state(
         return
     verdict = judge_query(old, new)
     if verdict.verdict is not StateVerdict.FULL:
-        _refuse(name, changes)
+        _refuse(name, verdict, changes)
     filtered = [f"`{each.name}`" for each in verdict.operators if each.differs_from_replay]
-    report(
-        f"other rows reach {' and '.join(filtered)} from this start on: its results differ from "
-        "those of a replay"
-    )
+    if filtered:
+        report(
+            f"other rows reach {' and '.join(filtered)} from this start on: its results differ "
+            "from those of a replay"
+        )
 
 
 def _is_by(known: PlanState, planner: str) -> bool:
@@ -111,12 +113,18 @@ def _read(name: SliceName, known: PlanState) -> StoredPlan:
         ) from None
 
 
-def _refuse(name: SliceName, changes: Sequence[str]) -> NoReturn:
+def _refuse(name: SliceName, verdict: QueryVerdict, changes: Sequence[str]) -> NoReturn:
+    """Refuse what the verdict does not let go on. `changes`: what differs, for people."""
+    told = list(dict.fromkeys([*tell_verdict(verdict), *changes]))
     raise QueryRefused(
         f"{name}: the state in the checkpoint was made by different SQL, and would give wrong "
-        f"rows: {'; '.join(changes)}",
+        f"rows: {'; '.join(told)}",
         hint=_HINT,
         changes=list(changes),
+        verdict=verdict.verdict.value,
+        operators=[
+            {"name": each.name, "verdict": each.verdict.value} for each in verdict.operators
+        ],
     )
 
 
@@ -136,13 +144,17 @@ def hold_checkpoint(
 
     """
     require_own(name, checkpoint)
+    if checkpoint.read_query_id() is not None:
+        require_migration(name, fold, checkpoint.read_migration())
     decision = plan_start(fold.query, checkpoint.read_position())
     match decision:
         case Refuse():
             raise unfit(name, decision)
         case CutAlike(first, last):
             past = read_batches(read_history(storage, name), first - 1)
-            _hold_past(plan, name, past, range(first, last + 1))
+            since = _read_lineages(fold, past)
+            for number in range(first, last + 1):
+                _hold_past(plan, name, past[number], since[number - 1])
             return past
         case _:
             _hold_planned(plan, name, fold, checkpoint)
@@ -164,16 +176,19 @@ def _hold_planned(plan: QueryPlan, name: SliceName, fold: Fold, checkpoint: Chec
         raise unfit(name, decision)
 
 
-def _hold_past(
-    plan: QueryPlan, name: SliceName, past: dict[int, LandedBatch], numbers: range
-) -> None:
-    for number in numbers:
-        ranges = [ShardRange(each.key, each.offsets) for each in past[number].body.shards]
-        before = past[number - 1].query.lineage if number else ""
-        lineage = link(before, plan.digest, ranges, past[number].left_out)
-        if lineage != past[number].query.lineage:
-            text = f"batch {number} would run again with a different result"
-            raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
+def _read_lineages(fold: Fold, past: dict[int, LandedBatch]) -> dict[int, str]:
+    """Return the lineages of batches, and the one that the first batch of the log follows."""
+    known = fold.query
+    begun = {known.first - 1: known.since} if known is not None else {}
+    return begun | {number: each.query.lineage for number, each in past.items()}
+
+
+def _hold_past(plan: QueryPlan, name: SliceName, batch: LandedBatch, before: str) -> None:
+    """Refuse a batch that would not run again as it did. `before`: the lineage that it follows."""
+    ranges = [ShardRange(each.key, each.offsets) for each in batch.body.shards]
+    if link(before, plan.digest, ranges, batch.left_out) != batch.query.lineage:
+        text = f"batch {batch.query.batch_id} would run again with a different result"
+        raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
 
 
 def hold_query(

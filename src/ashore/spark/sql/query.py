@@ -20,12 +20,14 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.cleaner import CheckpointCleaner
+from ashore.checkpoints.moved_sources import read_begun
 from ashore.checkpoints.versions import copy_version
 from ashore.config.written import Place
 from ashore.errors import AshoreError, BatchFailed, Fenced, StreamReplaced
 from ashore.landing.housekeeping import CleanRule, House, Housekeeping
 from ashore.landing.joins import (
     EARLIEST,
+    begin_at,
     check_streams,
     find_replaced,
     look_again,
@@ -326,7 +328,7 @@ class SqlQuery:
         streams = look_again(sink.parts.clock, self._describe, self._say)
         join = plan_join(source, sink.fold, streams, self._first_of, query_source(self.name))
         if join is not None:
-            sink.join(join.shards)
+            sink.join(begin_at(join, read_begun(self._checkpoint)).shards)
 
     def _describe(self) -> dict[str, StreamInfo]:
         sink, source = self.parts.sink, self.parts.source

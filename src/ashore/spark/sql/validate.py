@@ -5,7 +5,12 @@ the query's log, by its checkpoint. No topic is read, nothing is written.
 What it must not know: terminals.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.config.tables import Table
+from ashore.errors import QueryRefused
 from ashore.landing.log_reader import read_log
 from ashore.landing.sink_output import sink_output
 from ashore.landing.sinks import Sink, sink_slice
@@ -15,11 +20,13 @@ from ashore.plans.planned_query import PlannedQuery
 from ashore.plans.replays import warn_of_replays
 from ashore.protocol.fold import EMPTY
 from ashore.spark.sql.assembly import SqlParts, plan_queries
-from ashore.spark.sql.frames import QueryPlan, open_frame, output_ddl
+from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.held import hold_query
+from ashore.spark.sql.state_check import compare_state
 
 ONCE = "exactly once"
 APPEND = "at least once: rows of an interrupted batch are sent again"
+NO_OUTLINES: Mapping[str, Checkpoint] = MappingProxyType({})
 UPSERT = (
     "at least once: a repeat ends with the same newest row per key; deleted keys have no tombstone"
 )
@@ -34,21 +41,42 @@ def describe_queries(parts: SqlParts) -> tuple[DescribedQuery, ...]:
     return tuple(_describe(parts, item, plan) for item, plan in plans)
 
 
-def plan_stored(parts: SqlParts) -> tuple[PlannedQuery, ...]:
+def plan_stored(
+    parts: SqlParts, outlines: Mapping[str, Checkpoint] = NO_OUTLINES
+) -> tuple[PlannedQuery, ...]:
     """Return what each query of the job would do, whatever state is there.
+
+    `outlines`: of checkpoints, by slice, which Spark is to compare with the query; on this machine,
+    see `copy_outline`.
 
     Raises QueryRefused, JobFileInvalid, SparkUnknown.
     """
     plans = plan_queries(parts, parts.assembly.rhythm(until_drained=True))
-    return tuple(_plan(parts, item, plan) for item, plan in plans)
+    return tuple(_plan(parts, item, plan, outlines) for item, plan in plans)
 
 
-def _plan(parts: SqlParts, item: Sink, plan: QueryPlan) -> PlannedQuery:
+def open_query(parts: SqlParts, query: str) -> tuple[QueryPlan, PlannedFrame]:
+    """Return what fills a table or a topic, and its frame, whatever state is there.
+
+    Raises QueryRefused, JobFileInvalid, SparkUnknown.
+    """
+    for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
+        if query == (item.table if isinstance(item, Table) else item.topic):
+            name = sink_slice(parts.job.job, item)
+            return plan, open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+    raise QueryRefused(f"no INSERT of {parts.job.path} fills {query}", hint="name one that does")
+
+
+def _plan(
+    parts: SqlParts, item: Sink, plan: QueryPlan, outlines: Mapping[str, Checkpoint]
+) -> PlannedQuery:
     name = sink_slice(parts.job.job, item)
     planned = open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
     filled = item.table if isinstance(item, Table) else item.topic
     stored = plan.describe(planned.graph, planned.frame.sparkSession.version)
-    return PlannedQuery(filled, name.slice, stored)
+    outline = outlines.get(name.slice)
+    says = compare_state(planned, plan.mode, outline) if outline else None
+    return PlannedQuery(filled, name.slice, stored, says)
 
 
 def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:

@@ -1,0 +1,56 @@
+"""Two queries as far as they read the same, so that their operators can be compared.
+
+What it is: `compare_plans`, both plans without the inputs of unions that only one of them has.
+What it promises: pure. Operators keep the ids and numbers that they have in the whole plans.
+What it must not know: verdicts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ashore.migration.side import Side
+from ashore.migration.sources import SourceMapping
+from ashore.plans.narrowed import narrow
+from ashore.plans.operator_graph import OperatorGraph, describe_graph
+from ashore.plans.stored import StoredPlan
+from ashore.protocol.codec import Json
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPlans:
+    """What two plans are compared by.
+
+    Arguments:
+        old, new: the whole plans.
+        before, after: the operators of both, over what both read.
+
+    """
+
+    old: StoredPlan
+    new: StoredPlan
+    before: OperatorGraph
+    after: OperatorGraph
+    _narrowed: tuple[StoredPlan, StoredPlan]
+    _told: Sequence[Json]
+
+    def sides(self, numbers: Mapping[int, int]) -> tuple[Side, Side]:
+        """Return both queries. `numbers`: which stateful operator of the new one an old one is."""
+        old, new = self._narrowed
+        return (
+            Side(old, self.before, numbers, self._told, self.old.graph),
+            Side(new, self.after, whole=self.new.graph),
+        )
+
+
+def compare_plans(old: StoredPlan, new: StoredPlan, mapping: SourceMapping) -> ComparedPlans:
+    """Return two plans as they are compared. `mapping`: of their sources. Raises SparkUnknown."""
+    narrowed = (
+        replace(old, graph=narrow(old.graph, mapping.dropped)),
+        replace(new, graph=narrow(new.graph, mapping.added)),
+    )
+    before, after = (
+        describe_graph(some.graph, whole.graph)
+        for some, whole in zip(narrowed, (old, new), strict=True)
+    )
+    told = mapping.number_old(old.graph, new.graph)
+    return ComparedPlans(old, new, before, after, narrowed, told)

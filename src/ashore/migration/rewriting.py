@@ -1,0 +1,355 @@
+"""How the state of a query is rewritten for SQL that has changed, in words of its stores.
+
+What it is: `plan_rewrite`, from two plans and the verdict on them to a `StateRewrite`: for each
+operator of the new plan what its stores are made of.
+What it promises: pure. What is not known to be right is refused with a sentence, never guessed; a
+rewrite keeps no more than the verdict says. Operators are named by the numbers that they have in
+the checkpoints of their plans.
+What it must not know: how stores are read and written.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ashore.errors import QueryRefused
+from ashore.migration.aggregates import find_source
+from ashore.migration.compared import compare_plans
+from ashore.migration.side import KeptOperator
+from ashore.migration.sources import match_sources, moves_offsets
+from ashore.migration.verdicts import QueryVerdict, StateVerdict
+from ashore.plans.digests import hash_form
+from ashore.plans.graph import KeptColumn, PlanGraph
+from ashore.plans.operator_graph import describe_graph
+from ashore.plans.stored import StoredPlan
+from ashore.protocol import codec
+from ashore.protocol.codec import Json, added
+
+_HINT = (
+    "keep this part of the SQL as it was, or write to a new table or topic from the start; "
+    "`ashore migrate check JOB.yaml --to NEW.yaml` says what becomes of each operator"
+)
+
+
+AGGREGATE = "StateStoreSaveExec"
+
+
+class RewriteKind(StrEnum):
+    """What the stores of an operator are made of."""
+
+    KEEP = "keep"  # those of an old operator, byte for byte; their files are linked or copied
+    RECODE = "recode"  # rows of an old operator, each with its columns in another form
+    MERGE = "merge"  # the same, where rows that have the same key now become one
+    EMPTY = "empty"  # nothing: they have no rows
+
+
+class StartValue(StrEnum):
+    """What a column has that is in no row of the old state."""
+
+    NULL = "null"
+    ZERO = "zero"
+    TRUE = "true"
+
+
+class MergeBy(StrEnum):
+    """How the values of rows that become one are made one."""
+
+    ADD = "add"
+    LEAST = "least"
+    GREATEST = "greatest"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSource:
+    """What a value column of the new state is made of.
+
+    Arguments:
+        column: the place of a value column of the old state; None: it has none.
+        start: what it has in all rows where it has no column.
+        merge: how rows become one, of a `RewriteKind.MERGE`; None elsewhere.
+
+    """
+
+    column: int | None = added(None)
+    start: StartValue | None = added(None)  # noqa: RUF009 - it makes a field
+    merge: MergeBy | None = added(None)  # noqa: RUF009 - it makes a field
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """What a column of the new key is made of.
+
+    Arguments:
+        column: the place of a column of the old key.
+        length_us: of the windows that the old windows become a part of; None: it stays as it is.
+        offset_us: where these begin, from the epoch on.
+
+    """
+
+    column: int
+    length_us: int | None = added(None)
+    offset_us: int = added(0)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRewrite:
+    """The stores of an operator of the new plan.
+
+    Arguments:
+        operator: its number in the new plan, and in the checkpoint that is written.
+        name: in words.
+        kind: what its stores are made of.
+        old: the number of the operator whose stores they are made of, in the checkpoint that is
+            read; None: of none.
+        keys: what each column of the key is made of, where rows are recoded or merged.
+        values: the same of each value.
+
+    """
+
+    operator: int
+    name: str
+    kind: RewriteKind
+    old: int | None
+    keys: tuple[KeySource, ...] = added(())
+    values: tuple[ValueSource, ...] = added(())
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedOperator:
+    """An operator of the old plan whose stores go into none of the new one."""
+
+    operator: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateRewrite:
+    """How a state is rewritten.
+
+    Arguments:
+        operators: that keep state in the new plan, by their numbers; none: it keeps none.
+        dropped: of the old plan, by their numbers.
+        plan: digest of what the new plan computes, see `digest_plan`.
+
+    """
+
+    operators: tuple[OperatorRewrite, ...]
+    dropped: tuple[DroppedOperator, ...]
+    plan: str
+
+
+def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> StateRewrite:
+    """Return how the state of a query is rewritten.
+
+    Arguments:
+        old: what the state was made by.
+        new: what is to go on with it.
+        verdict: what `judge_query` says of these two.
+
+    Raises QueryRefused, with what cannot be rewritten and why; SparkUnknown.
+
+    """
+    if verdict.verdict is StateVerdict.REFUSED:
+        raise _refuse("; ".join(_tell_refused(verdict)))
+    moved = [each.name for each in verdict.sources if moves_offsets(each)]
+    if moved:
+        raise _refuse(f"no command moves the offsets of {' and '.join(moved)} yet")
+    return _Rewriter(old, new, verdict).rewrite()
+
+
+def digest_plan(graph: PlanGraph) -> str:
+    """Return what tells the plan of a rewrite from others: it is the same in any session."""
+    # The nodes that only count rows are left out: they hold the time of the planning.
+    operators = describe_graph(graph).operators
+    described: list[Json] = [
+        [each.own, [*(edge.source for edge in each.inputs)], codec.encode(each.state)]
+        for each in operators
+    ]
+    return hash_form(described)
+
+
+def _tell_refused(verdict: QueryVerdict) -> Iterator[str]:
+    yield from verdict.why
+    for operator in verdict.operators:
+        if operator.verdict is StateVerdict.REFUSED:
+            columns = (each for each in operator.columns if each.verdict is StateVerdict.REFUSED)
+            whys = (*operator.why, *dict.fromkeys(each.why for each in columns))
+            yield f"`{operator.name}`: {', '.join(whys)}"
+
+
+def _refuse(why: str) -> QueryRefused:
+    return QueryRefused(f"the state cannot be rewritten: {why}", hint=_HINT)
+
+
+class _Rewriter:
+    def __init__(self, old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> None:
+        compared = compare_plans(old, new, match_sources(old.graph, new.graph))
+        before, after = compared.before, compared.after
+        self._plan = digest_plan(new.graph)
+        was = {each.id: each for each in before.operators if each.state is not None}
+        now = {each.id: each for each in after.operators if each.state is not None}
+        pairs = [(was[each.old], now[each.new]) for each in verdict.mapping]
+        numbers = {
+            one.state.operator_id: other.state.operator_id
+            for one, other in pairs
+            if one.state and other.state
+        }
+        old_side, new_side = compared.sides(numbers)
+        self._old = {each.id: old_side.kept(each) for each in was.values()}
+        self._new = {each.id: new_side.kept(each) for each in now.values()}
+        self._pairs = {other.id: one.id for one, other in pairs}
+
+    def rewrite(self) -> StateRewrite:
+        used = set(self._pairs.values())
+        operators = (self._operator(id_, kept) for id_, kept in self._new.items())
+        dropped = (
+            DroppedOperator(each.state.operator_id, each.operator.name)
+            for id_, each in self._old.items()
+            if id_ not in used
+        )
+        return StateRewrite(
+            tuple(sorted(operators, key=lambda each: each.operator)),
+            tuple(sorted(dropped, key=lambda each: each.operator)),
+            self._plan,
+        )
+
+    def _operator(self, id_: str, new: KeptOperator) -> OperatorRewrite:
+        number, name = new.state.operator_id, new.operator.name
+        if id_ not in self._pairs:
+            return OperatorRewrite(number, name, RewriteKind.EMPTY, None)
+        old = self._old[self._pairs[id_]]
+        was = old.state.operator_id
+        if _has_same_bytes(old, new):
+            return OperatorRewrite(number, name, RewriteKind.KEEP, was)
+        if new.node.kind != AGGREGATE or old.node.kind != AGGREGATE:
+            raise _refuse(f"`{name}`: its keys or values are written in another form")
+        keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
+        is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
+        kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
+        values = tuple(_values(old, new, is_merged=is_merged))
+        return OperatorRewrite(number, name, kind, was, keys, values)
+
+
+# ---- aggregates
+
+
+def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
+    """Return the old key that a new one is, or whose windows its windows are made of."""
+    term = new.keys[place]
+    found = find_source(old, new, term)
+    if found is None:
+        raise _refuse(f"`{new.operator.name}`: {new.tell(term)} is not one of the old keys")
+    column = old.keys.index(found)
+    _require_kept(old, new, _typed_keys(old)[column], _typed_keys(new)[place])
+    if old.side.digests[found] == new.side.digests[term]:
+        return KeySource(column)
+    window = new.side.term(term).window
+    if window is None or _typed_keys(new)[place].type != _WINDOW:
+        raise _refuse(f"`{new.operator.name}`: {new.tell(term)} is not a window of TIMESTAMP")
+    return KeySource(column, window.length_us, window.offset_us)
+
+
+def _typed_keys(operator: KeptOperator) -> tuple[KeptColumn, ...]:
+    keys = operator.node.state.keys if operator.node.state else ()
+    if len(keys) != len(operator.keys):
+        raise _refuse(f"`{operator.operator.name}`: Spark does not say the types of its keys")
+    return keys
+
+
+def _values(old: KeptOperator, new: KeptOperator, *, is_merged: bool) -> Iterator[ValueSource]:
+    was = {
+        (old.side.digests[each.term], each.part): place for place, each in enumerate(old.columns)
+    }
+    now = {(new.side.digests[each.term], each.part) for each in new.columns}
+    if len(was) != len(old.columns) or len(now) != len(new.columns):
+        raise _refuse(f"`{new.operator.name}`: two of its functions cannot be told apart")
+    for each in new.columns:
+        place = was.get((new.side.digests[each.term], each.part))
+        if place is None:
+            yield ValueSource(start=_start(new, each))
+            continue
+        _require_kept(old, new, old.columns[place], each)
+        yield ValueSource(place, merge=_merge(new, each) if is_merged else None)
+
+
+def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:
+    """Refuse a column that is kept as another type, or may be NULL where it must not be."""
+    if was.type != now.type or was.is_nullable > now.is_nullable:
+        nulls = " and may be NULL" if was.is_nullable > now.is_nullable else ""
+        raise _refuse(
+            f"`{new.operator.name}`: {old.tell_column(was)} was kept as {was.type}{nulls}, "
+            f"is kept as {now.type}"
+        )
+
+
+def _start(new: KeptOperator, column: KeptColumn) -> StartValue:
+    """Return what Spark's function has before its first row."""
+    name = new.side.term(column.term).name
+    found = StartValue.ZERO if name == _SKETCH else _STARTS.get(name, {}).get(column.part)
+    if found is StartValue.ZERO and column.type.startswith("interval"):
+        found = None
+    if found is None:
+        raise _refuse(
+            f"`{new.operator.name}`: {new.tell(column.term)} is new, and what its state begins "
+            "with is not known here"
+        )
+    return found
+
+
+def _merge(new: KeptOperator, column: KeptColumn) -> MergeBy:
+    name = new.side.term(column.term).name
+    found = _MERGES.get(name)
+    # A sum of decimals that has grown too large says so in a way of its own.
+    is_added = found is not MergeBy.ADD or column.type in _ADDED_TYPES
+    if found is None or not is_added:
+        raise _refuse(
+            f"`{new.operator.name}`: {new.tell(column.term)} of several groups cannot be made one "
+            "here"
+        )
+    return found
+
+
+def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether the stores of one operator are those of the other: then none of it is read."""
+    if old.digests(old.keys) != new.digests(new.keys):
+        return False
+    keys = ((each.node.state.keys if each.node.state else ()) for each in (old, new))
+    return _is_same_form((old, new), *keys) and _is_same_form((old, new), old.columns, new.columns)
+
+
+def _is_same_form(
+    operators: tuple[KeptOperator, KeptOperator],
+    was: Sequence[KeptColumn],
+    now: Sequence[KeptColumn],
+) -> bool:
+    """Tell whether columns have the same bytes: Spark reads what is never NULL as what may be."""
+    old, new = operators
+    return len(was) == len(now) and all(
+        (old.side.digests[one.term], one.part, one.side, one.type)
+        == (new.side.digests[other.term], other.part, other.side, other.type)
+        and one.is_nullable <= other.is_nullable
+        for one, other in zip(was, now, strict=True)
+    )
+
+
+_WINDOW = "struct<start:timestamp,end:timestamp>"
+_ADDED_TYPES = {"bigint", "double"}
+_SKETCH = "HyperLogLogPlusPlus"  # its registers are in so many words, all 0 at first
+# By Spark's class of a function, then by the part of its state.
+_SUMMED = {"": StartValue.NULL, "sum": StartValue.ZERO, "isEmpty": StartValue.TRUE}
+_ZEROES = dict.fromkeys(("n", "avg", "m2"), StartValue.ZERO)
+_STARTS: dict[str, dict[str, StartValue]] = {
+    "Sum": _SUMMED,
+    "Count": {"": StartValue.ZERO},
+    "Min": {"": StartValue.NULL},
+    "Max": {"": StartValue.NULL},
+    "Average": {"sum": StartValue.ZERO, "count": StartValue.ZERO},
+    **dict.fromkeys(("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop"), _ZEROES),
+}
+_MERGES = {
+    "Sum": MergeBy.ADD,
+    "Count": MergeBy.ADD,
+    "Average": MergeBy.ADD,
+    "Min": MergeBy.LEAST,
+    "Max": MergeBy.GREATEST,
+}

@@ -1,0 +1,97 @@
+"""How a state is rewritten for other SQL: Nexmark's queries, each for each."""
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from tests.unit.migration.test_judge import PLANS, STATEFUL
+
+from ashore.errors import QueryRefused
+from ashore.jobs.requests import (
+    CheckpointAddress,
+    MigrateRequest,
+    SparkRequest,
+    read_request,
+    write_request,
+)
+from ashore.migration.judge import judge_query
+from ashore.migration.rewriting import RewriteKind, StateRewrite, plan_rewrite
+from ashore.migration.verdicts import StateVerdict
+from ashore.plans.graph import PlanGraph
+from ashore.plans.stored import StoredPlan
+
+SOME = ["q0", "q3", "q5", "q7", "q8", "q11"]
+
+
+def rewrite_of(old: StoredPlan, new: StoredPlan) -> StateRewrite:
+    return plan_rewrite(old, new, judge_query(old, new))
+
+
+def numbers_of(graph: PlanGraph) -> list[int]:
+    return sorted(each.state.operator_id for each in graph.nodes if each.state is not None)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_the_state_of_the_same_sql_is_kept(name: str) -> None:
+    found = rewrite_of(PLANS[name], PLANS[name])
+    numbers = numbers_of(PLANS[name].graph)
+    assert [(each.operator, each.old) for each in found.operators] == [(n, n) for n in numbers]
+    assert {each.kind for each in found.operators} == {RewriteKind.KEEP}
+    assert not found.dropped
+
+
+def test_each_operator_is_said_once() -> None:
+    """Each of the new plan is made of something, each of the old one goes somewhere or is named."""
+    written = 0
+    for old, new in permutations([PLANS[name] for name in SOME], 2):
+        verdict = judge_query(old, new)
+        if verdict.verdict is StateVerdict.REFUSED:
+            with pytest.raises(QueryRefused, match="cannot be rewritten: "):
+                plan_rewrite(old, new, verdict)
+            continue
+        with suppress(QueryRefused):  # what is not supported
+            found = plan_rewrite(old, new, verdict)
+            written += 1
+            assert [each.operator for each in found.operators] == numbers_of(new.graph)
+            used = [each.old for each in found.operators if each.old is not None]
+            dropped = [each.operator for each in found.dropped]
+            assert sorted(used + dropped) == numbers_of(old.graph)
+    assert written > 5
+
+
+def test_what_may_be_null_is_not_kept_as_what_never_is() -> None:
+    """Spark reads what is never NULL as what may be, and refuses the reverse."""
+    old = PLANS["q5"]
+    graph = old.graph
+    states = [
+        each
+        if each.state is None
+        else replace(
+            each,
+            state=replace(
+                each.state, columns=tuple(replace(c, is_nullable=True) for c in each.state.columns)
+            ),
+        )
+        for each in graph.nodes
+    ]
+    loose = replace(old, graph=replace(graph, nodes=tuple(states)))
+    assert loose != old
+    assert rewrite_of(old, loose).operators[0].kind is RewriteKind.KEEP
+    with pytest.raises(QueryRefused, match="was kept as bigint and may be NULL"):
+        rewrite_of(loose, old)
+
+
+def test_a_rewrite_crosses_to_the_state_process() -> None:
+    request = MigrateRequest(
+        spark=SparkRequest("local[2]", (("a", "b"),)),
+        source=CheckpointAddress("file:///old", ()),
+        target=CheckpointAddress("file:///new", (("user", "x"),)),
+        batch=7,
+        state_format=1,
+        job_file="/job.yaml",
+        query="ods.big",
+        rewrite=rewrite_of(PLANS["q0"], PLANS["q5"]),
+    )
+    assert request.rewrite.operators
+    assert read_request(MigrateRequest, write_request(request)) == request
