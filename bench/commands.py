@@ -19,7 +19,7 @@ from bench.table import Row
 
 ROUNDS = 5
 JOB = """\
-job: clicks
+job: {name}
 lake: file://{lake}
 source:
   kafka: {{bootstrap_servers: "127.0.0.1:1"}}
@@ -59,7 +59,7 @@ def main() -> list[Row]:
         folder = Path(name)
         files = {"lake": folder / "lake", "job": folder / "job.yaml"}
         files["lake"].mkdir()
-        files["job"].write_text(JOB.format(lake=files["lake"]), "utf-8")
+        files["job"].write_text(JOB.format(name="clicks", lake=files["lake"]), "utf-8")
         environment = {
             key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
         }

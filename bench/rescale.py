@@ -97,8 +97,7 @@ def measure_tree(pid: int) -> int:
 
 
 def fill(servers: str, keys: int) -> None:
-    """Write a record of each key."""
-    create_topics(servers, {TOPIC: INPUT_PARTITIONS})
+    """Write a record of each key to the topic."""
     sender = Sender(servers, linger_ms=50)
     for start in range(0, keys, CHUNK):
         end = min(start + CHUNK, keys)
@@ -146,6 +145,7 @@ def measure(keys: int) -> Iterable[Row]:
         folder = Path(name)
         with Kafka(folder / "kafka") as kafka:
             servers = kafka.bootstrap_servers
+            create_topics(servers, {TOPIC: INPUT_PARTITIONS})
             fill(servers, keys)
             old, new = folder / "old", folder / "new"
             watch(query(servers, FROM, old))

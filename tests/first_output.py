@@ -47,7 +47,9 @@ def loaded(names: Iterable[str]) -> list[str]:
     )
 
 
-def play(arguments: list[str], watched: list[str], answer: int, *, runs_on: bool) -> NoReturn:
+def play(
+    arguments: list[str], watched: list[str], answer: int, *, runs_on: bool, asks: bool
+) -> NoReturn:
     """Run one command; write to the pipe `answer` what it had loaded at its first word."""
     first: list[str] = []
     text: list[str] = []
@@ -70,7 +72,7 @@ def play(arguments: list[str], watched: list[str], answer: int, *, runs_on: bool
     sys.argv = ["ashore", *arguments]
     from ashore.cli import main  # noqa: PLC0415 - only now the streams are those of the test
 
-    if runs_on:
+    if asks:
         from ashore.control import jobs  # noqa: PLC0415
 
         jobs.SOURCE_TIMEOUT_S = 0.2
@@ -86,7 +88,13 @@ def answers(asked: dict[str, object]) -> Iterable[dict[str, object]]:
         reads, writes = os.pipe()
         child = os.fork()
         if child == 0:
-            play(command["arguments"], asked["watched"], writes, runs_on=command["runs_on"])  # type: ignore[arg-type]
+            play(
+                command["arguments"],
+                asked["watched"],
+                writes,
+                runs_on=command["runs_on"],
+                asks=command["asks_kafka"],
+            )  # type: ignore[arg-type]
         os.close(writes)
         with os.fdopen(reads, "rb") as pipe:
             found = pipe.read()

@@ -94,7 +94,7 @@ PROBLEMS = {
     "counts": "the counts of an entry do not add up",
     "spans": "offset spans of files contradict each other or their entry",
     "file_missing": "a file that the log lists is not there",
-    "partition_gone": "each file of a table partition is gone: somebody has dropped it",
+    "partition_gone": "each file of a table partition is missing: it was dropped by other means",
     "file_size": "a file has another size than the log says",
     "file_checksum": "a file has another checksum than the log says",
     "file_rows": "a file has another number of rows than the log says",
@@ -113,7 +113,7 @@ PROBLEMS = {
     "stream_replaced": "only `audit`: a topic was deleted and created again",
     "success_file_missing": "only `audit`: a partition is sealed, and its success file is gone",
     "catalog_table": "only `audit`: the catalog has no such table, or another one",
-    "catalog_lacks": "only `audit`: the catalog lacks partitions that it was told of",
+    "catalog_lacks": "only `audit`: the catalog lacks partitions that were registered in it",
     "catalog_extra": "only `audit`: the catalog has partitions where the job has put no file",
     "catalog_elsewhere": "only `audit`: the catalog has a partition elsewhere than its files",
 }

@@ -59,11 +59,11 @@ class Site:
         self.hdfs = Hdfs(directory / "hdfs", HdfsOptions(namenodes=1, datanodes=1, heap="512m"))
 
     def __enter__(self) -> Self:
-        self.hdfs.start()
+        self.hdfs.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.hdfs.stop()
+    def __exit__(self, *ended_by: object) -> None:
+        self.hdfs.__exit__(*ended_by)
 
     @property
     def root(self) -> str:

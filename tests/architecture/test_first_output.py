@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.commands import JOB
 from tests.checkpoint_files import unpack
 
 from ashore.cli.app import load_all
@@ -25,26 +26,17 @@ CLIENT = {"confluent_kafka"}
 # Together another tenth: what appends to a log, and what starts a job process and hears its events.
 WRITER = {"ashore.landing.log"}
 LAUNCH = {"ashore.jobs.events", "ashore.jobs.launch", "filelock"}
+# What reads job files: of no use to a command that is given a directory.
+JOB_FILE = {"ashore.config.load"}
 HEAVY = (
     ARRAYS
     | CLIENT
     | WRITER
     | LAUNCH
+    | JOB_FILE
     | {"hdfs_native", "jinja2", "pandas", "prometheus_client", "thriftpy2"}
 )
 
-JOB = """\
-job: {name}
-lake: file://{lake}
-source:
-  kafka: {{bootstrap_servers: "127.0.0.1:1"}}
-tables:
-  - topic: clicks
-    table: ods.clicks
-    schema: "id BIGINT, ts BIGINT"
-    event_time: {{column: ts}}
-    partition_by: [date]
-"""
 SQL = """\
   - {table: ods.copied}
 sql: INSERT INTO ods.copied SELECT id FROM clicks
@@ -74,6 +66,12 @@ class Run:
     whole: frozenset[str] | None = None
     first: frozenset[str] = frozenset()
 
+    @property
+    def always(self) -> frozenset[str]:
+        """Return what it may load at any time."""
+        has_job_file = "{job}" in self.arguments or "{sql}" in self.arguments
+        return (self.whole or NOTHING) | (JOB_FILE if has_job_file else NOTHING)
+
 
 NOTHING: frozenset[str] = frozenset()
 ASKS_KAFKA = frozenset(CLIENT)
@@ -87,8 +85,8 @@ RUNS = {
     "validate": Run(whole=ASKS_KAFKA),
     "sql": Run("{sql} 'SELECT 1'", first=STARTS_A_JOB),
     "test": Run("{sql} {cases}", first=STARTS_A_JOB),
-    "init": Run("clicks --servers 127.0.0.1:1 --out new.yaml"),
-    "schema": Run("", whole=NOTHING),
+    "init": Run("clicks --servers 127.0.0.1:1 --out new.yaml", first=frozenset(JOB_FILE)),
+    "schema": Run("", whole=frozenset(JOB_FILE)),
     "status": Run(whole=ASKS_KAFKA),
     "verify": Run(),
     "audit": Run(),
@@ -105,7 +103,9 @@ RUNS = {
     "checkpoint list": Run("{checkpoint}", whole=NOTHING),
     "checkpoint verify": Run("{checkpoint}", whole=NOTHING),
     "checkpoint delete": Run("{checkpoint}", whole=NOTHING),
-    "checkpoint rescale": Run("{checkpoint} --partitions 2 --explain", first=STARTS_A_JOB | WRITES),
+    "checkpoint rescale": Run(
+        "{checkpoint} --partitions 2 --explain", first=STARTS_A_JOB | WRITES | JOB_FILE
+    ),
     "checkpoint restore": Run("{checkpoint} --to back", whole=NOTHING),
     "checkpoint clean": Run("{checkpoint} --explain", whole=NOTHING),
     "checkpoint doctor": Run("{checkpoint} --explain", whole=NOTHING),
@@ -115,13 +115,13 @@ RUNS = {
     "reset-clock": Run("{job} --why none", whole=ASKS_KAFKA | WRITES),
     "clean": Run("{job} --explain", whole=ASKS_KAFKA),
     "warm-up": Run("", first=STARTS_A_JOB),
-    "demo": Run("--records 1", first=STARTS_A_JOB),
+    "demo": Run("--records 1", first=STARTS_A_JOB | JOB_FILE),
     "services up": Run("", first=LOCKS),
     "services down": Run("", whole=LOCKS),
     "services control": Run("hdfs show", whole=LOCKS),
     "services status": Run("", whole=NOTHING),
     # What the list says stands beside the code of each drill.
-    "drill list": Run("", first=frozenset(ARRAYS | CLIENT | WRITER | LAUNCH)),
+    "drill list": Run("", first=frozenset(ARRAYS | CLIENT | WRITER | LAUNCH | JOB_FILE)),
     "drill run": Run("clock-jump"),
 }
 
@@ -151,6 +151,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
         {
             "arguments": [*name.split(), *shlex.split(run.arguments.format(**files))],
             "runs_on": run.whole is not None,
+            "asks_kafka": bool(CLIENT & (run.whole or NOTHING)),
         }
         for name, run in RUNS.items()
     ]
@@ -170,11 +171,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 def test_a_command_speaks_before_it_loads_what_is_heavy(name: str, found: dict[str, Any]):
     each = found[name]
     assert each["first"] is not None, each["text"]
-    allowed = RUNS[name].first | (RUNS[name].whole or NOTHING)
+    allowed = RUNS[name].first | RUNS[name].always
     assert set(each["first"]) <= allowed, "".join(each["text"])
 
 
 @pytest.mark.parametrize("name", [name for name, run in RUNS.items() if run.whole is not None])
 def test_a_command_that_only_looks_loads_nothing_else(name: str, found: dict[str, Any]):
     assert "Usage:" not in "".join(found[name]["text"])  # then it has not looked at anything
-    assert set(found[name]["end"]) <= (RUNS[name].whole or NOTHING), "".join(found[name]["text"])
+    assert set(found[name]["end"]) <= RUNS[name].always, "".join(found[name]["text"])

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.marks import but
 from tests.spark.site import Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -53,7 +52,8 @@ def go_on(job_file: Path, savepoint: str, output: OutputSince | None) -> LandedS
 
 
 @pytest.mark.parametrize(
-    "output", but(pytest.mark.long, OutputSince, lambda output: output is OutputSince.ROLL_BACK)
+    "output",
+    [OutputSince.ROLL_BACK, pytest.param(OutputSince.CATCH_UP, marks=pytest.mark.long)],
 )
 def test_nothing_is_lost_or_doubled_where_the_checkpoint_is_deleted_half_way(
     site: Site, tmp_path: Path, output: OutputSince

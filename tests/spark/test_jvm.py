@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ashore.landing.job import load_job_file
-from ashore.spark.main import conf_of
+from ashore.spark.session import conf_of
 
 JOB = """\
 job: clicks

@@ -56,7 +56,7 @@ def test_a_rescaled_query_goes_on_as_the_old_one_would(
     assert program.run(down) == expected
 
 
-KEPT = {"rocksdb-changelog": 1, "rocksdb": 1, "no-keys": 1, "named-sources": 1}
+KEPT = {"rocksdb-changelog": 1, "rocksdb": 1, "no-keys": 1}
 KEPT |= {"format-2": 2, "join-2": 1, "join-3": 1}
 
 

@@ -65,8 +65,11 @@ def test_sql_that_means_something_else_is_refused_before_spark_sees_the_checkpoi
     site.produce(topic, encode(clicks(100, 100)))
     other = sql_job(site, OTHER, *tables)
     before = sorted(str(each) for each in site.lake.rglob("*") if "_checkpoints" in str(each))
-    with pytest.raises(QueryRefused, match=WAS_AND_IS):
+    with pytest.raises(QueryRefused, match=WAS_AND_IS) as refused:
         describe_queries(site.writer(other).job.sql)
+    assert f"`{operator.name}` is lost (" in refused.value.message
+    assert "lost sum(" in refused.value.message
+    assert refused.value.fields["operators"] == [{"name": operator.name, "verdict": "lost"}]
     assert before == sorted(
         str(each) for each in site.lake.rglob("*") if "_checkpoints" in str(each)
     )

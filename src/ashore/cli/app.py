@@ -72,7 +72,7 @@ COMMANDS = (
     Listed(
         "checkpoint",
         "checkpoint_commands",
-        "Checkpoints of queries: look into them, copy them, put them back.",
+        "Checkpoints of queries: inspect, copy and restore them.",
     ),
     Listed(
         "versions",

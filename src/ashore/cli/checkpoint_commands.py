@@ -27,7 +27,7 @@ from ashore.cli.rescale_command import checkpoint_rescale
 from ashore.control.checkpoints import savepoints
 from ashore.control.checkpoints.where import find_checkpoint, is_job_file
 
-checkpoint = new_group("Checkpoints of queries: look into them, copy them, put them back.")
+checkpoint = new_group("Checkpoints of queries: inspect, copy and restore them.")
 
 
 SavepointPath = Annotated[
@@ -156,7 +156,7 @@ def checkpoint_restore(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Make a checkpoint out of a savepoint, at an empty place, for Spark to go on from."""
+    """Create a checkpoint from a savepoint, in an empty directory; Spark can continue from it."""
     clock = SystemClock()
     with reported_errors(as_json=as_json, debug=debug):
         found = savepoints.find_savepoint(savepoint, clock)

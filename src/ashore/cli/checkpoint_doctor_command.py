@@ -26,7 +26,7 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
         ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Of a job file: let the job go on with a copy.")
+        bool, typer.Option("--repair", help="Of a job file: let the job continue with a copy.")
     ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Take the last repair of a job back.")
@@ -53,7 +53,7 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
             raise typer.BadParameter("--undo goes with no other action")
         if undo:
             batch = doctor.undo(asked)
-            line = f"the query goes on with the checkpoint from before, at batch {batch}"
+            line = f"the query continues with its former checkpoint, at batch {batch}"
             print_answer([line], {"batch": batch, "done": True}, as_json=as_json)
             return
         if explain or not (repair or to is not None):

@@ -15,7 +15,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ashore.base.clock import SystemClock
@@ -149,6 +148,14 @@ def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> It
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar on stderr. Yields `(what, done, total)`."""
+    from rich.progress import (  # noqa: PLC0415 - few commands have a bar
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(
         *columns, TimeElapsedColumn(), console=talk, transient=True, disable=quiet

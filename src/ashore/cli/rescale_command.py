@@ -35,7 +35,7 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         typer.Option(
             metavar="DIR",
             help="Where the new checkpoint goes: a directory that does not exist. Needed for a "
-            "directory; a job goes on with its new one by itself.",
+            "directory; a job continues with its new one by itself.",
         ),
     ] = None,
     query: Query = None,

@@ -4,16 +4,24 @@ What it promises: what can be known without Spark is told before Spark starts.
 What it must not know: what a job does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ashore.checkpoints.since import OutputSince
+from ashore.checkpoints.since import AnotherTable, OutputSince
 from ashore.cli import run_view
 from ashore.cli.options import AsJsonLines, Debug, JobFile, TakeOver
-from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
+from ashore.cli.output import (
+    STARTING_SPARK,
+    escape,
+    reported_errors,
+    say,
+    shown_progress,
+    talk,
+)
 from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
 from ashore.cli.signals import end_in_order, sigterm_does
@@ -22,6 +30,9 @@ from ashore.control.ask import RunningJob
 from ashore.control.preflight import Preflight, check_job
 from ashore.errors import Fenced, NotDone
 from ashore.jobs.launch import JobLaunch, LaunchOptions
+
+if TYPE_CHECKING:
+    from ashore.plans.planned_query import PlannedQuery
 
 FromSavepoints = Annotated[
     list[str] | None,
@@ -36,7 +47,23 @@ Output = Annotated[
     OutputSince | None,
     typer.Option(
         help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
-        "and reads its offsets again, `catch-up` keeps it and rebuilds the state.",
+        "and reads its offsets again, `catch-up` keeps it and rebuilds the state; `another-table` "
+        "leaves it as it is, and a table that is still empty gets what comes after.",
+    ),
+]
+OfAnotherJob = Annotated[
+    bool,
+    typer.Option(
+        "--of-another-job",
+        help="With another-table: the savepoint may be of another job, or of a query of plain "
+        "Spark.",
+    ),
+]
+SameSql = Annotated[
+    bool,
+    typer.Option(
+        "--same-sql",
+        help="With another-table: this SQL made the state, where no log here says which SQL did.",
     ),
 ]
 
@@ -55,6 +82,8 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     ] = False,
     from_savepoint: FromSavepoints = None,
     output: Output = None,
+    of_another_job: OfAnotherJob = False,
+    same_sql: SameSql = False,
     take_over: TakeOver = False,
     savepoint: Annotated[
         str | None,
@@ -75,13 +104,19 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     style = run_view.Style.EVENTS if as_json else lines
     if (output is not None or take_over) and not from_savepoint:
         raise typer.BadParameter("--output and --take-over go with --from")
+    is_elsewhere = output is OutputSince.ANOTHER_TABLE
+    if (of_another_job or same_sql) and not is_elsewhere:
+        raise typer.BadParameter("--of-another-job and --same-sql go with --output another-table")
     with reported_errors(as_json=as_json, debug=debug, in_lines=True), sigterm_does(end_in_order):
         save = None if savepoint is None else saving(job_file, savepoint, quiet=as_json)
         with jobs.open_job(job_file) as opened:
             run_view.show_checking(opened.job, style)
             preflight = check_job(opened, accepts_schema=accept_schema)
             job = opened.job
-            if from_savepoint:
+            if from_savepoint and is_elsewhere:
+                asked = AnotherTable(tuple(from_savepoint), of_another_job, same_sql, take_over)
+                _begin(opened, asked, quiet=as_json, debug=debug)
+            elif from_savepoint:
                 _go_on(opened, from_savepoint, output, takes_over=take_over, quiet=as_json)
         _report(preflight)
         warn_running(RunningJob(job.job, str(job.lake), opened.clock, lambda _line: None))
@@ -129,7 +164,7 @@ def _go_on(
     )
 
     def show(found: WentOn) -> None:
-        since, line = found.since, f"{found.query} goes on from the savepoint {found.place}"
+        since, line = found.since, f"{found.query} continues from the savepoint {found.place}"
         if since.batches:
             line += f"; since then {since.rows:,} rows in {since.batches:,} batches had landed"
         say(escape(line))
@@ -137,6 +172,31 @@ def _go_on(
     asked = FromAsked(tuple(savepoints), output, takes_over)
     with shown_progress(quiet=quiet) as progress:
         go_on_from(opened, asked, lambda done, total: progress("copying", done, total), show)
+
+
+def _begin(opened: jobs.OpenJob, asked: AnotherTable, *, quiet: bool, debug: bool) -> None:
+    """Let queries begin in other tables. Raises as `begin_in_another_table`."""
+    from ashore.control.checkpoints.another_table import (  # noqa: PLC0415 - as above
+        BegunElsewhere,
+        begin_in_another_table,
+    )
+    from ashore.control.migration import plan_job  # noqa: PLC0415 - as above
+
+    def plan() -> "Sequence[PlannedQuery]":
+        if not quiet:
+            say(STARTING_SPARK)
+        return plan_job(Path(str(opened.job.path)), opened.job.job, debug=debug)
+
+    def show(found: BegunElsewhere) -> None:
+        whose = f" of {found.owner}" if found.owner else ""
+        say(escape(f"{found.query} continues from the savepoint {found.place}{whose}"))
+        for note in found.notes:
+            say(escape(note))
+
+    with shown_progress(quiet=quiet) as progress:
+        begin_in_another_table(
+            opened, asked, plan, lambda done, total: progress("copying", done, total), show
+        )
 
 
 def _take_savepoints(save: Callable[[], list[TakenSavepoint]], code: int, style: Style) -> None:

@@ -114,6 +114,8 @@ def _show_slice(each: SliceStatus) -> None:
 
 def _show_query(head: str, query: QueryStatus, lag: str) -> None:
     out.print(f"{head} query {query.query_id}, batch {query.batch_id:,}, {query.state}, lag {lag}")
+    if query.begins_after is not None:
+        out.print(f"begins after batch {query.begins_after:,}, which another table has")
     if query.why is not None:
         out.print(f"stopped: {escape(query.why)}")
     if query.held_by is not None and query.held_since_ms is not None:

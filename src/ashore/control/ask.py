@@ -202,7 +202,7 @@ def _ended(beat: Heartbeat, when: str) -> JobNotRunning:
 
 def _died(beat: Heartbeat, when: str) -> JobNotRunning:
     return JobNotRunning(
-        f"process {beat.pid} of job {beat.job} is gone and did not say why: {when}",
+        f"process {beat.pid} of job {beat.job} exited without an error message: {when}",
         hint="start it: it finishes what was started",
         pid=beat.pid,
         beat_ms=beat.beat_ms,

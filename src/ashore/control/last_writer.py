@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from ashore.control.state import STOPS
 from ashore.jobs.heartbeat import is_process_alive
 from ashore.landing.log_reader import list_log, read_number
-from ashore.protocol.entries import Commit, Entry, Open, Reland, ResetClock, Retire, Rollback, Skip
+from ashore.protocol.entries import (
+    Begin,
+    Commit,
+    Entry,
+    Migrate,
+    Open,
+    Reland,
+    ResetClock,
+    Retire,
+    Rollback,
+    Skip,
+)
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.storage.base import Storage
@@ -102,7 +113,7 @@ def is_of_command(newest: Sequence[Entry]) -> bool:
     """
     for entry in newest:
         match entry.body:
-            case Commit("retire") | Rollback() | ResetClock() | Reland():
+            case Commit("retire") | Rollback() | Begin() | Migrate() | ResetClock() | Reland():
                 return True
             case Skip(by=by) | Retire(by=by):
                 return by != JOB

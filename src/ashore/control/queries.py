@@ -33,6 +33,7 @@ class QueryStatus:
     commit_ms: int | None  # how long it took to commit the state of the last batch
     held_by: str | None  # the view whose silence holds the watermark back
     held_since_ms: int | None  # when that brought its last record, or the query was started
+    begins_after: int | None = None  # the batch of the savepoint that its log begins with
 
 
 def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatus | None:
@@ -46,11 +47,11 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
     """
     if fold.query is None and fold.plan is None:
         return None
-    counters = dict(fold.counters)
+    counters, known = dict(fold.counters), fold.query
     stopped, reported = (worker.stopped, worker.query) if worker else (None, None)
     return QueryStatus(
-        query_id=fold.query.query_id if fold.query else "",
-        batch_id=fold.query.batch_id if fold.query else NO_BATCH,
+        query_id=known.query_id if known else "",
+        batch_id=known.batch_id if known and known.batch_id >= known.first else NO_BATCH,
         state=job.state if stopped is None else JobState.STOPPED,
         why=stopped,
         since_ms=worker.since_ms if worker else None,
@@ -63,4 +64,5 @@ def read_query(fold: Fold, job: Judged, worker: WorkerBeat | None) -> QueryStatu
         commit_ms=reported.commit_ms if reported else None,
         held_by=reported.held_by if reported else None,
         held_since_ms=reported.held_since_ms if reported else None,
+        begins_after=known.first - 1 if known and known.first else None,
     )

@@ -6,6 +6,7 @@ that is silent for the job's `patience` is killed.
 What it must not know: how a run is shown.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,9 @@ from ashore.jobs.events import Event
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
+
+SIGNALLED = 128  # and the number of a signal: the exit code of what it has ended
+AGAIN = "start it again: it resumes from its landing log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,28 @@ def failure_of(code: int, told: Failed | None, launch: JobLaunch) -> Failed | No
     """
     if told is not None or code == 0:
         return told
-    code = code if code >= 0 else 128 - code
-    message = f"the job process exited with {code} without an error message"
-    hint = "start it again: it resumes from its landing log"
+    code = code if code >= 0 else SIGNALLED + -code
+    message, hint = _describe_end(code, is_killed=launch.is_killed)
     error = JobProcessEnded(message, hint=hint, log=str(launch.log_path))
     return replace(Failed.of(error), exit_code=code)
+
+
+def _describe_end(code: int, *, is_killed: bool) -> tuple[str, str]:
+    """Return how a process ended that reported no error, and what to do."""
+    if code != SIGNALLED + signal.SIGKILL:
+        numbers = {SIGNALLED + each: each.name for each in signal.Signals}
+        how = f"was ended by {numbers[code]}" if code in numbers else f"exited with {code}"
+        return f"the job process {how} without an error message", AGAIN
+    if is_killed:
+        return "the job process was killed with SIGKILL by this command", AGAIN
+    message = (
+        "the job process was killed with SIGKILL: by the system because memory ran out, by "
+        "`ashore stop --now`, or by someone else"
+    )
+    return (
+        message,
+        f"`dmesg` or the container's status says whether memory ran out; then {AGAIN}",
+    )
 
 
 @contextmanager

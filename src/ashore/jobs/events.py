@@ -125,7 +125,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class WarningEvent:
-    """Something failed and the job goes on; or a slice stopped, and `error` follows."""
+    """Something failed and the job continues; or a slice stopped, and `error` follows."""
 
     kind: ClassVar[str] = "trouble"
     slice: str
@@ -134,7 +134,7 @@ class WarningEvent:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody should know, and is no failure: a table gets another column."""
+    """Worth knowing, and not a failure: a table gets another column."""
 
     kind: ClassVar[str] = "note"
     slice: str
@@ -222,6 +222,43 @@ class Rescaled:
 
     kind: ClassVar[str] = "rescaled"
     stores: tuple[StoreRows, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MovedStores:
+    """The stores of a name of an operator, in all partitions, after a rewriting for other SQL.
+
+    `rewrite`: what they are made of, see `RewriteKind`. `old`: the number of the operator that
+    their rows are from; `before` and `after`: how many rows it had, and how many they have. None:
+    no row was read; they are those of the old operator, byte for byte.
+    """
+
+    operator: int
+    stores: str
+    rewrite: str
+    old: int | None
+    before: int | None
+    after: int | None
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedStores:
+    """The stores of a name of an operator that other SQL does not have, in all partitions."""
+
+    operator: int
+    stores: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateMigrated:
+    """The state is rewritten for other SQL, and its batch is committed in the new checkpoint."""
+
+    kind: ClassVar[str] = "state_migrated"
+    stores: tuple[MovedStores, ...]
+    dropped: tuple[DroppedStores, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +352,8 @@ SENT = (
     *(Starting, ClockSteered, Started, StepBegun, Landed, Retired, QueryProgressed, Beat),
     *MEASURES,
     *(WarningEvent, Note, Validated, QueriesPlanned, Reading, Answered, CaseEnded),
-    *(StateStep, Rescaled, Relanded, SavepointTaken, StateRows, StateChanges, StateProgress),
+    *(StateStep, Rescaled, StateMigrated, Relanded, SavepointTaken),
+    *(StateRows, StateChanges, StateProgress),
     *(Failed, Ended),
 )
 EVENTS: dict[str, type[Event]] = {each.kind: each for each in SENT}

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Self
 
 from ashore.jobs.class_archive import find_options
-from ashore.jobs.events import Event, Talk, decode_event
+from ashore.jobs.events import Ended, Event, Talk, decode_event
+from ashore.jobs.failure import Failed
 from ashore.jobs.jars import jar_paths
 from ashore.jobs.java import find_java
 from ashore.jobs.state_directory import state_directory
@@ -78,6 +79,8 @@ class JobLaunch:
         name = options.name or Path(job_file).stem
         self.log_path = log_directory() / f"{name}-{time.strftime('%Y%m%dT%H%M%S')}.log"
         self.lines_read = 0  # since the process was started
+        self.has_ended = False  # it has reported its end; its JVM may take a while to exit
+        self.is_killed = False  # by `kill`
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -108,7 +111,9 @@ class JobLaunch:
             return
         for line in stdout:
             self.lines_read += 1
-            yield _read(line)
+            event = _read(line)
+            self.has_ended |= isinstance(event, Ended | Failed)
+            yield event
 
     def start_held(self) -> None:
         """Start the process: it starts Spark and a worker, and waits for `release`."""
@@ -131,6 +136,7 @@ class JobLaunch:
     def kill(self) -> None:
         """Kill the process and the JVM that it started, with SIGKILL."""
         if self._running().poll() is None:
+            self.is_killed = True
             os.killpg(self._running().pid, signal.SIGKILL)
 
     def wait(self) -> int:

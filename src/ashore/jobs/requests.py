@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ashore.errors import NotDone, fail
+from ashore.migration.rewriting import StateRewrite
 from ashore.protocol import codec
 from ashore.protocol.codec import Malformed
 
@@ -54,6 +55,24 @@ class CasesRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Outline:
+    """What Spark compares with a query before it starts one, of the checkpoint of a slice.
+
+    `path`: a directory of this machine, which nobody else uses; see `copy_outline`.
+    """
+
+    slice: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Queries are to be planned, and compared with state that is there."""
+
+    outlines: tuple[Outline, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SparkRequest:
     """The Spark that a verb of `ashore checkpoint` runs on: its master, and its settings."""
 
@@ -89,6 +108,34 @@ class RescaleRequest:
     batch: int
     partitions: int
     state_format: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateRequest:
+    """State that is to be rewritten for other SQL.
+
+    Arguments:
+        spark: that does it.
+        source: the checkpoint to read.
+        target: the one to write: offsets, sources and copies of versions are there; operators, the
+            schemas of their state, and the state are not. It gets as many partitions as its
+            offsets say.
+        batch: whose state it is, in both.
+        state_format: of both: `checkpointFormatVersion`.
+        job_file: whose SQL is to go on, as an absolute path.
+        query: the table or topic that the SQL fills.
+        rewrite: what the state is made of.
+
+    """
+
+    spark: SparkRequest
+    source: CheckpointAddress
+    target: CheckpointAddress
+    batch: int
+    state_format: int
+    job_file: str
+    query: str
+    rewrite: StateRewrite
 
 
 @dataclass(frozen=True, slots=True)

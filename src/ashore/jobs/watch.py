@@ -1,8 +1,9 @@
 """Noticing that a job process is frozen, or hangs.
 
 What it is: `Watch`, a thread beside whoever reads the events of a job process.
-What it promises: silence is told within seconds, once; after `patience_s` of it the process is
-killed, which is safe at any moment. Time in which this process was frozen itself is no silence.
+What it promises: silence is reported within seconds, once, unless the process has reported its end;
+after `patience_s` of it the process is killed, which is safe at any moment. Time in which this
+process was frozen itself is no silence.
 What it must not know: what the process works on.
 """
 
@@ -18,6 +19,7 @@ class WatchedProcess(Protocol):
     """A process that is listened to."""
 
     lines_read: int
+    has_ended: bool  # it has reported its end: until it exits, it has nothing to report
 
     def kill(self) -> None:
         """Kill the process."""
@@ -62,7 +64,8 @@ class Watch:
                 continue
             silent_s += LOOK_S
             # Before its first word it imports and starts, which may take a while.
-            if seen and silent_s >= REPORTED_AFTER_S and not is_reported:
+            is_due = bool(seen) and silent_s >= REPORTED_AFTER_S and not self._process.has_ended
+            if is_due and not is_reported:
                 self._report(f"the job process has been silent for {silent_s:.0f} s: {self._end()}")
                 is_reported = True
             if silent_s >= self._patience_s:

@@ -9,6 +9,7 @@ What it must not know: Kafka.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ashore.base.clock import Clock
@@ -205,6 +206,18 @@ def plan_join(
             offset = source.resolve_first(StreamShard(stream, shard), first)
             joined.append(Joined(key, info.stream_id, offset, policy))
     return Join(tuple(joined)) if joined else None
+
+
+def begin_at(join: Join, begun: Mapping[StreamShard, int]) -> Join:
+    """Return a join whose shards begin where their reader goes on. `begun`: its offsets."""
+    return Join(tuple(_begin(each, begun) for each in join.shards))
+
+
+def _begin(joined: Joined, begun: Mapping[StreamShard, int]) -> Joined:
+    offset = begun.get(StreamShard(joined.key.stream, joined.key.shard))
+    if offset is None:
+        return joined
+    return replace(joined, first_offset=offset, policy="checkpoint")
 
 
 def plan_rejoin(source: Source, fold: Fold, info: StreamInfo) -> Join | None:

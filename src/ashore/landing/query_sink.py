@@ -74,7 +74,8 @@ _HINTS = {
     Refusal.OTHER_QUERY: "restore the checkpoint of that query, or write to another table or topic",
     Refusal.OTHER_LINEAGE: "finish the batch with the SQL that it was started with, then change "
     "the SQL; was another checkpoint restored?",
-    Refusal.GAP: "was another checkpoint restored, or the table's log?",
+    Refusal.GAP: "was another checkpoint restored, or the table's log? A table that has landed "
+    "nothing goes on from a savepoint by `ashore run --from SAVEPOINT --output another-table`",
     Refusal.RANGES: "was another checkpoint restored, or the table's log?",
     Refusal.FORGOTTEN: "restore a newer checkpoint",
 }

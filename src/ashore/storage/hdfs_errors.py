@@ -23,7 +23,7 @@ _UNREACHABLE = (
     "failed to lookup address",
 )
 _HINTS = {
-    "AccessControlException": "give the job's user write permission there",
+    "AccessControlException": "give the user of the process permission there",
     "NSQuotaExceededException": "raise the name quota of the directory",
     "DSQuotaExceededException": "raise the space quota of the directory",
     "InvalidPathException": "HDFS does not allow a colon in a name",

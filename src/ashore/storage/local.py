@@ -37,12 +37,12 @@ _NO_SAFE_MOVE = (
     "keep the lake on a file system that can rename without overwriting, or has hard links"
 )
 _HINTS = {
-    errno.ENOSPC: "free space on the volume of the lake, then start again",
+    errno.ENOSPC: "free space on that volume, then start again",
     errno.EDQUOT: "raise the quota of the lake's directory, then start again",
     errno.EROFS: "the volume is mounted read-only; mount it writable, then start again",
     errno.EOPNOTSUPP: _NO_SAFE_MOVE,
     errno.EPERM: _NO_SAFE_MOVE,  # what a file system without hard links answers
-    errno.EACCES: "give the job's user write permission there",
+    errno.EACCES: "give the user of the process permission there",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 

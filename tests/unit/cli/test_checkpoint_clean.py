@@ -13,6 +13,8 @@ from tests.unit.cli.test_checkpoint_commands import JOB
 from tests.unit.cli.test_commands import invoke
 
 from ashore.checkpoints.attempts import Attempts
+from ashore.errors import NotDone
+from ashore.jobs.heartbeat import Heart, read_heartbeat
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.storage import LocalStorage
 
@@ -101,6 +103,35 @@ def test_older_attempts_of_a_query_go_with_their_directories(tmp_path: Path) -> 
     assert sorted(each.name for each in (lake / directory).iterdir() if each.is_dir()) == ["3", "4"]
     assert set(list_paths(lake / directory / "3")) <= set(newest)
     assert attempts.newest() == attempts.attempt(3)
+
+
+def test_beside_a_job_that_runs_nothing_younger_than_a_day_goes(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    directory = checkpoint_directory(SliceName("clicks", "ods__big"))
+    attempts = Attempts(LocalStorage(str(lake)), directory, f"file://{lake}/{directory}")
+    attempts.take(1, is_mine=False)
+    unpack("rocksdb", tmp_path).rename(lake / directory / "1")
+    shutil.copytree(lake / directory / "1/state/0/1", lake / directory / "1/state/0/5")
+    age(lake, hours=2)
+    job_file = tmp_path / "clicks.yaml"
+    job_file.write_text(JOB.format(lake=lake))
+    before = list_paths(lake)
+    command = ("checkpoint", "clean", job_file, "--query", "ods.big", "--older-than", "1h")
+    heart = Heart("clicks", f"file://{lake}", lambda: ("idle", 0), lambda: None)
+    heart.start()
+    while read_heartbeat("clicks", f"file://{lake}") is None:
+        time.sleep(0.01)
+    try:
+        code, _, err = invoke(*command)
+        assert code == NotDone.exit_code
+        assert "job clicks is running" in " ".join(err.split())
+        assert invoke(*command, "--explain")[0] == 0
+        assert clean(job_file, "--query", "ods.big")["files"] == 0
+        assert list_paths(lake) == before
+    finally:
+        heart.end(None)
+    assert invoke(*command)[0] == 0
+    assert not (lake / directory / "1/state/0/5").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`ashore run --from`: what is refused before there is a job process."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,10 @@ from tests.unit.cli.test_commands import invoke
 from tests.unit.cli.test_run_command import job_file, stopping
 
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.since import AnotherTable
+from ashore.control.checkpoints import another_table
+from ashore.control.checkpoints.another_table import BegunElsewhere
+from ashore.errors import JavaMissing
 from ashore.landing.log import LandingLog, LogContext
 from ashore.protocol.entries import next_version
 from ashore.protocol.names import SliceName, checkpoint_directory
@@ -52,6 +58,9 @@ def test_choices_without_a_savepoint_are_no_command(stopping: Path) -> None:
     assert invoke("run", stopping, "--output", "catch-up")[0] == 2
     assert invoke("run", stopping, "--take-over")[0] == 2
     assert invoke("run", stopping, "--from", "x", "--output", "delete")[0] == 2
+    for told in ("--of-another-job", "--same-sql"):
+        assert invoke("run", stopping, "--from", "x", told)[0] == 2
+        assert invoke("run", stopping, "--from", "x", "--output", "catch-up", told)[0] == 2
 
 
 def test_what_cannot_be_gone_on_from_is_refused_and_nothing_is_changed(stopping: Path) -> None:
@@ -74,3 +83,70 @@ def test_a_savepoint_of_another_job_or_query_is_refused(stopping: Path, owner: S
     code, _, err = invoke("run", stopping, "--from", save(stopping))
     assert (code, f"is of {owner}, which is no query of" in err) == (4, True)
     assert "checkpoint-unfit" in err
+    assert ("--of-another-job" in err) == (owner.job != "clicks")
+    assert "--output another-table" in err
+
+
+def begin(job: Path, *told: str) -> tuple[int, str]:
+    before = files(job.parent / "lake")
+    code, _, err = invoke("run", job, "--from", save(job), "--output", "another-table", *told)
+    assert files(job.parent / "lake") == before
+    return code, err
+
+
+def test_another_table_goes_on_from_a_savepoint_of_another_job_only_when_told(
+    stopping: Path,
+) -> None:
+    code, err = begin(stopping)
+    assert (code, "does not say which job it is of" in err) == (4, True)
+    assert "add `--of-another-job`" in err
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        (SliceName("other", "ods__big"), ("--of-another-job",)),
+        (SliceName("clicks", "ods__x"), ()),
+    ],
+)
+def test_which_of_two_empty_tables_goes_on_is_not_guessed(
+    stopping: Path, owner: SliceName, told: tuple[str, ...]
+) -> None:
+    own(stopping, owner)
+    if told:
+        code, err = begin(stopping)
+        assert (code, f"is of {owner}, and this is job clicks" in err) == (4, True)
+        shutil.rmtree(stopping.parent / "saved")
+    code, err = begin(stopping, *told)
+    assert (code, "2 queries of" in err, "have an empty log" in err) == (2, True, True)
+
+
+def test_a_table_that_holds_something_is_refused_before_spark_is_asked(stopping: Path) -> None:
+    own(stopping, SliceName("clicks", "ods__big"))
+    code, err = begin(stopping)
+    assert (code, JavaMissing.code in err) == (JavaMissing.exit_code, True), "its plan is needed"
+    shutil.rmtree(stopping.parent / "saved")
+    table = stopping.parent / "lake" / "ods.db" / "big"
+    table.mkdir(parents=True)
+    (table / "part-0.parquet").write_bytes(b"PAR1")
+    code, err = begin(stopping)
+    assert (code, "table ods.big is not empty: part-0.parquet" in err) == (4, True)
+
+
+def test_the_command_tells_what_the_table_gets_and_what_was_not_checked(
+    stopping: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[AnotherTable] = []
+
+    def begun(_opened: object, wanted: AnotherTable, *given: Callable[[object], None]) -> None:
+        asked.append(wanted)
+        owner, notes = SliceName("other", "ods__x"), ("ods.big gets what comes after",)
+        given[-1](BegunElsewhere("ods.big", "/saved/savepoint-1", 1, owner, notes))
+
+    monkeypatch.setattr(another_table, "begin_in_another_table", begun)
+    told = ("--output", "another-table", "--of-another-job", "--same-sql")
+    code, _, err = invoke("run", stopping, "--from", "/saved/savepoint-1", *told)
+    assert code == 0, err
+    assert "ods.big continues from the savepoint /saved/savepoint-1 of other/ods__x" in err
+    assert "ods.big gets what comes after" in err
+    assert asked == [AnotherTable(("/saved/savepoint-1",), True, True)]

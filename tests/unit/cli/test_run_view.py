@@ -14,6 +14,7 @@ from rich.console import Console
 from tests.unit.config.texts import job
 
 from ashore.cli.run_view import RunState, Style, show_reland, show_run
+from ashore.control.run import failure_of
 from ashore.jobs.events import (
     Beat,
     Ended,
@@ -91,6 +92,7 @@ class Played:
 
     log_path = Path("job.log")
     lines_read = 0
+    has_ended = False
     pid = 4_711
 
     def __init__(
@@ -136,6 +138,29 @@ class Played:
 )
 def test_a_run_that_is_stopped_before_it_began(sent: int | None, code: int, expected: int) -> None:
     assert show_run(JOB, Played(code, EVENTS[0], sent=sent), Style.LINES) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "is_killed", "message", "hint"),
+    [
+        (-9, False, "killed with SIGKILL: by the system because memory ran out", "`dmesg`"),
+        (137, False, "killed with SIGKILL: by the system because memory ran out", "`dmesg`"),
+        (-9, True, "killed with SIGKILL by this command", "start it again"),
+        (-15, False, "ended by SIGTERM without an error message", "start it again"),
+        (2, False, "exited with 2 without an error message", "start it again"),
+    ],
+)
+def test_an_end_without_an_error_says_in_words_what_ended_the_process(
+    code: int, is_killed: bool, message: str, hint: str
+) -> None:
+    process = Played(code)
+    process.is_killed = is_killed
+    failed = failure_of(code, None, process)
+    assert failed is not None
+    assert message in failed.message
+    assert failed.hint is not None
+    assert hint in failed.hint
+    assert failed.exit_code == (code if code > 0 else 128 - code)
 
 
 def test_a_run_that_is_stopped_ends_in_order() -> None:
@@ -194,7 +219,7 @@ def test_a_process_that_says_nothing_is_reported_in_words_and_in_json(
     assert (reported[-1]["event"], reported[-1]["code"]) == ("error", "job-process-ended")
     assert (reported[-1]["exit_code"], reported[-1]["log"]) == (137, "job.log")
     assert show_run(JOB, Played(-9, *EVENTS), Style.LINES) == 137
-    assert "exited with 137" in capsys.readouterr().err
+    assert "killed with SIGKILL" in capsys.readouterr().err
 
 
 def test_a_reland_that_fails_says_why_in_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,7 @@ def test_one_that_dies_before_it_has_answered(process: "subprocess.Popen[str]") 
     with pytest.raises(JobNotRunning, match="it died after it had accepted"):
         asked("wait", report=kill)
     # Nobody has waited for it yet, as of a job whose parent is frozen.
-    with pytest.raises(JobNotRunning, match="is gone and did not say why"):
+    with pytest.raises(JobNotRunning, match="exited without an error message"):
         asked("wait")
 
 

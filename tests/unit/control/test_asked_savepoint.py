@@ -70,7 +70,7 @@ def test_of_a_job_that_has_died_its_files_are_taken(
     code, out, err = save(job_file)
     assert code == 0, err
     assert "batch 11" in out
-    assert f"process {process.pid} of job clicks is gone and did not say why" in err
+    assert f"process {process.pid} of job clicks exited without an error message" in err
     assert len(saved(job_file)) == 1
 
 

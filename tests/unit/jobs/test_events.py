@@ -11,9 +11,11 @@ from ashore.jobs.events import (
     Beat,
     CaseEnded,
     ClockSteered,
+    DroppedStores,
     Ended,
     Event,
     Landed,
+    MovedStores,
     Note,
     QueriesPlanned,
     QueryProgressed,
@@ -25,6 +27,7 @@ from ashore.jobs.events import (
     Started,
     Starting,
     StateChanges,
+    StateMigrated,
     StateProgress,
     StateRows,
     StateStep,
@@ -51,10 +54,16 @@ from ashore.jobs.progress import QueryProgress, Step
 from ashore.plans.described import TopicQuery
 from ashore.plans.graph import PlanGraph
 from ashore.plans.planned_query import PlannedQuery
+from ashore.plans.state_check import RefusedState, StateCheck
 from ashore.plans.stored import StoredPlan
 
 QUERY = TopicQuery("counts", "upsert", ("id",), "at least once", "s", "`id` int", "c", (), ())
-PLANNED = PlannedQuery("ods.big", "ods__big", StoredPlan("one", (), (), PlanGraph((), (), (), ())))
+PLANNED = PlannedQuery(
+    "ods.big",
+    "ods__big",
+    StoredPlan("one", (), (), PlanGraph((), (), (), ())),
+    StateCheck("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", (RefusedState(0, "KEY"),), "why"),
+)
 ROWS = StateRows(0, "stateStoreSave", "default", ("k",), ("n",), True, ('{"partition": 0}',), False)
 ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
@@ -80,6 +89,10 @@ ONE_OF_EACH: list[Event] = [
     CaseEnded("late rows", "cases.yaml:3", 12, ("a row is missing",)),
     StateStep(StateWork.WRITE, 0, "default"),
     Rescaled((StoreRows(0, "default", "default", 7),)),
+    StateMigrated(
+        (MovedStores(1, "default", "keep", 0, None, None, 4, 4_096),),
+        (DroppedStores(2, "default", 7),),
+    ),
     Relanded(7, 1),
     SavepointTaken("ods.big", "/saved/savepoint-3-00", 3, 7, 900, 12),
     ROWS,

@@ -19,6 +19,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Process:
     def __init__(self) -> None:
         self.lines_read = 0
+        self.has_ended = False
         self.killed = threading.Event()
 
     def kill(self) -> None:
@@ -40,6 +41,14 @@ def test_a_process_that_says_nothing_at_first_has_patience_too() -> None:
     with Watch(process, PATIENCE_S, reported.append):
         assert process.killed.wait(10)
     assert len(reported) == 1
+
+
+def test_a_process_that_has_reported_its_end_is_not_called_frozen() -> None:
+    process, reported = Process(), list[str]()
+    process.lines_read, process.has_ended = 1, True
+    with Watch(process, PATIENCE_S, reported.append):
+        assert process.killed.wait(10)
+    assert [each.endswith("it is killed") for each in reported] == [True]
 
 
 def test_a_process_that_answers_again_lives() -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.base.unique import unique
-from ashore.base.units import parse_duration_ms
+from ashore.base.units import format_duration, parse_duration_ms
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.cleaner import AGE_MS
 from ashore.checkpoints.cleaning import (
     LeftAlone,
     delete_garbage,
@@ -35,7 +36,7 @@ from ashore.checkpoints.savepoints.unneeded import (
 )
 from ashore.checkpoints.survey import describe_place
 from ashore.control.checkpoints.where import find_attempts, find_checkpoint, is_job_file
-from ashore.errors import CheckpointUnfit, JobFileInvalid
+from ashore.errors import CheckpointUnfit, JobFileInvalid, NotDone
 from ashore.protocol import names
 
 OLDER_THAN = "24h"
@@ -98,11 +99,14 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
         explain: only count.
 
     Raises as `find_checkpoint`; CheckpointUnfit where there is no checkpoint, or none of its
-    batches is done; StorageError.
+    batches is done; NotDone where the job runs on this machine, and files would go that are younger
+    than a day; StorageError.
     If interrupted: what was deleted is gone, and the rest is found the next time.
 
     """
     named = find_checkpoint(where, query, clock)
+    if is_job_file(where) and age_ms < AGE_MS and not explain:
+        _require_stopped(where, clock)
     before_ms = clock.now_ms() - age_ms
     cleaned = Cleaned()
     pool = Pool(named.storage, named.path, named.uri)
@@ -126,6 +130,25 @@ def clean(where: str, query: str | None, age_ms: int, clock: Clock, *, explain: 
         for each in _clean_attempts(attempts, clock.now_ms(), age_ms, explain=explain):
             cleaned.amounts[each.why].add(each)
     return cleaned
+
+
+def _require_stopped(job_file: str, clock: Clock) -> None:
+    """Raise NotDone where a job runs: it may be about to name a file that looks like garbage.
+
+    A job on another machine has left no heartbeat here: nobody knows of it.
+    """
+    # What reads a job file takes longer to import than a checkpoint to be looked at.
+    from ashore.control.ask import RunningJob  # noqa: PLC0415 - as said above
+    from ashore.landing.job import load_job_file  # noqa: PLC0415 - as said above
+
+    job = load_job_file(job_file)
+    beat = RunningJob(job.job, str(job.lake), clock, lambda _line: None).find_beating()
+    if beat is not None:
+        raise NotDone(
+            f"job {job.job} is running, process {beat.pid}: beside it only files are deleted that "
+            f"are older than {format_duration(AGE_MS)}; nothing was changed",
+            hint="leave --older-than away, or stop the job first: `ashore stop JOB.yaml`",
+        )
 
 
 def _without_left(found: Iterable[Garbage | LeftAlone], left: list[LeftAlone]) -> Iterator[Garbage]:

@@ -194,7 +194,7 @@ def _before_repair(query: "StoppedQuery") -> tuple[Checkpoint, int]:
 def _no_undo(newest: Checkpoint, text: str) -> CheckpointUnfit:
     return CheckpointUnfit(
         f"{describe_place(newest)}: no repair can be undone: {text}; nothing was changed",
-        hint="run the job: it goes on from the checkpoint that it has",
+        hint="run the job: it continues from the checkpoint that it has",
         why="no_repair",
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ashore.base.operator import operator
 from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.layout import find_migration
 from ashore.checkpoints.resume import Place, Resume, preview_resume, read_places, resume
 from ashore.checkpoints.savepoints.manifest import Manifest
 from ashore.checkpoints.savepoints.restore import restore
@@ -71,7 +72,8 @@ class _Chosen:
         def ends() -> dict[Place, int]:
             return read_places(name, checkpoint.read_ends(found.batch))
 
-        return Resume(position, ends, output, operator(), why)
+        migration = find_migration(each.path for each in found.files)
+        return Resume(position, ends, output, operator(), why, migration)
 
 
 def go_on_from(
@@ -118,10 +120,12 @@ def _choose(opened: OpenJob, where: str) -> _Chosen:
     if owner is None:  # of an earlier release: where the job has several queries nobody can tell
         return _Chosen(choose_query(str(job.path), sinks, None), savepoint, manifest)
     if owner not in queries:
+        told = "" if owner.job == job.job else " --of-another-job"
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} is of {owner}, which is no query of {job.path}; "
             "nothing was changed",
-            hint="name a savepoint of this job, or the job file that it is of",
+            hint="name a savepoint of this job, or the job file that it is of; to go on from it "
+            f"in an empty table: `--output another-table{told}`",
             why="other_job",
         )
     return _Chosen(queries[owner], savepoint, manifest)

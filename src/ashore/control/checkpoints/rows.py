@@ -10,6 +10,7 @@ What it must not know: terminals; how rows are decoded.
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,13 @@ from ashore.checkpoints.versions import KeptVersion, read_kept
 from ashore.control.checkpoints.inspect import read_schemas
 from ashore.control.checkpoints.where import find_checkpoint
 from ashore.control.state_process import run_state_process
-from ashore.errors import CheckpointUnfit, InvariantBroken, JobFileInvalid, PathMissing
+from ashore.errors import (
+    CheckpointUnfit,
+    InvariantBroken,
+    JobFileInvalid,
+    PathMissing,
+    StorageError,
+)
 from ashore.jobs.events import Event, StateChanges, StateProgress, StateRows, StateStep
 from ashore.jobs.requests import (
     CheckpointAddress,
@@ -33,6 +40,7 @@ from ashore.jobs.requests import (
     StateBatch,
     StateTable,
 )
+from ashore.protocol import names
 from ashore.storage import LocalStorage
 
 ENDS = (".parquet", ".arrow")  # of names of files that rows are written to
@@ -145,7 +153,8 @@ def prepare(
     """
     keys = tuple(map(_parse_key, asked.keys))
     _require_file(asked.to)
-    plan = _copy_state(checkpoint, asked, directory, advance)
+    with _named(directory):
+        plan = _copy_state(checkpoint, asked, directory, advance)
     place = describe_place(checkpoint)
     required = plan.survey.required
     request = RowsRequest(
@@ -259,7 +268,23 @@ def _parse_key(text: str) -> tuple[str, str | None]:
 
 
 def _copy(directory: Path, name: str) -> Checkpoint:
-    return Checkpoint(LocalStorage(str(directory)), name, f"file://{directory}/{name}")
+    storage = LocalStorage(str(directory.parent))
+    return Checkpoint(storage, names.join(directory.name, name), f"file://{directory}/{name}")
+
+
+@contextmanager
+def _named(directory: Path) -> Iterator[None]:
+    """Say of an error of the copy where the copy is: nobody has named that directory."""
+    try:
+        yield
+    except StorageError as error:
+        if not str(error.fields.get("path", "")).startswith(f"{directory.name}/"):
+            raise
+        raise type(error)(
+            f"the state is copied to {directory.parent}: {error.message}",
+            hint="the environment variable TMPDIR names another directory for it",
+            path=error.fields["path"],
+        ) from error
 
 
 def _state(directory: Path, name: str, survey: Survey, place: str) -> StateBatch:

@@ -21,7 +21,7 @@ from ashore.control.verify.again import read_again
 from ashore.control.verify.evidence import Evidence
 from ashore.control.verify.files import FileLook, list_visible, look_at_files
 from ashore.control.verify.gone import Gone, find_gone
-from ashore.control.verify.ledger import LoggedFile
+from ashore.control.verify.ledger import Ledger, LoggedFile
 from ashore.control.verify.orphans import count_orphans
 from ashore.control.verify.reading import LogReading
 from ashore.control.verify.result import (
@@ -111,7 +111,7 @@ def verify_job(
     uncounted = judge.take_orphans(count_orphans(storage, unlisted, evidence))
     tables = judge.judge(evidence, answers, sorted(set(table_of.values())))
     notes += [*_note_never_ran(opened, waiting), *answers.notes]
-    notes += _note_tables(job, tables, since_ms)
+    notes += [*_note_tables(job, tables, since_ms), *_note_begun(ledger)]
     notes += [*_note_adopted(len(adopted)), *_note_values(values)]
     return VerifyResult(
         job=job.job,
@@ -240,6 +240,15 @@ def _note_topics(topics: Sequence[str]) -> list[str]:
     return [
         f"topic {topic} is written by SQL, at least once: its records were not checked"
         for topic in topics
+    ]
+
+
+def _note_begun(ledger: Ledger) -> list[str]:
+    return [
+        f"the log of {name} begins after batch {each.query.batch_id}, with the savepoint "
+        f"{each.savepoint} of {each.owner or 'a checkpoint without an owner'}: what came before "
+        "was not looked at; it is in another table"
+        for name, each in ledger.begun
     ]
 
 

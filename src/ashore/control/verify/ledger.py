@@ -15,6 +15,7 @@ from itertools import pairwise
 from ashore.control.verify.packed import Packed
 from ashore.control.verify.result import Problem, ProblemKind
 from ashore.protocol.entries import (
+    Begin,
     Entry,
     Join,
     Prepare,
@@ -110,6 +111,7 @@ class Ledger:
     table_of_shard: dict[ShardKey, str]  # as the last entry that read it says
     table_of: dict[str, str]  # each table, late and dead ones too, to its main table
     unclosed: dict[str, int]  # slice: number of the entry whose effects may not have happened
+    begun: tuple[tuple[str, Begin], ...]  # slices that went on from a savepoint
     problems: tuple[Problem, ...]
 
     @property
@@ -140,6 +142,7 @@ class LedgerBuilder:
         self._table_of_shard: dict[ShardKey, str] = {}
         self._unclosed: dict[str, int] = {}
         self._rollbacks: dict[str, int] = {}  # slice: number of the last one
+        self._begun: dict[str, Begin] = {}  # slices that went on from a savepoint
         self._retired: dict[tuple[str, str], list[tuple[str, Entry]]] = defaultdict(list)
         self._problems: list[Problem] = []
         # Of the leaders that told where ranges end; None: an older release, or nobody has asked.
@@ -150,8 +153,8 @@ class LedgerBuilder:
         if entry.closing is not None and entry.closing.entry is not None:
             self._unclosed.pop(name.slice, None)  # a closing may also only say what is done
         match entry.body:
-            case Join() as join:
-                self._take_join(join)
+            case Join() | Begin() as join:
+                self._take_join(name, join)
             case Prepare() as prepare:
                 self._take_prepare(name, entry, prepare)
             case Reland() as reland:
@@ -247,6 +250,7 @@ class LedgerBuilder:
             table_of_shard=dict(self._table_of_shard),
             table_of=dict(self._tables),
             unclosed=dict(self._unclosed),
+            begun=tuple(sorted(self._begun.items(), key=lambda each: each[0])),
             problems=(*self._problems, *self._judge_ranges()),
         )
 
@@ -262,7 +266,9 @@ class LedgerBuilder:
 
     # ---- entries
 
-    def _take_join(self, body: Join) -> None:
+    def _take_join(self, name: SliceName, body: Join | Begin) -> None:
+        if isinstance(body, Begin):
+            self._begun[name.slice] = body
         for each in body.shards:
             # A shard that moved to another slice joins there once more, where the first had ended.
             known_first = self._firsts.get(each.key, each.first_offset)

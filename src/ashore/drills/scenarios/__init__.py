@@ -3,6 +3,7 @@
 from ashore.drills.drill import Drill
 from ashore.drills.scenarios import (
     broker_restart,
+    checkpoint_lost,
     clock_jump,
     cluster_gone,
     delete_before_write,
@@ -43,6 +44,7 @@ SCENARIOS: tuple[Drill, ...] = (
     poison_records.DRILL,
     retention.DRILL,
     topic_recreated.DRILL,
+    checkpoint_lost.DRILL,
     upgrade.DRILL,
     replay_budget.DRILL,
 )

@@ -81,11 +81,11 @@ class Machines:
             CLOCK.sleep(POLL_S)
 
     def __enter__(self) -> Self:
-        self._cluster.start()
+        self._cluster.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._cluster.stop()
+    def __exit__(self, *ended_by: object) -> None:
+        self._cluster.__exit__(*ended_by)
 
     def _conf(self) -> dict[str, str]:
         return {

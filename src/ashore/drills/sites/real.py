@@ -171,6 +171,19 @@ class RealSite:
             for partition, value in self.produced.deal(records):
                 producer.send(self.produced.workload.topic, partition, value)
 
+    @property
+    def directory(self) -> Path:
+        """Where the job file is, and a lake on disk."""
+        return self._place.directory
+
+    def kill(self) -> None:
+        """Kill the process of the job that runs, at whatever it is. One that has ended is let be.
+
+        For what strikes at no step of the job.
+        """
+        if self._running is not None:
+            self._running.kill()
+
     def machines(self, workers: int) -> Machines:
         """Return a cluster for this drill alone, which is up, and which it may destroy."""
         if self._place.machines is None:

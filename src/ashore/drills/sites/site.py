@@ -59,6 +59,7 @@ class SiteOptions:
     twin_of: "Site | None" = None  # its topic is read; else there is a topic for this site
     table: Mapping[str, object] = field(default_factory=dict)
     sections: Mapping[str, object] = field(default_factory=dict)
+    other_tables: tuple[Mapping[str, object], ...] = ()  # which queries fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def job_text(lake: str, servers: str, topic: str, options: SiteOptions) -> str:
         **options.table,
     }
     batch = {"interval": options.interval, "max_records": options.batch_records}
-    check("tables" not in options.sections, "a drill has one table")
+    check("tables" not in options.sections, "a drill lands one table")
     document = {
         "job": JOB,
         "lake": lake,
@@ -201,6 +202,6 @@ def job_text(lake: str, servers: str, topic: str, options: SiteOptions) -> str:
         },
         "batch": batch,
         **options.sections,
-        "tables": [table],
+        "tables": [table, *options.other_tables],
     }
     return json.dumps(document, indent=1)
