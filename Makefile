@@ -48,6 +48,7 @@ setup-python: .venv/.ashore
 
 .venv/.ashore: .venv/.packages pyproject.toml hatch_build.py src/ashore/sources/consumer/gather.c
 	@$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --python $(BIN)/python -e .
+	@env -u PYTHONPYCACHEPREFIX $(BIN)/python tools/compile.py
 	@touch $@
 
 # Looks first, so that a machine without Java hears of it before anything is downloaded.

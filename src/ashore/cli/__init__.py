@@ -8,8 +8,8 @@ What it must not know: how anything is done. It decides nothing.
 
 import gc
 
-# What a command imports is kept to its end. The collector would visit it again and again while it
-# grows, for a sixth of the time to the first output.
+# What a command imports is kept to its end, so collections while it is loaded free nothing. Fewer
+# of them save some percent of the CPU time of `status` and `stop`.
 gc.set_threshold(50_000, 20, 20)
 
 from ashore.cli.app import main  # noqa: E402 - after the line above

@@ -111,6 +111,16 @@ def say(line: str) -> None:
     talk.print(line, soft_wrap=True)
 
 
+@contextmanager
+def waiting(what: str, *, quiet: bool) -> Iterator[None]:
+    """Show on stderr what a command waits for, on a terminal only; it disappears at the end."""
+    if quiet or not talk.is_terminal:
+        yield
+        return
+    with talk.status(escape(what)):
+        yield
+
+
 def printable(text: str) -> str:
     """Return text in which what a terminal would not show, or would act on, is escaped."""
     if text.isprintable():

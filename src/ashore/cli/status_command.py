@@ -13,11 +13,13 @@ import typer
 
 from ashore.cli import status_view
 from ashore.cli.options import AsJson, Debug, parse_duration
-from ashore.cli.output import print_json, reported_errors
+from ashore.cli.output import print_json, reported_errors, waiting
 from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
 from ashore.control.health import DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
 from ashore.errors import LogError
+
+READING = "reading the log, and offsets from Kafka"
 
 
 def status(
@@ -42,9 +44,12 @@ def status(
     age_ms = None if max_age is None else parse_duration(max_age)
     allowed = Allowed(max_lag, age_ms) if check else None
     if len(job_files) > 1:
-        raise typer.Exit(_show_fleet(read_fleet(job_files, allowed), as_json=as_json))
+        with waiting(READING, quiet=as_json):
+            rows = read_fleet(job_files, allowed)
+        raise typer.Exit(_show_fleet(rows, as_json=as_json))
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
-        found, ailments = read_job(opened, allowed)
+        with waiting(READING, quiet=as_json):
+            found, ailments = read_job(opened, allowed)
         if as_json:
             health = {"ailments": _plain(ailments), "exit_code": worst(ailments)} if check else {}
             print_json({**found.to_dict(), **health})

@@ -7,7 +7,7 @@ What it must not know: what is valid.
 import typer
 
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import print_answer, reported_errors
+from ashore.cli.output import print_answer, reported_errors, waiting
 from ashore.config import Job
 from ashore.control import jobs
 from ashore.control.preflight import check_tables
@@ -25,7 +25,10 @@ def _found(job: Job, topics: int) -> str:
 def validate(job_file: JobFile, as_json: AsJson = False, debug: Debug = False) -> None:
     """Plan the SQL of a job and show sources, state and columns. Nothing is read or written."""
     with reported_errors(as_json=as_json, debug=debug):
-        with jobs.open_job(job_file) as opened:  # what the file alone can tell is told at once
+        with (
+            jobs.open_job(job_file) as opened,  # problems of the file itself are reported at once
+            waiting("reading topics from Kafka, and tables of the lake", quiet=as_json),
+        ):
             job, topics = opened.job, opened.known_topics()
             check_tables(job, topics, opened.known_tables())
         if job.sql is None:
