@@ -64,6 +64,13 @@ CASES = {
     "a count more": Case(
         SUMS, SUMS.replace("min(id)", "count(*) AS n, min(id)"), PARTIAL, why="starts at 0"
     ),
+    "a set more": Case(
+        SUMS,
+        SUMS.replace("min(id)", "collect_set(id) AS ids, min(id)"),
+        PARTIAL,
+        (("collect_set(", PARTIAL),),
+        why="starts at an empty array",
+    ),
     "a function less": Case(
         SUMS, SUMS.replace("min(id) AS lo, ", ""), LOST, (("min(", LOST), ("max(", CONVERT))
     ),
@@ -110,6 +117,12 @@ CASES = {
         PLAIN.format("country, first(amount) AS f", "country"),
         REFUSED,
         (("first(", REFUSED),),
+    ),
+    "a coarser key, and what Spark merges": Case(
+        PLAIN.format("country, id, corr(id, amount) AS c", "country, id"),
+        PLAIN.format("country, corr(id, amount) AS c", "country"),
+        CONVERT,
+        (("corr(", CONVERT),),
     ),
     "a window of several": Case(
         SUMS, SUMS.replace("'1 hour'", "'3 hours'"), PARTIAL, why="the watermark has passed"

@@ -19,9 +19,14 @@ from ashore.plans.windows import Window, WindowKind
 MERGEABLE = {
     *("Sum", "Count", "CountIf", "Min", "Max", "Average", "BoolAnd", "BoolOr"),
     *("BitAndAgg", "BitOrAgg", "BitXorAgg", "CollectSet", "HyperLogLogPlusPlus"),
-    *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop"),
+    *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Skewness", "Kurtosis"),
+    *("Corr", "CovPopulation", "CovSample"),
 }
-ZERO = {"Count", "CountIf"}  # of no rows they are 0; all others NULL
+# What functions are of no rows; all others are NULL.
+_OF_NONE = {
+    **dict.fromkeys(("Count", "CountIf", "HyperLogLogPlusPlus"), "0"),
+    **dict.fromkeys(("CollectSet", "CollectList"), "an empty array"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ def _judge_functions(
     for digest, term in now.items():
         name = new.tell(term)
         if digest not in was:
-            start = "0" if new.side.term(term).name in ZERO else "NULL"
+            start = _OF_NONE.get(new.side.term(term).name, "NULL")
             why = f"it is new: for the groups that are there it starts at {start}"
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
         elif change.merges and new.side.term(term).name not in MERGEABLE:

@@ -43,36 +43,15 @@ class RewriteKind(StrEnum):
     EMPTY = "empty"  # nothing: they have no rows
 
 
-class StartValue(StrEnum):
-    """What a column has that is in no row of the old state."""
-
-    NULL = "null"
-    ZERO = "zero"
-    TRUE = "true"
-
-
-class MergeBy(StrEnum):
-    """How the values of rows that become one are made one."""
-
-    ADD = "add"
-    LEAST = "least"
-    GREATEST = "greatest"
-
-
 @dataclass(frozen=True, slots=True)
 class ValueSource:
     """What a value column of the new state is made of.
 
-    Arguments:
-        column: the place of a value column of the old state; None: it has none.
-        start: what it has in all rows where it has no column.
-        merge: how rows become one, of a `RewriteKind.MERGE`; None elsewhere.
-
+    `column`: the place of a value column of the old state; None: it is what Spark's function has
+    before its first row.
     """
 
     column: int | None = added(None)
-    start: StartValue | None = added(None)  # noqa: RUF009 - it makes a field
-    merge: MergeBy | None = added(None)  # noqa: RUF009 - it makes a field
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +205,7 @@ class _Rewriter:
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
         is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
-        values = tuple(_values(old, new, is_merged=is_merged))
+        values = tuple(_values(old, new))
         return OperatorRewrite(number, name, kind, was, keys, values)
 
 
@@ -256,7 +235,7 @@ def _typed_keys(operator: KeptOperator) -> tuple[KeptColumn, ...]:
     return keys
 
 
-def _values(old: KeptOperator, new: KeptOperator, *, is_merged: bool) -> Iterator[ValueSource]:
+def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
     was = {
         (old.side.digests[each.term], each.part): place for place, each in enumerate(old.columns)
     }
@@ -265,11 +244,9 @@ def _values(old: KeptOperator, new: KeptOperator, *, is_merged: bool) -> Iterato
         raise _refuse(f"`{new.operator.name}`: two of its functions cannot be told apart")
     for each in new.columns:
         place = was.get((new.side.digests[each.term], each.part))
-        if place is None:
-            yield ValueSource(start=_start(new, each))
-            continue
-        _require_kept(old, new, old.columns[place], each)
-        yield ValueSource(place, merge=_merge(new, each) if is_merged else None)
+        if place is not None:
+            _require_kept(old, new, old.columns[place], each)
+        yield ValueSource(place)
 
 
 def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:
@@ -280,33 +257,6 @@ def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: Ke
             f"`{new.operator.name}`: {old.tell_column(was)} was kept as {was.type}{nulls}, "
             f"is kept as {now.type}"
         )
-
-
-def _start(new: KeptOperator, column: KeptColumn) -> StartValue:
-    """Return what Spark's function has before its first row."""
-    name = new.side.term(column.term).name
-    found = StartValue.ZERO if name == _SKETCH else _STARTS.get(name, {}).get(column.part)
-    if found is StartValue.ZERO and column.type.startswith("interval"):
-        found = None
-    if found is None:
-        raise _refuse(
-            f"`{new.operator.name}`: {new.tell(column.term)} is new, and what its state begins "
-            "with is not known here"
-        )
-    return found
-
-
-def _merge(new: KeptOperator, column: KeptColumn) -> MergeBy:
-    name = new.side.term(column.term).name
-    found = _MERGES.get(name)
-    # A sum of decimals that has grown too large says so in a way of its own.
-    is_added = found is not MergeBy.ADD or column.type in _ADDED_TYPES
-    if found is None or not is_added:
-        raise _refuse(
-            f"`{new.operator.name}`: {new.tell(column.term)} of several groups cannot be made one "
-            "here"
-        )
-    return found
 
 
 def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
@@ -333,23 +283,3 @@ def _is_same_form(
 
 
 _WINDOW = "struct<start:timestamp,end:timestamp>"
-_ADDED_TYPES = {"bigint", "double"}
-_SKETCH = "HyperLogLogPlusPlus"  # its registers are in so many words, all 0 at first
-# By Spark's class of a function, then by the part of its state.
-_SUMMED = {"": StartValue.NULL, "sum": StartValue.ZERO, "isEmpty": StartValue.TRUE}
-_ZEROES = dict.fromkeys(("n", "avg", "m2"), StartValue.ZERO)
-_STARTS: dict[str, dict[str, StartValue]] = {
-    "Sum": _SUMMED,
-    "Count": {"": StartValue.ZERO},
-    "Min": {"": StartValue.NULL},
-    "Max": {"": StartValue.NULL},
-    "Average": {"sum": StartValue.ZERO, "count": StartValue.ZERO},
-    **dict.fromkeys(("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop"), _ZEROES),
-}
-_MERGES = {
-    "Sum": MergeBy.ADD,
-    "Count": MergeBy.ADD,
-    "Average": MergeBy.ADD,
-    "Min": MergeBy.LEAST,
-    "Max": MergeBy.GREATEST,
-}

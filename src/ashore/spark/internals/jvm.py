@@ -215,6 +215,46 @@ STATE_WATERMARK = Static(
 )
 
 BASE_AGGREGATES = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateExpressions", SEQ)
+AGGREGATE_ATTRIBUTES = Method(
+    f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateAttributes", SEQ
+)
+OWN_BUFFERS = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "aggregateBufferAttributes", SEQ)
+GROUPED = Method(f"{EXECUTION}.aggregate.BaseAggregateExec", "groupingExpressions", SEQ)
+ONLY_CHILD = Method(f"{CATALYST}.trees.UnaryLike", "child", f"{CATALYST}.trees.TreeNode")
+SORT_AGGREGATE = Static(
+    f"{EXECUTION}.aggregate.SortAggregateExec",
+    "<init>",
+    f"{EXECUTION}.aggregate.SortAggregateExec",
+    (
+        OPTION,  # how its input is to lie
+        "boolean",  # is it of a stream
+        OPTION,  # in how many partitions
+        SEQ,  # keys
+        SEQ,  # functions
+        SEQ,  # columns of their results
+        "int",  # the place of the first buffer in a row
+        SEQ,  # columns that it hands on
+        SPARK_PLAN,
+    ),
+)
+SCAN = f"{EXECUTION}.RDDScanExec"
+PARTITIONING = f"{CATALYST}.plans.physical.Partitioning"
+SCAN_OF_ROWS = Static(
+    SCAN,
+    "<init>",
+    SCAN,
+    (
+        SEQ,  # columns
+        "org.apache.spark.rdd.RDD",
+        STRING,  # its name
+        PARTITIONING,
+        SEQ,  # its order
+        OPTION,  # of a stream
+    ),
+)
+ANY_PARTITIONING = Static(SCAN, "$lessinit$greater$default$4", PARTITIONING)
+ANY_ORDER = Static(SCAN, "$lessinit$greater$default$5", SEQ)
+EXECUTE = Method(SPARK_PLAN, "execute", "org.apache.spark.rdd.RDD")
 AGGREGATE_FUNCTION = Method(
     f"{CATALYST}.expressions.aggregate.AggregateExpression",
     "aggregateFunction",

@@ -52,8 +52,10 @@ def plan_streaming(frame: DataFrame) -> JavaObject:
     return _plan(frame, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
 
 
-def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> None:
+def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> JavaObject:
     """Write what the stateful operators of a query say of themselves, and the schemas of state.
+
+    Returns the physical plan of the query.
 
     Arguments:
         frame: of the query.
@@ -65,7 +67,7 @@ def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings
 
     """
     require_known_spark(frame.sparkSession)
-    _plan(frame, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
+    return _plan(frame, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
 
 
 def _plan(

@@ -41,6 +41,7 @@ from ashore.jobs.progress import StateWork
 from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, digest_plan
 from ashore.plans.graph import PlanGraph
 from ashore.protocol import names
+from ashore.spark.internals.buffers import StatefulAggregate, find_aggregates
 from ashore.spark.internals.planning import write_operators
 from ashore.spark.internals.state import (
     PARTITION_KEY,
@@ -100,9 +101,10 @@ def migrate(
     with tempfile.TemporaryDirectory(prefix="ashore-migrate-") as directory:
         planned = Checkpoint(LocalStorage(directory), "planned", f"file://{directory}/planned")
         settings = _settings_of(migration)
-        write_operators(query.frame, query.mode, planned.uri, settings)
+        plan = write_operators(query.frame, query.mode, planned.uri, settings)
         required = take_survey(migration.source, migration.batch).required
-        migrator = _Migrator(spark, migration, planned, _Saying.of(planned), required, send)
+        said = _Saying.of(planned, find_aggregates(plan))
+        migrator = _Migrator(spark, migration, planned, said, required, send)
         return migrator.run()
 
 
@@ -136,9 +138,10 @@ class _Saying:
 
     files: Mapping[int, tuple[CheckpointFile, ...]]
     operators: Mapping[int, OperatorFile]
+    aggregates: Mapping[int, StatefulAggregate]
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "_Saying":
+    def of(cls, checkpoint: Checkpoint, aggregates: Mapping[int, StatefulAggregate]) -> "_Saying":
         """Return those of a checkpoint that Spark has just planned."""
         files: dict[int, list[CheckpointFile]] = {}
         operators: dict[int, OperatorFile] = {}
@@ -154,7 +157,8 @@ class _Saying:
                 place = names.join(checkpoint.path, each.path)
                 data = checkpoint.storage.read(place)
                 operators[each.of.operator] = OperatorFile.parse(data, place)
-        return cls({operator: tuple(some) for operator, some in files.items()}, operators)
+        told = {operator: tuple(some) for operator, some in files.items()}
+        return cls(told, operators, aggregates)
 
 
 @dataclass(slots=True)
@@ -252,7 +256,7 @@ class _Migrator:
         old = rewrite.old if rewrite.old is not None else fail("rows are made of no operator's")
         rows = read_decoded(self.spark, source.uri, batch, old, {})
         planned = read_decoded(self.spark, self.planned.uri, batch, rewrite.operator, {})
-        form = RowForm(planned.schema, like)
+        form = RowForm(planned.schema, like, self.said.aggregates[rewrite.operator])
         return recode(rows, form, rewrite, lambda made: deal_out(made, partitions))
 
     def _lay_out_batch(self) -> None:

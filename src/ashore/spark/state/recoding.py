@@ -13,15 +13,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from ashore.errors import CheckpointUnfit, fail
+from ashore.errors import CheckpointUnfit
 from ashore.migration.rewriting import (
     KeySource,
-    MergeBy,
     OperatorRewrite,
     RewriteKind,
-    StartValue,
-    ValueSource,
 )
+from ashore.spark.internals.buffers import StatefulAggregate
 from ashore.spark.internals.state import (
     FAMILY,
     KEY,
@@ -42,11 +40,13 @@ class RowForm:
     Arguments:
         decoded: the schema of keys and values.
         raw: a frame that has the columns of rows as bytes.
+        aggregate: whose state it is.
 
     """
 
     decoded: StructType
     raw: DataFrame
+    aggregate: StatefulAggregate
 
     def fields(self, column: str) -> list[StructField]:
         """Return the columns of keys or of values."""
@@ -72,17 +72,12 @@ def recode(
     """
     _require_form(rows, form, rewrite)
     keys = [_key(source).alias(f"k{place}") for place, source in enumerate(rewrite.keys)]
-    values = zip(rewrite.values, form.fields(_DECODED_VALUE), strict=True)
     numbered = rows.select(
         _numbered(_DECODED_KEY, rows.schema), _numbered(_DECODED_VALUE, rows.schema)
     )
+    made = _with_values(numbered, form, rewrite, keys)
     if rewrite.kind is RewriteKind.MERGE:
-        merged = [_merged(*each).alias(f"v{place}") for place, each in enumerate(values)]
-        # Without keys Spark makes a row of no rows, too.
-        made = numbered.groupBy(*keys).agg(*merged, F.count("*").alias("rows")).where("rows > 0")
-    else:
-        taken = [_taken(*each).alias(f"v{place}") for place, each in enumerate(values)]
-        made = numbered.select(*keys, *taken)
+        made = _merged(made, form, deal_out)
     structs = (
         F.struct(*(F.col(f"{prefix}{place}") for place in range(len(sources)))).alias(name)
         for prefix, name, sources in (
@@ -160,24 +155,31 @@ def _key(source: KeySource) -> Column:
     )
 
 
-def _taken(source: ValueSource, field: StructField) -> Column:
-    if source.column is not None:
-        return F.col(_DECODED_VALUE)[f"c{source.column}"]
-    start = _STARTS[source.start or fail("a value is made of nothing")]
-    return F.lit(start).cast(field.dataType)
+def _with_values(
+    rows: DataFrame, form: RowForm, rewrite: OperatorRewrite, keys: list[Column]
+) -> DataFrame:
+    """Return keys and values, each in a column; what is new is as Spark's functions begin."""
+    places = range(len(rewrite.values))
+    values = [
+        F.col(f"b{place}" if source.column is None else f"{_DECODED_VALUE}.c{source.column}")
+        for place, source in enumerate(rewrite.values)
+    ]
+    if any(source.column is None for source in rewrite.values):
+        fields = form.fields(_DECODED_VALUE)
+        like = rows.sparkSession.createDataFrame(
+            [], StructType([StructField(f"b{place}", fields[place].dataType) for place in places])
+        )
+        rows = rows.crossJoin(F.broadcast(form.aggregate.begin(like)))
+    return rows.select(*keys, *(values[place].alias(f"v{place}") for place in places))
 
 
-_STARTS = {StartValue.NULL: None, StartValue.ZERO: 0, StartValue.TRUE: True}
-
-
-def _merged(source: ValueSource, field: StructField) -> Column:
-    value = _taken(source, field)
-    match source.merge:
-        case MergeBy.ADD:
-            return F.sum(value).cast(field.dataType)
-        case MergeBy.LEAST:
-            return F.min(value)
-        case MergeBy.GREATEST:
-            return F.max(value)
-        case None:
-            return F.first(value)  # the same in all rows: where it starts
+def _merged(
+    rows: DataFrame, form: RowForm, deal_out: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """Return one row for each key."""
+    columns = rows.columns
+    keys = [each for each in columns if each.startswith("k")]
+    if not keys and rows.isEmpty():
+        return rows  # without keys Spark makes a row of no rows
+    dealt = deal_out(rows.withColumn(PARTITION_KEY, F.struct(*keys)))
+    return form.aggregate.merge(dealt.select(*columns))
