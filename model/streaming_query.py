@@ -51,7 +51,8 @@ class Checkpoint(NamedTuple):
 
 
 NOTHING = Checkpoint(query=0)
-SAVED = Checkpoint(query=3, ends=(1,), done=1, states=((10,),))  # its records are in another table
+# Its records are in another table, and a migration that another log has has rewritten its state.
+SAVED = Checkpoint(query=3, ends=(1,), done=1, states=((10,),), migration=9)
 OLDER = Checkpoint(query=3)  # of the same query, before its first batch
 OTHER = Checkpoint(query=3, ends=(2,), done=1, states=((10, 11),))  # cut in another way
 
@@ -417,7 +418,9 @@ def steps_new(state: State, process: Process, mutation: str) -> Iterator[tuple[s
         opened = process._replace(step="attempt", epoch=epoch, known=len(log) + 1, lives=0)
         yield "wants to begin", opened, {"log": (*log, Entry("open", epoch))}
     elif process.step == "attempt":
-        made = Attempt(process.epoch, SAVED, released_by=process.epoch)
+        keeps = mutation == "keep the mark of the savepoint"
+        taken = SAVED if keeps else SAVED._replace(migration=0)
+        made = Attempt(process.epoch, taken, released_by=process.epoch)
         attempts = {"attempts": tuple(sorted((*state.attempts, made)))}
         yield "makes an attempt of the savepoint", process._replace(step="append"), attempts
     elif process.step == "append":
@@ -595,6 +598,8 @@ def wrong_with(state: State, mutation: str = "") -> Optional[str]:
         owns &= attempt.epoch >= back or attempt == newest_of(state)
         if is_idle and owns and checkpoint.done > first + len(landed):
             return f"batch {checkpoint.done - 1} is done, and its rows are not in the table"
+    if begun and newest_of(state, mutation).checkpoint.migration:
+        return "no start takes the state: it has the mark of a migration of another log"
     if MIGRATES and landed:
         newest, plan = newest_of(state).checkpoint, planned_in(state.log)
         is_meant = newest.migration == migration_in(state.log)  # else a start refuses it
@@ -661,6 +666,7 @@ MUTATIONS_OF_NEW = (
     "begin without a lineage",
     "begin without a plan",
     "begin beside batches",
+    "keep the mark of the savepoint",
 )
 
 

@@ -54,6 +54,9 @@ class Attempts:
     def list_versions(self) -> list[int]:
         return []
 
+    def read_migration(self) -> int:
+        return 0
+
 
 class Beginner(QueryBehind):
     """A query that is let begin with the savepoint first, until somebody has seen that it does."""

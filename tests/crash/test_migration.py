@@ -18,8 +18,15 @@ from tests.strategies import TABLE, key_of
 from ashore.base.unique import unique
 from ashore.checkpoints import rescaling
 from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.beginning import Beginning, begin
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.layout import SchemaPath, StatePath, TablePath, parse_path
+from ashore.checkpoints.layout import (
+    SchemaPath,
+    StatePath,
+    TablePath,
+    find_migration,
+    parse_path,
+)
 from ashore.checkpoints.migrating import (
     MigrationWish,
     finish,
@@ -45,6 +52,7 @@ from ashore.protocol.entries.prepare import ShardRead
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName, checkpoint_directory
 from ashore.protocol.plan_query import (
+    CheckpointPosition,
     QueryBatch,
     Start,
     WriteRows,
@@ -279,6 +287,43 @@ def test_a_checkpoint_from_before_is_not_taken_for_the_new_one(contents: dict[st
         resume(committer_of(storage), attempts_of(storage), wanted, lambda _: None)
     undo(storage)
     resume(committer_of(storage), attempts_of(storage), replace(wanted), lambda _: None)
+
+
+def test_another_log_that_begins_with_the_state_has_no_mark_of_it(
+    contents: dict[str, bytes],
+) -> None:
+    storage = begun(contents)
+    apply(storage)
+    migrated = attempts_of(storage).newest()
+    assert migrated.read_migration() == 2
+    saved = save(migrated, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint
+    name = SliceName("shop", "ods__elsewhere")
+    path = checkpoint_directory(name)
+    attempts = Attempts(
+        storage, path, f"file:///lake/{path}", lambda: read_log(storage, name).attempt
+    )
+    wanted = Beginning(
+        position=CheckpointPosition(QUERY, BATCH, BATCH),
+        ends={(KEY.source, KEY.stream, KEY.shard): 10 * BATCH + 10},
+        stream_ids={KEY.stream: "id"},
+        lineage=None,
+        plan=NEW,
+        owner=str(NAME),
+        savepoint=saved.place,
+        by="ana",
+        why="the table is moved",
+    )
+    committer = Committer(LandingLog(LogContext(storage, CLOCK, unique), name), storage, CLOCK)
+
+    def fill(target: Checkpoint) -> None:
+        restore(saved, target, CLOCK, lambda *_: None, links=False)
+
+    begin(committer, attempts, wanted, fill)
+    newest, fold = attempts.newest(), read_log(storage, name)
+    require_migration(name, fold, newest.read_migration())
+    assert (fold.plan, newest.read_position().committed) == (NEW, BATCH)
+    assert migrated.read_migration() == 2, "the savepoint and its checkpoint keep theirs"
+    assert find_migration(each.path for each in saved.read().files) == 2
 
 
 def test_a_batch_that_is_planned_and_not_done_is_refused(contents: dict[str, bytes]) -> None:

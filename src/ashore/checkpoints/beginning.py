@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
-from ashore.checkpoints.layout import VersionPath
+from ashore.checkpoints.layout import MigrationPath, VersionPath
 from ashore.checkpoints.resume import Place
 from ashore.errors import CheckpointUnfit
 from ashore.landing.committer import Committer
@@ -99,7 +99,7 @@ def begin(
 
     def fill_anew(target: Checkpoint) -> None:
         fill(target)
-        forget_versions(target)
+        forget_origin(target)
 
     attempts.remake(log.fold.epoch, None, fill_anew)
     if not has_begun:
@@ -125,13 +125,17 @@ def plan_begin(wanted: Beginning) -> Begin:
     )
 
 
-def forget_versions(checkpoint: Checkpoint) -> None:
-    """Delete the copies of versions of the job that a checkpoint was of: it is another's now.
+def forget_origin(checkpoint: Checkpoint) -> None:
+    """Delete what a checkpoint tells of the log that it was of: it is another one's now.
 
+    These are the copies of versions of its job, and the mark of a migration: the new log has the
+    plan that made the state, and no migration.
     If interrupted: some are left. Raises StorageError.
     """
     for version in checkpoint.list_versions():
         checkpoint.storage.delete(names.join(checkpoint.path, VersionPath(version).path))
+    while migration := checkpoint.read_migration():
+        checkpoint.storage.delete(names.join(checkpoint.path, MigrationPath(migration).path))
 
 
 def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:

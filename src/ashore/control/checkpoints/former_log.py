@@ -1,20 +1,23 @@
 """What the log of the query that a savepoint is of says of the batch that it ends with.
 
-What it is: `read_former`: the plan that made its state, its lineage, its topics' identities.
+What it is: `read_former`: the plan that its state means something to, its lineage, its topics'
+identities.
 What it promises: reads only. A savepoint whose batch the log has taken back is refused: no table
-has what it has read.
+has what it has read. Of a batch that the query was migrated after there are two states: the mark
+that a savepoint carries tells them apart.
 What it must not know: who goes on from the savepoint.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ashore.checkpoints.resume import read_places
+from ashore.checkpoints.layout import find_migration
+from ashore.checkpoints.resume import Place, read_places
 from ashore.checkpoints.savepoints.manifest import Manifest
 from ashore.checkpoints.savepoints.store import Savepoint
 from ashore.errors import CheckpointUnfit
 from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol.entries import Begin, Plan, Prepare, Query
+from ashore.protocol.entries import Begin, Migrate, Plan, Prepare, Query, Rollback
 from ashore.protocol.names import SliceName
 from ashore.protocol.query import PlanState
 from ashore.storage.base import Storage
@@ -28,7 +31,7 @@ class FormerLog:
         name: of its slice.
         last: the last batch that it has landed.
         lineage: of the batch of the savepoint.
-        plan: that it ran by.
+        plan: that its state is of: it ran by it, or was migrated to it.
         stream_ids: the identity of each topic, as the batch read it.
 
     """
@@ -42,30 +45,77 @@ class FormerLog:
 
 @dataclass(slots=True)
 class _Found:
-    """What entries say so far."""
+    """What entries say so far.
 
-    plan: PlanState | None = None
-    lineage: str = ""
-    ran_by: PlanState | None = None
-    ends: Mapping[tuple[str, str, str], int] | None = None
+    Arguments:
+        batch: of the savepoint.
+        migration: that has rewritten its state; see `find_migration`.
 
-    def take(self, body: object, batch: int) -> None:
+    """
+
+    batch: int
+    migration: int
+    plan: PlanState | None = None  # as of the last entry, as are the migrations in force
+    migrations: tuple[int, ...] = ()
+    lineage: str = ""  # of the batch; empty: it is not in the table
+    ends: Mapping[Place, int] | None = None  # of the batch
+    has_state: bool = False  # the query was at that batch with a state of that migration
+    is_rewritten: bool = False  # that state was written by the migration, not by the batch
+    ran_by: PlanState | None = None  # what its state meant then
+
+    def take(self, body: object) -> None:
         """Go on by one entry."""
         match body:
             case Plan():
                 self.plan = PlanState(body.digest, body.document)
             case Begin():
                 self.plan = PlanState(body.digest, body.document) if body.digest else None
-                if body.query.batch_id == batch:
-                    self.lineage, self.ran_by = body.query.lineage, self.plan
-            case Prepare(query=Query() as query) if query.batch_id == batch:
-                self.lineage, self.ran_by = query.lineage, self.plan
-                self.ends = {
-                    (each.key.source, each.key.stream, each.key.shard): each.offsets.end
-                    for each in body.shards
-                }
+                self._reach(body.query, None)
+            case Prepare(query=Query() as query):
+                shards = ((each.key, each.offsets.end) for each in body.shards)
+                ends = {(key.source, key.stream, key.shard): end for key, end in shards}
+                self._reach(query, ends)
+            case Migrate():
+                self._migrate(body)
+            case Rollback():
+                if body.query.batch_id < self.batch:
+                    self._forget()
+                if body.undo is not None:
+                    self._migrate(body.undo)
             case _:
                 pass
+
+    def is_as_read(self, places: Mapping[Place, int]) -> bool:
+        """Tell whether the batch has ended at some places, as far as its query still reads them."""
+        return all(
+            places.get(place, end if self.is_rewritten else None) == end
+            for place, end in (self.ends or {}).items()
+        )
+
+    def _forget(self) -> None:
+        self.lineage, self.ends, self.ran_by = "", None, None
+        self.has_state = self.is_rewritten = False
+
+    def _reach(self, query: Query, ends: Mapping[Place, int] | None) -> None:
+        if query.batch_id == self.batch:
+            self._forget()
+            self.lineage, self.ends = query.lineage, ends
+            self._look()
+
+    def _migrate(self, body: Migrate) -> None:
+        self.plan = PlanState(body.digest, body.document)
+        if body.undoes is None:
+            self.migrations = (*self.migrations, body.attempt)
+        else:
+            self.migrations = self.migrations[:-1]
+        if body.batch == self.batch:
+            self._look()
+            self.is_rewritten |= body.undoes is None and body.attempt == self.migration
+
+    def _look(self) -> None:
+        """Note the plan of the batch, where its state is that of the savepoint."""
+        if (self.migrations or (0,))[-1] == self.migration:
+            self.has_state, self.ran_by = True, self.plan
 
 
 def read_former(
@@ -73,23 +123,30 @@ def read_former(
 ) -> FormerLog | None:
     """Return what the log of a savepoint says; None: it is not here, or has no plan.
 
-    Raises CheckpointUnfit where the log has taken the batch back, or is another query's;
-    LogDamaged, StorageError.
+    Raises CheckpointUnfit where the log has taken the batch back, or has it with the state of
+    another migration; LogDamaged, StorageError.
     """
     fold, batch = read_log(storage, name), manifest.batch
     if fold.query is None or fold.query.query_id != manifest.query_id:
         return None
-    found = _Found()
+    found = _Found(batch, find_migration(each.path for each in manifest.files))
     for entry in read_history(storage, name):
-        found.take(entry.body, batch)
+        found.take(entry.body)
     places = read_places(name, savepoint.checkpoint.read_ends(batch))
-    is_as_read = all(places.get(place) == end for place, end in (found.ends or {}).items())
-    if fold.query.batch_id < batch or not is_as_read:
+    if fold.query.batch_id < batch or not found.is_as_read(places):
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} is from before a rollback: the table of {name} no "
             f"longer has its batch {batch}; nothing was changed",
             hint="name a later savepoint, or start the table from the start",
             why="other_lineage",
+        )
+    if found.lineage and not found.has_state:
+        raise CheckpointUnfit(
+            f"the savepoint {savepoint.place} does not have the state that {name} had after batch "
+            f"{batch}: a migration has rewritten one of the two, and was undone, or is not in the "
+            "log; nothing was changed",
+            hint="name a later savepoint, or start the table from the start",
+            why="other_migration",
         )
     if not found.lineage or found.ran_by is None:
         return None
