@@ -12,6 +12,16 @@ from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.graph import split_condition
 from ashore.plans.operators import join_type
 
+WITHIN = "StreamingDeduplicateWithinWatermarkExec"
+EXPIRES_LAST = (
+    "rows that are told apart no more become one, which expires with the last of them: a row that "
+    "a replay hands on may be held back, and what has expired already is gone"
+)
+FORGOTTEN = (
+    "rows that are told apart no more become one, and those that the watermark has passed are gone "
+    "already: what equals these comes once more"
+)
+
 
 def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
     """Yield what becomes of the keys: a row is one of them, and little else."""
@@ -24,11 +34,29 @@ def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVe
         yield from new.all_as(StateVerdict.FULL)
     elif sorted(was) == sorted(now):
         yield from new.all_as(StateVerdict.CONVERT, "the keys have another order")
-    elif set(now) < set(was) and not old.has_event_time:
-        yield from new.all_as(StateVerdict.CONVERT, "rows that are told apart no more become one")
+    elif set(now) < set(was):
+        yield from new.all_as(*_judge_fewer(old, new))
     else:
         why = f"was {old.operator.name}, is {new.operator.name}: which rows were there is not known"
         yield from new.all_as(StateVerdict.REFUSED, why)
+
+
+def _judge_fewer(old: KeptOperator, new: KeptOperator) -> tuple[StateVerdict, str]:
+    """Judge keys of which some go: rows that were told apart become one."""
+    if new.node.kind == WITHIN:
+        return StateVerdict.PARTIAL, EXPIRES_LAST
+    if old.has_event_time and not _keeps_times(old, new):
+        return StateVerdict.PARTIAL, FORGOTTEN
+    return StateVerdict.CONVERT, "rows that are told apart no more become one"
+
+
+def _keeps_times(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether all keys stay that can be the time by which rows were forgotten."""
+    kept = set(new.digests(new.keys))
+    typed = old.node.state.keys if old.node.state else ()
+    times = [each for each in typed if "timestamp" in each.type]
+    is_said = len(typed) == len(old.keys) and new.has_event_time
+    return is_said and all(old.side.digests[each.term] in kept for each in times)
 
 
 def judge_join(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:

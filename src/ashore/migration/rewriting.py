@@ -15,6 +15,7 @@ from enum import StrEnum
 from ashore.errors import QueryRefused
 from ashore.migration.aggregates import find_source
 from ashore.migration.compared import compare_plans
+from ashore.migration.keyed import WITHIN
 from ashore.migration.side import KeptOperator
 from ashore.migration.sources import match_sources, moves_offsets
 from ashore.migration.verdicts import QueryVerdict, StateVerdict
@@ -32,6 +33,7 @@ _HINT = (
 
 
 AGGREGATE = "StateStoreSaveExec"
+_DEDUPLICATES = {"StreamingDeduplicateExec", WITHIN}
 
 
 class RewriteKind(StrEnum):
@@ -82,6 +84,8 @@ class OperatorRewrite:
             read; None: of none.
         keys: what each column of the key is made of, where rows are recoded or merged.
         values: the same of each value.
+        is_last: rows that become one keep the last of their values; else the operator is an
+            aggregate, and merges them by its functions.
 
     """
 
@@ -91,6 +95,7 @@ class OperatorRewrite:
     old: int | None
     keys: tuple[KeySource, ...] = added(())
     values: tuple[ValueSource, ...] = added(())
+    is_last: bool = added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +205,21 @@ class _Rewriter:
         was = old.state.operator_id
         if _has_same_bytes(old, new):
             return OperatorRewrite(number, name, RewriteKind.KEEP, was)
-        if new.node.kind != AGGREGATE or old.node.kind != AGGREGATE:
+        kinds = {old.node.kind, new.node.kind}
+        if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
             raise _refuse(f"`{name}`: its keys or values are written in another form")
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
         is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
-        values = tuple(_values(old, new))
-        return OperatorRewrite(number, name, kind, was, keys, values)
+        is_last = new.node.kind in _DEDUPLICATES
+        values = _SEEN if is_last else tuple(_values(old, new))
+        return OperatorRewrite(number, name, kind, was, keys, values, is_last=is_last)
 
 
-# ---- aggregates
+# ---- keys and values
+
+# Of a row that was seen Spark keeps one value: when it expires, or none but a NULL.
+_SEEN = (ValueSource(0),)
 
 
 def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:

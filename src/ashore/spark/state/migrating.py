@@ -256,7 +256,7 @@ class _Migrator:
         old = rewrite.old if rewrite.old is not None else fail("rows are made of no operator's")
         rows = read_decoded(self.spark, source.uri, batch, old, {})
         planned = read_decoded(self.spark, self.planned.uri, batch, rewrite.operator, {})
-        form = RowForm(planned.schema, like, self.said.aggregates[rewrite.operator])
+        form = RowForm(planned.schema, like, self.said.aggregates.get(rewrite.operator))
         return recode(rows, form, rewrite, lambda made: deal_out(made, partitions))
 
     def _lay_out_batch(self) -> None:

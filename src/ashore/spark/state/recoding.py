@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.types import StructField, StructType
 
-from ashore.errors import CheckpointUnfit
+from ashore.errors import CheckpointUnfit, fail
 from ashore.migration.rewriting import (
     KeySource,
     OperatorRewrite,
@@ -40,13 +40,18 @@ class RowForm:
     Arguments:
         decoded: the schema of keys and values.
         raw: a frame that has the columns of rows as bytes.
-        aggregate: whose state it is.
+        aggregate: whose state it is; None: the operator is none.
 
     """
 
     decoded: StructType
     raw: DataFrame
-    aggregate: StatefulAggregate
+    aggregate: StatefulAggregate | None = None
+
+    @property
+    def functions(self) -> StatefulAggregate:
+        """The aggregate. Requires: the operator is one."""
+        return self.aggregate or fail("the state of no aggregate is merged by its functions")
 
     def fields(self, column: str) -> list[StructField]:
         """Return the columns of keys or of values."""
@@ -77,7 +82,7 @@ def recode(
     )
     made = _with_values(numbered, form, rewrite, keys)
     if rewrite.kind is RewriteKind.MERGE:
-        made = _merged(made, form, deal_out)
+        made = _last(made) if rewrite.is_last else _merged(made, form, deal_out)
     structs = (
         F.struct(*(F.col(f"{prefix}{place}") for place in range(len(sources)))).alias(name)
         for prefix, name, sources in (
@@ -169,7 +174,7 @@ def _with_values(
         like = rows.sparkSession.createDataFrame(
             [], StructType([StructField(f"b{place}", fields[place].dataType) for place in places])
         )
-        rows = rows.crossJoin(F.broadcast(form.aggregate.begin(like)))
+        rows = rows.crossJoin(F.broadcast(form.functions.begin(like)))
     return rows.select(*keys, *(values[place].alias(f"v{place}") for place in places))
 
 
@@ -182,4 +187,11 @@ def _merged(
     if not keys and rows.isEmpty():
         return rows  # without keys Spark makes a row of no rows
     dealt = deal_out(rows.withColumn(PARTITION_KEY, F.struct(*keys)))
-    return form.aggregate.merge(dealt.select(*columns))
+    return form.functions.merge(dealt.select(*columns))
+
+
+def _last(rows: DataFrame) -> DataFrame:
+    """Return one row for each key, with the last of each value."""
+    keys = [each for each in rows.columns if each.startswith("k")]
+    values = [each for each in rows.columns if each.startswith("v")]
+    return rows.groupBy(*keys).agg(*(F.max(each).alias(each) for each in values))
