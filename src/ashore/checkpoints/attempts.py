@@ -173,10 +173,7 @@ class Attempts:
         for before in (each for each in found[AttemptFile.RELEASED] if each < epoch):
             self._delete(names.attempt_path(self.path, AttemptFile.RELEASED, before))
         for started in self._find_followed(found, now_ms, ttl_ms):
-            if started in found[AttemptFile.MIGRATED]:
-                self._delete(names.attempt_path(self.path, AttemptFile.MIGRATED, started))
-            else:
-                self._delete(names.attempt_path(self.path, AttemptFile.COMPLETE, started))
+            self._delete(self._complete_path(found, started))
             for each in list_files(self.attempt(started)):
                 self._delete(names.join(self.attempt(started).path, each.path))
             self._delete(names.attempt_path(self.path, AttemptFile.STARTED, started))

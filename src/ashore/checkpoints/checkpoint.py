@@ -87,7 +87,7 @@ class Checkpoint:
     def plan(self, batch_id: int, offsets: OffsetsFile) -> None:
         """Plan a batch, as Spark would have done it.
 
-        Requires: the batch before is done.
+        Requires: the batch before is done, or Spark does not start here yet.
         If interrupted: the batch is planned, or it is not.
         Raises StorageError.
         """

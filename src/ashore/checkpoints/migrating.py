@@ -15,16 +15,13 @@ from ashore.checkpoints import rescaling
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import CheckpointFile
-from ashore.checkpoints.layout import BatchLog, BatchPath, OffsetsFile, SourcePath, VersionPath
+from ashore.checkpoints.layout import OffsetsFile, SourcePath, VersionPath
 from ashore.checkpoints.rollback import RolledBack, plan_entry
-from ashore.checkpoints.savepoints.links import link_between
-from ashore.checkpoints.savepoints.transfer import ExpectedFile, transfer_files
 from ashore.checkpoints.survey import take_survey
 from ashore.checkpoints.versions import require_migration, require_own
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
-from ashore.protocol import names
 from ashore.protocol.entries import Begin, Commit, Migrate, MigratedOperator, Plan
 from ashore.protocol.entries.rollback import Rollback
 from ashore.protocol.fold import Fold
@@ -80,17 +77,9 @@ def plan_target(source: Checkpoint) -> TargetPlan:
     Requires: no process writes to the source. Raises CheckpointUnfit, StorageError.
     """
     required = take_survey(source).required
-    offsets = {}
-    for each in required.files:
-        match each.of:
-            case BatchPath(BatchLog.OFFSETS, batch):
-                place = names.join(source.path, each.path)
-                offsets[batch] = OffsetsFile.parse(source.storage.read(place), place)
-            case _:
-                pass
     return TargetPlan(
         required.batch,
-        offsets,
+        rescaling.read_offsets(source, required),
         required.commit.state_format,
         [each for each in required.files if isinstance(each.of, SourcePath | VersionPath)],
         sum(each.size_bytes for each in required.files),
@@ -103,11 +92,9 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:
     Requires: nothing is at the target. If interrupted: a part of it is there.
     Raises StorageError; CheckpointUnfit where a file is not as it was when the plan was made.
     """
-    copied = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
-    transfer_files(copied, source, target, link_between(source, target), lambda _done, _all: None)
+    rescaling.copy_files(source, target, plan.copied)
     for batch, offsets in plan.offsets.items():
-        place = names.join(target.path, BatchPath(BatchLog.OFFSETS, batch).path)
-        target.storage.create(place, offsets.write())
+        target.plan(batch, offsets)
 
 
 def finish(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
@@ -167,8 +154,9 @@ def migrate_query(
 
     """
     log, storage = committer.log, committer.storage
-    _require_before(log.name, read_log(storage, log.name), wish)
-    require_done(log.name, read_log(storage, log.name), attempts.newest())
+    seen = read_log(storage, log.name)
+    _require_before(log.name, seen, wish)
+    require_done(log.name, seen, attempts.newest())
     _take_over(committer)
     fold = log.fold
     _require_before(log.name, fold, wish)

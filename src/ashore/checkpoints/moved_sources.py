@@ -104,8 +104,7 @@ def lay_out_sources(source: Checkpoint, target: Checkpoint, plan: SourcesPlan) -
         data = source.storage.read(names.join(source.path, old.path))
         target.storage.create(names.join(target.path, new.path), data)
     for batch, offsets in sorted(plan.offsets.items()):
-        place = names.join(target.path, BatchPath(BatchLog.OFFSETS, batch).path)
-        target.storage.create(place, offsets.write())
+        target.plan(batch, offsets)
 
 
 def read_begun(checkpoint: Checkpoint) -> dict[StreamShard, int]:

@@ -21,9 +21,9 @@ What it must not know: storages; what rows say.
     state, for each store    its chain: the newest snapshot up to the batch, and each change since
     tables                   those that the snapshots of the chains name, with the size they say
     checksums                of format 2, of the files of the chains
-    versions of the job      Ashore's own, where there are copies of them: they say whose it is
-    versions                 all copies of the job's versions, which Spark does not look at: they
-                             say whose the checkpoint is
+    versions, migration      Ashore's own, which Spark does not look at: all copies of the job's
+                             versions, which say whose the checkpoint is, and the mark of a
+                             migration
     not needed               partitions at or above the number that the batch has, hidden files, and
                              files that Spark 4.2 does not write
 
@@ -195,9 +195,6 @@ class _Planner:
         """Return the last batch that is planned, and what that was planned with."""
         if self.batch > 0:
             self._need(BatchPath(BatchLog.OFFSETS, self.batch - 1))
-        for path in self.there:
-            if isinstance(path, VersionPath | MigrationPath):
-                self._need(path)
         after = BatchPath(BatchLog.OFFSETS, self.batch + 1)
         if after not in self.there or BatchPath(BatchLog.COMMITS, self.batch + 1) in self.there:
             return self.batch, offsets

@@ -89,7 +89,7 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
         raise _unfit(source, "provider", text, "begin a new checkpoint, with RocksDB")
     if partitions == wanted:
         raise _unfit(source, "same", f"its state has {wanted} partitions already", _HOW_MANY)
-    offsets = _read_offsets(source, required)
+    offsets = read_offsets(source, required)
     if any(each.settings is None for each in offsets.values()):
         raise _unfit(source, "no_settings", "a batch that is planned has no settings", _OLD)
     _refuse_old_partitions(source, survey, partitions)
@@ -113,15 +113,12 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
     If interrupted: a part of it is there.
     Raises StorageError; CheckpointUnfit where a file is not as it was when the plan was made.
     """
-    copied = [ExpectedFile(each.path, each.size_bytes) for each in plan.copied]
-    transfer_files(copied, source, target, link_between(source, target), lambda _done, _all: None)
+    copy_files(source, target, plan.copied)
     for path, operator in plan.operators.items():
         moved = operator.move_to(target.uri).cut(plan.wanted)
         target.storage.create(names.join(target.path, path.path), moved.write())
     for batch, offsets in plan.offsets.items():
-        changed = offsets if batch < plan.batch else _cut(offsets, plan.wanted)
-        place = names.join(target.path, BatchPath(BatchLog.OFFSETS, batch).path)
-        target.storage.create(place, changed.write())
+        target.plan(batch, offsets if batch < plan.batch else _cut(offsets, plan.wanted))
 
 
 def commit(source: Checkpoint, target: Checkpoint, batch: int, ids: StoreIds) -> None:
@@ -152,8 +149,11 @@ _HOW_MANY = f"name a number from 1 to {PARTITIONS_MAX:,} that differs from that 
 _OLD = "let the query run a batch on Spark 4 first"
 
 
-def _read_offsets(source: Checkpoint, required: Required) -> dict[int, OffsetsFile]:
-    """Return what is planned, by batch: Spark reads the last one, and the one before it."""
+def read_offsets(source: Checkpoint, required: Required) -> dict[int, OffsetsFile]:
+    """Return what is planned, by batch: Spark reads the last one, and the one before it.
+
+    Raises StorageError; CheckpointUnfit where a file is not as Spark writes it.
+    """
     found = {}
     for each in required.files:
         match each.of:
@@ -163,6 +163,12 @@ def _read_offsets(source: Checkpoint, required: Required) -> dict[int, OffsetsFi
             case _:
                 pass
     return found
+
+
+def copy_files(source: Checkpoint, target: Checkpoint, files: Sequence[CheckpointFile]) -> None:
+    """Take files as they are. Raises StorageError; CheckpointUnfit where one is not as listed."""
+    wanted = [ExpectedFile(each.path, each.size_bytes) for each in files]
+    transfer_files(wanted, source, target, link_between(source, target), lambda _done, _all: None)
 
 
 def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath, OperatorFile]:
