@@ -28,6 +28,7 @@
     - TableOwned              another job owns the table
     - CheckpointUnfit         a checkpoint is incomplete or damaged, or is not that of its table
     - QueryRefused            Spark does not run the SQL as a streaming query
+    - StateNotAccepted        a migration loses more of the state than was agreed to
     - QueryStopped            a query stopped, and the rest of the job went on to its end
     - RowNotComputed          SQL cannot compute a row, and the query leaves none aside
     - LogAhead                the log has times that have not come: a clock was ahead, or is behind
@@ -257,6 +258,12 @@ class QueryRefused(Stopped):
 
     code = "query-refused"
     exit_code = 2
+
+
+class StateNotAccepted(Stopped):
+    """A migration loses more of a query's state than was agreed to. Nothing was changed."""
+
+    code = "state-not-accepted"
 
 
 class QueryStopped(Stopped):

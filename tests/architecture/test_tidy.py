@@ -63,7 +63,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/inspect_commands.py::checkpoint_diff"): "as above",
     ("parameters", "src/ashore/cli/sql_command.py::sql"): "as above",
     ("parameters", "src/ashore/cli/status_command.py::status"): "as above",
-    ("parameters", "src/ashore/cli/migrate_commands.py::migrate_check"): "as above",
+    ("parameters", "src/ashore/cli/migrate_check_command.py::migrate_check"): "as above",
+    ("parameters", "src/ashore/cli/migrate_apply_command.py::migrate_apply"): "as above",
+    ("parameters", "src/ashore/cli/migrate_undo_command.py::migrate_undo"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",
     ("parameters", "src/ashore/cli/stop_command.py::stop"): "as above",
     (

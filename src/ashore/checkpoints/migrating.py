@@ -50,6 +50,11 @@ class TargetPlan:
     copied: Sequence[CheckpointFile]
     size_bytes: int
 
+    def without_sources(self) -> "TargetPlan":
+        """Return it without what is written of sources: see `lay_out_sources`."""
+        copied = [each for each in self.copied if not isinstance(each.of, SourcePath)]
+        return replace(self, offsets={}, copied=copied)
+
 
 @dataclass(frozen=True, slots=True)
 class MigrationWish:

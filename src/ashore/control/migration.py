@@ -1,7 +1,7 @@
 """What becomes of the state of a job's queries when its SQL changes.
 
-What it is: the use case behind `migrate check`: the plans in the logs, compared with those of
-another job file.
+What it is: `judge_change`, the use case behind `migrate check`: the plans in the logs, compared
+with those of another job file.
 What it promises: reads only; a running job is not disturbed.
 What it must not know: Spark; terminals.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from ashore.config import Table
 from ashore.control.jobs import OpenJob
 from ashore.control.losses import Losses, has_losses, measure_query
-from ashore.control.outlines import NO_OUTLINES, Outlines
+from ashore.control.outlines import NO_OUTLINES, Outlines, copied_outlines
 from ashore.control.replays import look_at_replay
 from ashore.control.state_process import follow_launch
 from ashore.errors import JobFileInvalid, QueryRefused
@@ -44,6 +44,40 @@ class JudgedQuery:
     verdict: QueryVerdict
     replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
     losses: Losses | None = None  # of one that drops state; None: nobody has measured
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedChange:
+    """What becomes of a job's state, and what its queries would do."""
+
+    queries: tuple[JudgedQuery, ...]
+    planned: tuple[PlannedQuery, ...]
+
+
+def judge_change(
+    opened: OpenJob,
+    to: Path,
+    edits: MappingEdits = NO_EDITS,
+    query: str | None = None,
+    *,
+    debug: bool = False,
+) -> JudgedChange:
+    """Return what becomes of the state of a job with another job file. Reads only.
+
+    Arguments:
+        opened: the job as it is.
+        to: the other job file.
+        edits: what the user says of which operator is which.
+        query: the table or topic of the only one that is asked for.
+        debug: what Spark says on stderr is shown.
+
+    Raises as `plan_job` and `judge_job`.
+
+    """
+    with copied_outlines(opened, query) as outlines:
+        planned = plan_job(to, opened.job.job, outlines, debug=debug)
+    judged = judge_job(opened, planned, edits, query)
+    return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
 
 
 def plan_job(

@@ -17,7 +17,7 @@ from ashore.migration.aggregates import find_source
 from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import WITHIN
 from ashore.migration.side import KeptOperator
-from ashore.migration.sources import match_sources, moves_offsets
+from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import KeptColumn, PlanGraph
@@ -135,9 +135,6 @@ def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> Sta
     """
     if verdict.verdict is StateVerdict.REFUSED:
         raise _refuse("; ".join(_tell_refused(verdict)))
-    moved = [each.name for each in verdict.sources if moves_offsets(each)]
-    if moved:
-        raise _refuse(f"no command moves the offsets of {' and '.join(moved)} yet")
     return _Rewriter(old, new, verdict).rewrite()
 
 

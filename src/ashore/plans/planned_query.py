@@ -19,6 +19,7 @@ class PlannedQuery:
         query: the table or topic that it fills.
         slice: whose log it would have.
         plan: what it does, as its log would keep it.
+        digest: of its statements and of the views that they read, as its log would keep it.
         spark: what Spark says of the state that is there; None: it was not asked.
 
     """
@@ -26,4 +27,5 @@ class PlannedQuery:
     query: str
     slice: str
     plan: StoredPlan
+    digest: str
     spark: StateCheck | None = None

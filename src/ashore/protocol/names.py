@@ -20,6 +20,7 @@ What it must not know: what the files hold.
     entry of the log names it
     .ashore/<job>/_checkpoints/<slice>/left-<epoch>.json      the writer of that epoch has released
     it
+    .ashore/<job>/_savepoints/<slice>/<savepoint>/  the state from before a migration
 
     <database>__<table>                the slice of the INSERT that fills a table
     topic__<topic>                     the slice of the INSERT that writes a topic
@@ -158,6 +159,11 @@ def job_directory(job: str) -> str:
 def checkpoint_directory(name: SliceName) -> str:
     """Return the directory of the attempts of a query's checkpoint, if the job names no other."""
     return join(job_directory(name.job), "_checkpoints", _checked(name).slice)
+
+
+def savepoint_directory(name: SliceName) -> str:
+    """Return the directory of the savepoints that migrations of a query keep."""
+    return join(job_directory(name.job), "_savepoints", _checked(name).slice)
 
 
 def checkpoint_directory_apart(name: SliceName) -> str:

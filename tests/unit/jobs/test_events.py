@@ -62,6 +62,7 @@ PLANNED = PlannedQuery(
     "ods.big",
     "ods__big",
     StoredPlan("one", (), (), PlanGraph((), (), (), ())),
+    "e3b0",
     StateCheck("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", (RefusedState(0, "KEY"),), "why"),
 )
 ROWS = StateRows(0, "stateStoreSave", "default", ("k",), ("n",), True, ('{"partition": 0}',), False)

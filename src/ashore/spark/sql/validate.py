@@ -76,7 +76,7 @@ def _plan(
     stored = plan.describe(planned.graph, planned.frame.sparkSession.version)
     outline = outlines.get(name.slice)
     says = compare_state(planned, plan.mode, outline) if outline else None
-    return PlannedQuery(filled, name.slice, stored, says)
+    return PlannedQuery(filled, name.slice, stored, plan.digest, says)
 
 
 def _describe(parts: SqlParts, item: Sink, plan: QueryPlan) -> DescribedQuery:

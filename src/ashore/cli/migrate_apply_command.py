@@ -1,0 +1,102 @@
+"""The command `ashore migrate apply`.
+
+What it promises: with `--explain` nothing is changed. What loses state needs a word of the user.
+What it must not know: how state is rewritten.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, read_edits
+from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
+from ashore.cli.output import (
+    STARTING_SPARK,
+    print_answer,
+    print_lines,
+    reported_errors,
+    say,
+    shown_progress,
+)
+from ashore.control.jobs import open_job
+
+
+class Accepted(StrEnum):
+    """What a user agrees to lose."""
+
+    CONVERT = "convert"
+    PARTIAL = "partial"
+    LOST = "lost"
+
+
+Accept = Annotated[
+    Accepted,
+    typer.Option(
+        help="The worst verdict to go on with: `convert` loses nothing, `partial` lets parts of "
+        "the state start empty, `lost` drops parts of it."
+    ),
+]
+Begin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="BEGIN",
+        help="Where a topic begins that the query has never read: `clicks=latest`, "
+        "`clicks=earliest`, which is the default, or `clicks/0=1200` for one partition.",
+    ),
+]
+Savepoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where the savepoint of the old state goes. By default beside the job's logs.",
+    ),
+]
+
+
+def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    to: NewJobFile,
+    query: OneQuery = None,
+    mapping: MappingFile = None,
+    accept: Accept = Accepted.CONVERT,
+    begin: Begin = None,
+    savepoints: Savepoints = None,
+    why: Why = "ashore migrate apply",
+    explain: Explain = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Rewrite the state of a stopped job for new SQL. The checkpoint from before is only read."""
+    with reported_errors(as_json=as_json, debug=debug):
+        # The commands beside this one start no process.
+        from ashore.control.migration import require_same_job  # noqa: PLC0415
+
+        edits = read_edits(mapping)
+        with open_job(job_file) as opened, open_job(to) as other:
+            require_same_job(opened, other)
+            if not as_json:
+                say(STARTING_SPARK)
+            from ashore.cli import migrate_apply_view as view  # noqa: PLC0415 - once Spark starts
+            from ashore.control import migrating  # noqa: PLC0415
+            from ashore.control.migration import judge_change  # noqa: PLC0415
+
+            judged = judge_change(opened, to, edits, query, debug=debug)
+            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why)
+            planned = migrating.plan_migrations(opened, other, judged, asked)
+            shown = view.ShownMigration(judged.queries, planned)
+            if not as_json:
+                print_lines(shown.planned_lines())
+            if planned and not explain:
+                with shown_progress(quiet=as_json) as progress:
+                    migrator = migrating.Migrator(
+                        other,
+                        savepoints,
+                        take_over,
+                        debug,
+                        lambda done, total: progress("copying the savepoint", done, total),
+                        lambda query, step: None if as_json else say(view.step_line(query, step)),
+                    )
+                    shown.applied = migrating.apply_migrations(opened, planned, migrator)
+        print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

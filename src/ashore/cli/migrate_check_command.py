@@ -1,0 +1,54 @@
+"""The command `ashore migrate check`.
+
+What it promises: it reads only; a running job is not disturbed. Exit code 0: a start with the
+new SQL uses the state as it is; 4: it would stop for a decision.
+What it must not know: how a verdict is found.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, read_edits
+from ashore.cli.options import AsJson, Debug, JobFile
+from ashore.cli.output import STARTING_SPARK, print_answer, reported_errors, say
+from ashore.control.jobs import open_job
+
+STOPPED = 4
+
+
+def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
+    job_file: JobFile,
+    to: NewJobFile,
+    query: OneQuery = None,
+    mapping: MappingFile = None,
+    written_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-mapping", metavar="FILE", help="Write the pairs that were found, to edit them."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Say what becomes of the state of each operator and column. Nothing is stopped or written."""
+    with reported_errors(as_json=as_json, debug=debug):
+        # The commands beside this one start no process.
+        from ashore.control.migration import judge_change, require_same_job  # noqa: PLC0415
+
+        edits = read_edits(mapping)
+        with open_job(job_file) as opened:
+            with open_job(to) as other:
+                require_same_job(opened, other)
+            if not as_json:
+                say(STARTING_SPARK)
+            from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
+            from ashore.migration.verdicts import StateVerdict  # noqa: PLC0415
+
+            found = judge_change(opened, to, edits, query, debug=debug).queries
+        if written_to is not None:
+            written_to.write_text(view.mapping_text(found), "utf-8")
+        print_answer(view.judged_lines(found), view.judged_document(found), as_json=as_json)
+    if any(each.verdict.verdict is not StateVerdict.FULL for each in found):
+        raise typer.Exit(STOPPED)

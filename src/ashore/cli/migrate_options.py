@@ -1,0 +1,36 @@
+"""Options that `ashore migrate check` and `apply` share, and the mapping file that one names.
+
+What it must not know: what becomes of a state.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ashore.config.mapping import load_mapping
+from ashore.plans.matching import NO_EDITS, MappingEdits
+
+NewJobFile = Annotated[
+    Path,
+    typer.Option("--to", metavar="NEW.yaml", help="The job file with the new SQL.", exists=True),
+]
+OneQuery = Annotated[
+    str | None,
+    typer.Option(metavar="TABLE", help="Only the query that fills this table or topic."),
+]
+MappingFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Which operator is which: pins and forbids pairs."),
+]
+
+
+def read_edits(path: Path | None) -> MappingEdits:
+    """Return what a mapping file says; without one, nothing. Raises JobFileInvalid."""
+    if path is None:
+        return NO_EDITS
+    read = load_mapping(path)
+    pinned, forbidden = (
+        tuple((each.old, each.new) for each in some) for some in (read.pin, read.forbid)
+    )
+    return MappingEdits(pinned, forbidden)

@@ -1,0 +1,307 @@
+"""SQL of a job that changes while its state is kept, from the words of a person.
+
+What it is: `plan_migrations`, what is to be done for verdicts that a person accepts, and
+`apply_migrations`, which does it: the use case behind `ashore migrate apply`.
+What it promises: a query that is refused, or loses more than was accepted, is named before the
+first one is changed. The checkpoint that was there is only read, and a savepoint of it is kept. The
+entry in the log is the switch: before it the old job starts, after it the new one.
+What it must not know: terminals; how state is rewritten.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ashore.base.operator import operator
+from ashore.base.unique import unique
+from ashore.checkpoints.checkpoint import Checkpoint
+from ashore.checkpoints.migrating import (
+    MigrationWish,
+    finish,
+    lay_out,
+    migrate_query,
+    plan_target,
+    require_done,
+)
+from ashore.checkpoints.moved_sources import Firsts, lay_out_sources, plan_sources
+from ashore.checkpoints.savepoints.save import Shelf, save
+from ashore.checkpoints.savepoints.shelf import open_shelf
+from ashore.checkpoints.savepoints.transfer import Advance
+from ashore.control.first_offsets import find_firsts, read_begins, require_used
+from ashore.control.jobs import OpenJob
+from ashore.control.migration import JudgedChange, JudgedQuery
+from ashore.control.required import require_stopped
+from ashore.control.rollback import StoppedQuery, find_query
+from ashore.control.state_process import run_state_process
+from ashore.errors import JobProcessEnded, QueryRefused, StateNotAccepted
+from ashore.jobs.events import StateMigrated, StateStep
+from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
+from ashore.landing.job import lake_of
+from ashore.landing.log_reader import read_log
+from ashore.migration.rewriting import StateRewrite, plan_rewrite
+from ashore.migration.sources import moves_offsets
+from ashore.migration.verdicts import SourceVerdict, StateVerdict, worst
+from ashore.plans.planned_query import PlannedQuery
+from ashore.plans.stored import read_stored, write_stored
+from ashore.protocol import names
+from ashore.protocol.entries import MigratedOperator
+from ashore.protocol.names import SliceName
+from ashore.protocol.query import PlanState
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyAsked:
+    """What a person has typed.
+
+    Arguments:
+        accepted: the worst verdict that is agreed to, a `StateVerdict`.
+        begins: where topics begin that are new to a query: see `read_begins`.
+        why: for what reason, for the log.
+
+    """
+
+    accepted: str
+    begins: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMigration:
+    """A query whose state is to be rewritten.
+
+    Arguments:
+        query: with its checkpoint.
+        wish: what becomes of the query.
+        rewrite: what becomes of its state.
+        sources: what becomes of what it reads; none: its offsets stay as they are.
+        firsts: where topics begin that are new to its log.
+        batch: the last one, whose state it is.
+        size_bytes: of the files that its last batch needs.
+
+    """
+
+    query: StoppedQuery
+    wish: MigrationWish
+    rewrite: StateRewrite
+    sources: tuple[SourceVerdict, ...]
+    firsts: Firsts
+    batch: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedMigration:
+    """A query that goes on with other SQL at its next start.
+
+    Arguments:
+        query: the table or topic that it fills.
+        batch: the last one of the old SQL.
+        savepoint: the place of the state of before.
+        state: what was rewritten.
+        took_s: how long it took.
+
+    """
+
+    query: str
+    batch: int
+    savepoint: str
+    state: StateMigrated
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Migrator:
+    """What migrations work with.
+
+    Arguments:
+        other: the job file with the new SQL, opened.
+        savepoints: the directory where savepoints go; None: beside the job's logs.
+        takes_over: even if the job runs.
+        debug: what Spark says on stderr is shown.
+        advance: called as files of a savepoint are done.
+        report: called with the query and each step of its rewriting.
+
+    """
+
+    other: OpenJob
+    savepoints: str | None
+    takes_over: bool
+    debug: bool
+    advance: Advance
+    report: Callable[[str, StateStep], None]
+
+
+def plan_migrations(
+    opened: OpenJob, other: OpenJob, change: JudgedChange, asked: ApplyAsked
+) -> tuple[PlannedMigration, ...]:
+    """Return the queries whose state has to be rewritten, and how. Nothing is written.
+
+    Arguments:
+        opened: the job as it is.
+        other: with the new SQL.
+        change: the verdict on each query, and what the new ones would do.
+        asked: what a person has agreed to.
+
+    Raises QueryRefused with what cannot be rewritten; StateNotAccepted where a verdict is worse
+    than what is accepted; CheckpointUnfit where a checkpoint is not done; JobFileInvalid where a
+    `--begin` does not fit; SourceError, LogDamaged, StorageError.
+
+    """
+    begins = read_begins(asked.begins)
+    new = {each.query: each for each in change.planned}
+    changed = [
+        each
+        for each in change.queries
+        if each.verdict.verdict is not StateVerdict.FULL and each.query in new
+    ]
+    found = [_plan_query(opened, each, new[each.query], asked.why) for each in changed]
+    for each in changed:
+        _require_accepted(each, StateVerdict(asked.accepted))
+    placed = tuple(
+        replace(each, firsts=find_firsts(other.source, _new_topics(opened, each), begins))
+        for each in found
+    )
+    require_used(begins, {topic for each in placed for topic in each.firsts})
+    return placed
+
+
+def apply_migrations(
+    opened: OpenJob, planned: Sequence[PlannedMigration], migrator: Migrator
+) -> tuple[AppliedMigration, ...]:
+    """Rewrite the state of queries, one after the other; their next start has the new SQL.
+
+    If interrupted: each query starts with the old SQL, or with the new one; call it again.
+
+    Raises as `migrate_query`; JobProcessEnded, with the error of the state process; LogGrows where
+    the job runs, unless it `takes_over`.
+    """
+    require_stopped(opened, takes_over=migrator.takes_over)
+    return tuple(_apply(opened, each, migrator) for each in planned)
+
+
+def _apply(opened: OpenJob, planned: PlannedMigration, migrator: Migrator) -> AppliedMigration:
+    began_s = opened.clock.monotonic_s()
+    shelf = _open_shelf(opened, planned.query.name, migrator.savepoints)
+    saved: list[str] = []
+    done: list[StateMigrated] = []
+
+    def keep(source: Checkpoint) -> str:
+        saved.append(save(source, None, shelf, opened.clock, migrator.advance).savepoint.place)
+        return saved[0]
+
+    def fill(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
+        state_format = _lay_out(opened, planned, source, target)
+        done.append(_rewrite(planned, migrator, source, target, state_format))
+        finish(source, target, epoch)
+
+    committer, attempts = opened.committer(planned.query.name), planned.query.attempts
+    migrate_query(committer, attempts, planned.wish, keep, fill)
+    took_s = opened.clock.monotonic_s() - began_s
+    return AppliedMigration(planned.query.fills, planned.batch, saved[0], done[0], took_s)
+
+
+def _plan_query(
+    opened: OpenJob, judged: JudgedQuery, new: PlannedQuery, why: str
+) -> PlannedMigration:
+    query = find_query(opened, judged.query)
+    fold = read_log(opened.storage, query.name)
+    if fold.plan is None:
+        raise QueryRefused(f"{query.name}: {'; '.join(judged.verdict.why)}; nothing was changed")
+    rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
+    target = plan_target(require_done(query.name, fold, query.attempts.newest()))
+    mapping = tuple(
+        MigratedOperator(each.old, each.new, each.why.name.lower())
+        for each in judged.verdict.mapping
+    )
+    plan = PlanState(new.digest, write_stored(new.plan))
+    sources = judged.verdict.sources
+    return PlannedMigration(
+        query,
+        MigrationWish(fold.plan.digest, plan, mapping, operator(), why),
+        rewrite,
+        sources if any(moves_offsets(each) for each in sources) else (),
+        {},
+        target.batch,
+        target.size_bytes,
+    )
+
+
+def _new_topics(opened: OpenJob, planned: PlannedMigration) -> tuple[str, ...]:
+    """Return the topics that a query is to read, and that its log has never read."""
+    fold = read_log(opened.storage, planned.query.name)
+    known = {key.stream for key in fold.current()}
+    read = (
+        topic for each in planned.sources if each.new is not None for topic in each.name.split(",")
+    )
+    return tuple(dict.fromkeys(topic for topic in read if topic not in known))
+
+
+def _require_accepted(judged: JudgedQuery, accepted: StateVerdict) -> None:
+    """Raise StateNotAccepted where a query loses more than a person has agreed to."""
+    verdict = judged.verdict.verdict
+    if worst((verdict, accepted)) is not accepted:
+        raise StateNotAccepted(
+            f"{judged.query}: the verdict on its state is {verdict}; nothing was changed",
+            hint="`ashore migrate check` names what starts empty or is dropped; to agree, add "
+            f"`--accept {verdict}`",
+            query=judged.query,
+            verdict=verdict.value,
+        )
+
+
+def _open_shelf(opened: OpenJob, name: SliceName, savepoints: str | None) -> Shelf:
+    """Return where the savepoint of a query goes. Raises JobFileInvalid, NotInstalled."""
+    if savepoints is not None:
+        return open_shelf(savepoints, opened.clock, links=True)
+    path = names.savepoint_directory(name)
+    return Shelf(opened.storage, path, f"{lake_of(opened.job).uri}/{path}", unique)
+
+
+def _lay_out(
+    opened: OpenJob, planned: PlannedMigration, source: Checkpoint, target: Checkpoint
+) -> int:
+    """Write what the new query finds before its state is there; return the format of the state."""
+    plan = plan_target(source)
+    if not planned.sources:
+        lay_out(source, target, plan)
+        return plan.state_format
+    name = planned.query.name
+    fold = read_log(opened.storage, name)
+    sources = plan_sources(source, name, fold, planned.sources, planned.firsts)
+    lay_out(source, target, plan.without_sources())
+    lay_out_sources(source, target, sources)
+    return plan.state_format
+
+
+def _rewrite(
+    planned: PlannedMigration,
+    migrator: Migrator,
+    source: Checkpoint,
+    target: Checkpoint,
+    state_format: int,
+) -> StateMigrated:
+    """Let a Spark of its own write the state. Raises as `run_state_process`."""
+    other = migrator.other
+    options, application = lake_of(other.job).options, other.job.spark_application
+    request = MigrateRequest(
+        spark=SparkRequest(application.master, tuple(sorted(application.conf.items()))),
+        source=CheckpointAddress(source.uri, options),
+        target=CheckpointAddress(target.uri, options),
+        batch=planned.batch,
+        state_format=state_format,
+        job_file=str(Path(other.job.path).absolute()),
+        query=planned.query.fills,
+        rewrite=planned.rewrite,
+    )
+    done: StateMigrated | None = None
+    for event in run_state_process("migrate", source.uri, request, debug=migrator.debug):
+        match event:
+            case StateStep():
+                migrator.report(planned.query.fills, event)
+            case StateMigrated():
+                done = event
+            case _:
+                pass
+    if done is None:
+        raise JobProcessEnded("the state process has ended without an answer")
+    return done

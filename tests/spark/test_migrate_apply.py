@@ -1,0 +1,203 @@
+"""`ashore migrate`: SQL of a job is changed, looked at, taken back and changed again."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tests.spark.site import Site
+from tests.spark.sql_jobs import (
+    MINUTE_MS,
+    PER_MINUTE,
+    PER_MINUTE_TABLE,
+    START_MS,
+    Click,
+    clicks,
+    encode,
+    read_only,
+    run,
+    sql_job,
+)
+from typer.testing import CliRunner
+
+from ashore.checkpoints.attempts import Attempts
+from ashore.cli.app import app
+from ashore.errors import QueryRefused
+from ashore.landing.log_reader import read_history, read_log
+from ashore.protocol.entries import Migrate
+from ashore.protocol.names import SliceName, checkpoint_directory
+
+NAME = SliceName("landing", "ods__per_minute")
+WRONG = PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE country = 'CN'")
+# One more function in the state, and the same columns in the table.
+RIGHT = PER_MINUTE.replace("FROM clicks", "FROM clicks WHERE country = 'DE'").replace(
+    ", country;", ", country HAVING coalesce(max(id), 0) >= 0;"
+)
+
+BOTH = " UNION ALL ".join(
+    f"SELECT id, country, event_time FROM {each}" for each in ("views", "clicks")
+)
+
+
+def migrate(*arguments: object, code: int = 0) -> dict[str, object]:
+    result = CliRunner().invoke(app, ["migrate", *map(str, arguments), "--json"])
+    assert result.exit_code == code, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def totals(records: list[Click], country: str) -> dict[int, tuple[int, int]]:
+    """Clicks and ids of a country, by the start of a minute."""
+    found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for number, of, at_ms in records:
+        if of == country:
+            minute = at_ms // MINUTE_MS * MINUTE_MS
+            count, ids = found[minute]
+            found[minute] = (count + 1, ids + number)
+    return dict(found)
+
+
+def landed(site: Site) -> dict[tuple[int, str], tuple[int, int]]:
+    """What stands in the table. Fails where a minute appears twice."""
+    columns = ("unix_millis(minute) AS at", "country", "clicks", "ids")
+    rows = site.read("ods.per_minute").selectExpr(*columns).collect()
+    found = {(row.at, row.country): (row.clicks, row.ids) for row in rows}
+    assert len(found) == len(rows), "a minute appears twice"
+    return found
+
+
+def expected(records: list[Click], country: str, upto_ms: int) -> dict[tuple[int, str], object]:
+    return {
+        (at_ms, country): found
+        for at_ms, found in totals(records, country).items()
+        if at_ms + MINUTE_MS <= upto_ms
+    }
+
+
+@pytest.mark.timeout(900)
+def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site) -> None:
+    topic = site.topic(1)
+    tables = (read_only(topic), PER_MINUTE_TABLE)
+    spark = {"master": "local[2]"}
+    first, second = clicks(0, 100), clicks(100, 100)
+    site.produce(topic, encode(first))
+    old = sql_job(site, WRONG, *tables, spark=spark).rename(site.directory / "old.yaml")
+    run(site, old)
+    before = landed(site)
+    assert before == expected(first, "CN", START_MS + MINUTE_MS)
+    new = sql_job(site, RIGHT, *tables, spark=spark).rename(site.directory / "new.yaml")
+
+    assert migrate("check", old, "--to", new, code=4)["verdict"] == "partial"
+    asked = ("apply", old, "--to", new, "--take-over", "--why", "wrong country")
+    end = read_log(site.storage, NAME).end
+    refused = migrate(*asked, code=4)
+    assert refused["error"]["code"] == "state-not-accepted"
+    shown = migrate(*asked, "--accept", "partial", "--explain")
+    assert (shown["done"], shown["applied"]) == (False, [])
+    assert [each["rewrite"] for each in shown["planned"][0]["operators"]] == ["recode"]
+    assert read_log(site.storage, NAME).end == end, "nothing was appended"
+
+    attempt = newest_attempt(site)
+    done = migrate(*asked, "--accept", "partial")
+    (applied,) = done["applied"]
+    (stores,) = applied["stores"]
+    assert stores["before"] == stores["after"] > 0
+    assert newest_attempt(site) != attempt
+    assert Path(applied["savepoint"].removeprefix("file://")).is_dir()
+    entry = migrations(site)[-1]
+    assert (entry.why, entry.savepoint) == ("wrong country", applied["savepoint"])
+
+    with pytest.raises(QueryRefused):  # the old SQL is not that of the state
+        run(site, old)
+    site.produce(topic, encode(second))
+    run(site, new)
+    after = landed(site)
+    assert after == {**before, **mixed(first, second)}
+
+    nothing = migrate("undo", new, "--take-over", code=2)
+    assert "since the migration" in nothing["error"]["message"]
+    back = ("undo", new, "--output", "roll-back", "--take-over")
+    assert migrate(*back, "--explain")["rows"] == len(after) - len(before)
+    undone = migrate(*back)
+    assert (undone["done"], undone["rows"]) == (True, len(after) - len(before))
+    assert landed(site) == before
+    run(site, old)
+    assert landed(site) == expected([*first, *second], "CN", START_MS + 3 * MINUTE_MS)
+    assert "no query" in migrate("undo", old, "--take-over", code=2)["error"]["message"]
+
+    assert migrate(*asked, "--accept", "partial")["done"]
+    third, minute = clicks(200, 100), START_MS + 3 * MINUTE_MS
+    site.produce(topic, encode(third))
+    run(site, new)
+    assert len(migrations(site)) == 3
+    assert landed(site)[minute, "DE"] == totals(third, "DE")[minute]
+
+
+def mixed(first: list[Click], second: list[Click]) -> dict[tuple[int, str], object]:
+    """What both filters together count of the minutes that end after the migration."""
+    upto_ms = START_MS + 3 * MINUTE_MS
+    kept = {
+        key: found
+        for key, found in expected(first, "CN", upto_ms).items()
+        if key[0] >= START_MS + MINUTE_MS
+    }
+    return {**kept, **expected(second, "DE", upto_ms)}
+
+
+def newest_attempt(site: Site) -> str:
+    newest = Attempts(
+        site.storage,
+        checkpoint_directory(NAME),
+        "",
+        lambda: read_log(site.storage, NAME).attempt,
+    ).newest()
+    assert newest is not None
+    return newest.path
+
+
+def migrations(site: Site) -> list[Migrate]:
+    found = (each.body for each in read_history(site.storage, NAME))
+    return [
+        each if isinstance(each, Migrate) else each.undo
+        for each in found
+        if isinstance(each, Migrate) or getattr(each, "undo", None) is not None
+    ]
+
+
+@pytest.mark.timeout(900)
+def test_a_topic_comes_in_front_and_begins_where_it_is_told_to(site: Site) -> None:
+    topics = [site.topic(1), site.topic(1)]
+    clicked = read_only(topics[0])
+    viewed = read_only(topics[1], "views")
+    spark = {"master": "local[2]"}
+    first, second = clicks(0, 100), clicks(100, 100)
+    site.produce(topics[0], encode(first))
+    site.produce(topics[1], encode(first))
+    old = sql_job(site, PER_MINUTE, clicked, PER_MINUTE_TABLE, spark=spark)
+    old = old.rename(site.directory / "old.yaml")
+    run(site, old)
+    both = PER_MINUTE.replace("FROM clicks", f"FROM ({BOTH})")
+    new = sql_job(site, both, clicked, viewed, PER_MINUTE_TABLE, spark=spark)
+    new = new.rename(site.directory / "new.yaml")
+
+    asked = ("apply", old, "--to", new, "--take-over", "--accept", "partial")
+    wrong = migrate(*asked, "--begin", f"{topics[1]}/0=4000", code=2)
+    assert "[0, 100)" in wrong["error"]["message"]
+    unused = migrate(*asked, "--begin", f"{topics[0]}=latest", code=2)
+    assert "for the first time" in unused["error"]["message"]
+    done = migrate(*asked, "--begin", f"{topics[1]}/0=70")
+    assert done["planned"][0]["begins"] == {topics[1]: {"0": 70}}
+    (stores,) = done["applied"][0]["stores"]
+    assert (stores["rewrite"], stores["after"]) == ("keep", None), "no row was read"
+
+    for topic in topics:
+        site.produce(topic, encode(second))
+    run(site, new)
+    found = landed(site)
+    minute, last = START_MS + MINUTE_MS, START_MS + 2 * MINUTE_MS
+    once, twice = totals([*first, *second], "DE"), totals([*first[70:], *second], "DE")
+    for at_ms in (minute, last):
+        assert found[at_ms, "DE"] == tuple(
+            one + other for one, other in zip(once[at_ms], twice[at_ms], strict=True)
+        )
+    assert found[START_MS, "DE"] == totals(first, "DE")[START_MS]
