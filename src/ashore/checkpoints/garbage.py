@@ -97,10 +97,13 @@ class KeptBatches:
 def plan_logs(files: Iterable[CheckpointFile], kept: KeptBatches) -> Iterator[Garbage]:
     """Yield the files of `offsets` and `commits` that tell of no kept batch, nor of a later one.
 
-    The batch before the oldest kept one stays planned: a restart reads it.
+    The batch before the oldest kept one stays planned: a restart reads it. Commits of format 2 stay
+    for Spark to delete: they name the files of state that later batches build on.
     """
     for each in files:
         match each.of:
+            case BatchPath(BatchLog.COMMITS) if kept.store_ids:
+                pass
             case BatchPath(log, batch):
                 first = kept.done[0] - (log is BatchLog.OFFSETS)
                 if batch < first and kept.is_old(each):

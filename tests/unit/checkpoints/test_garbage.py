@@ -195,6 +195,20 @@ def test_a_task_that_died_has_left_what_no_commit_names(tmp_path: Path) -> None:
     assert found(opened(root)) == {dead: Unneeded.DEAD_TASK, f"{dead}.crc": Unneeded.CHECKSUM}
 
 
+def test_commits_stay_that_name_the_state_later_batches_build_on(tmp_path: Path) -> None:
+    """A savepoint has all commits that its chains need, and the offsets of two batches."""
+    root = unpack("format-2", tmp_path)
+    last = list_done(list_files(opened(root)))[-1]
+    for path in (*root.glob("state/*/*/*.zip"), *root.glob("offsets/[0-9]*")):
+        if path.suffix == ".zip" or int(path.name) < last - 1:
+            path.unlink()
+    before = needs(opened(root))[last]
+    assert isinstance(before, list)
+    assert "commits/0" in before
+    clean(opened(root))
+    assert needs(opened(root))[last] == before
+
+
 def test_what_a_running_spark_writes_stays_whatever_its_age(tmp_path: Path) -> None:
     root = unpack("rocksdb-changelog", tmp_path)
     before = found(opened(root))
