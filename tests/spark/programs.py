@@ -1,11 +1,13 @@
 """Queries of plain Spark with every kind of state, and tools of Ashore applied to them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.state import GroupState
 from tests.checkpoint_files import opened
 
 from ashore.checkpoints.layout import PROVIDER
@@ -37,11 +39,57 @@ QUERIES: dict[str, tuple[str, Callable[[DataFrame, DataFrame], DataFrame]]] = {
         lambda s, _: s.groupBy(F.session_window("ts", "1 minute"), "k").count(),
     ),
     "distinct": ("append", lambda s, _: s.dropDuplicates(["k"])),
-    "distinct within watermark": ("append", lambda s, _: s.dropDuplicatesWithinWatermark(["k"])),
+    # Rows of one key are less than an hour apart: whether later ones are distinct would depend on
+    # where batches end.
+    "distinct within watermark": (
+        "append",
+        lambda s, _: s.withColumn(
+            "k", F.expr("CAST(v DIV 40 AS INT)")
+        ).dropDuplicatesWithinWatermark(["k"]),
+    ),
     "inner join": ("append", lambda s, o: joined(s, o, "inner")),
     "outer join": ("append", lambda s, o: joined(s, o, "leftOuter")),
     "two operators": ("update", lambda s, _: s.dropDuplicates(["k", "v"]).groupBy("k").count()),
 }
+
+
+def grouped(spark: SparkSession, home: Path, timeout: str) -> Path:
+    """Run a query of plain Spark that keeps a count and a total for each key; the checkpoint.
+
+    Rows k = n % 5, v = n, ts = minute n: first n below 10, then n below 23. With event time a key
+    times out at minute 1000 plus k, but for key 0, which has no timeout.
+    """
+
+    def count(
+        key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        rows, total = state.get if state.exists else (0, 0)
+        for frame in frames:
+            rows, total = rows + len(frame), total + int(frame["v"].sum())
+        state.update((rows, total))
+        if timeout == "EventTimeTimeout" and key[0]:
+            state.setTimeoutTimestamp(1_767_225_600_000 + (1000 + int(key[0])) * 60_000)
+        yield pd.DataFrame({"k": [key[0]], "n": [rows]})
+
+    (home / "in").mkdir(parents=True)
+    checkpoint = home / "checkpoint"
+    stream = clicks(spark, home / "in").groupBy("k")
+    frame = stream.applyInPandasWithState(
+        count, "k INT, n BIGINT", "n BIGINT, total BIGINT", "update", timeout
+    )
+    for number, (first, end) in enumerate(((0, 10), (10, 23))):
+        lines = [
+            json.dumps({"k": n % 5, "v": n, "ts": f"2026-01-01T00:{n:02}:00Z"})
+            for n in range(first, end)
+        ]
+        (home / "in" / f"{number}.json").write_text("\n".join(lines), "utf-8")
+        writer = frame.writeStream.outputMode("update").format("noop")
+        query = writer.option("checkpointLocation", str(checkpoint)).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    return checkpoint
 
 
 class Program:

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.checkpoint_files import opened, unpack
 from tests.marks import but
-from tests.spark.programs import Program, Use, clicks, conf, contents
+from tests.spark.programs import PARTITIONS, Program, Use, clicks, conf, contents, grouped
 
+from ashore.checkpoints.layout import PROVIDER
 from ashore.control.checkpoints.rows import RowsAsked, prepare
 from ashore.errors import CheckpointUnfit, NotDone
 from ashore.jobs.events import Event, StateChanges, StateRows
 from ashore.spark.sql.settings import FORMAT
-from ashore.spark.state.rows import read_rows
+from ashore.spark.state.rows import READING, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
+HDFS_BACKED = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Found = dict[str, list[dict[str, Any]]]
 
@@ -100,7 +103,7 @@ EXPECTED: dict[str, Callable[[], list[tuple[Any, Any]]]] = {
     ],
     "distinct": lambda: [({"k": n}, {}) for n in range(200)],
     "distinct within watermark": lambda: [
-        ({"k": n}, {"expires at": at(n + 60)}) for n in range(200) if n + 60 > 199 - 60
+        ({"k": n // 40}, {"expires at": at(n + 60)}) for n in range(0, 200, 40) if n > 199 - 120
     ],
 }
 
@@ -207,6 +210,62 @@ def test_columns_that_spark_calls_alike_are_told_apart(
     assert found == [
         ({"k": n}, {"sum": n, "sum_2": 10 * n, "max": f"{n}.000000000000000000"}) for n in range(4)
     ]
+
+
+GROUPS = "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion"
+
+
+def totals(below: int) -> list[tuple[int, int, int]]:
+    """Return the keys of rows k = n % 5, with how many there are and their sum."""
+    keys = (range(k, below, 5) for k in range(5))
+    return [(k, len(some), sum(some)) for k, some in enumerate(keys)]
+
+
+def test_groups_of_a_users_function_are_shown_with_their_timeouts(
+    spark: SparkSession, use: Use, tmp_path: Path
+) -> None:
+    use({**conf(), **READING, GROUPS: "2"})
+    checkpoint = grouped(spark, tmp_path / "program", "EventTimeTimeout")
+    first, *_, last = opened(checkpoint).list_finished()
+    found = pairs(rows(spark, checkpoint)["default"])
+    assert found == [
+        (
+            {"k": k},
+            {
+                "groupState": {"n": n, "total": total},
+                "times out at": at(1000 + k) if k else None,
+            },
+        )
+        for k, n, total in totals(23)
+    ]
+    told = changes(spark, checkpoint, before=first, batch=last)
+    assert (told.added, told.removed, told.changed) == (0, 0, 5)
+    before = {row["key"]["k"]: row["before"] for row in map(json.loads, told.shown.rows)}
+    assert {k: each["groupState"] for k, each in before.items()} == {
+        k: {"n": n, "total": total} for k, n, total in totals(10)
+    }
+    target = tmp_path / "rows.parquet"
+    ask(spark, checkpoint, to=str(target))
+    written = sorted(pq.read_table(target).to_pylist(), key=lambda row: row["k"])
+    assert [row["groupState"]["total"] for row in written] == [total for *_, total in totals(23)]
+    assert [row["times out at"] for row in written] == [
+        None,
+        *(START + timedelta(minutes=1000 + k) for k in range(1, 5)),
+    ]
+
+
+def test_groups_in_format_1_are_shown_or_refused_in_words(
+    spark: SparkSession, use: Use, tmp_path: Path
+) -> None:
+    use({PROVIDER: HDFS_BACKED, GROUPS: "1", PARTITIONS: "2"})
+    checkpoint = grouped(spark, tmp_path / "program", "NoTimeout")
+    found = pairs(rows(spark, checkpoint)["default"])
+    assert found == [({"k": k}, {"n": n, "total": total}) for k, n, total in totals(23)]
+    with pytest.raises(StreamingQueryException, match="timeoutTimestamp"):
+        grouped(spark, tmp_path / "timeouts", "EventTimeTimeout")
+    with pytest.raises(CheckpointUnfit, match="they have timeouts in format 1") as caught:
+        ask(spark, tmp_path / "timeouts" / "checkpoint")
+    assert caught.value.fields["why"] == "not_read"
 
 
 # ---- differences

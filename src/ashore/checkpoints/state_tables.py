@@ -38,6 +38,9 @@ _DEFAULT = "default"  # what Spark calls the only store of a partition
 _JOIN = "symmetricHashJoin"
 _SIDES = ("left", "right")
 _TIMERS = "timers"
+# Spark names what flatMapGroupsWithState keeps by the language of the function.
+_GROUPS = {"flatMapGroupsWithState", "applyInPandasWithState"}
+_TIMEOUT = "timeoutTimestamp"
 _INTERNAL = "$"  # how names of column families begin that Spark keeps for itself
 
 
@@ -111,7 +114,26 @@ def choose_tables(
             hint=suggest(store or "", known, "name one of these with --store"),
             why="no_store",
         )
+    for each in chosen:
+        _refuse_cut_times(each, place)
     return tuple(_name_columns(each, version) for each in chosen)
+
+
+def _refuse_cut_times(planned: PlannedTable, place: str) -> None:
+    """Raise where timeouts do not fit the type that their schema names.
+
+    In format 1 of the state of groups Spark 4.2 writes them as BIGINT, and its schema says INT.
+    """
+    table, values = planned.table, planned.schema.value if planned.schema else ()
+    last = (values[-1].name, values[-1].type) if values else ()
+    if table.operator_name in _GROUPS and last == (_TIMEOUT, "integer"):
+        raise CheckpointUnfit(
+            f"{place}: Spark does not read the rows of operator {table.operator}: they have "
+            "timeouts in format 1 of flatMapGroupsWithState, whose schema is wrong",
+            hint="only format 2, Spark's default, is read with timeouts; --operator chooses "
+            "another operator",
+            why="not_read",
+        )
 
 
 # ---- which tables

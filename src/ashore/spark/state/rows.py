@@ -38,6 +38,7 @@ Send = Callable[[Event], None]
 PARTITION, KEY, VALUE, BEFORE, CHANGE = "partition", "key", "value", "before", "change"
 _SPARKS_PARTITION = "partition_id"
 _EXPIRY = "expiresAtMicros"  # of a key that is remembered for a while: a time as a number
+_GROUP = ["groupState", "timeoutTimestamp"]  # of flatMapGroupsWithState: -1 is no timeout
 READING = {
     # The copy has the files of one batch, so there is no older snapshot to fall back to.
     "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled": "false",
@@ -138,11 +139,15 @@ def _made_unique(names: Iterable[str]) -> list[str]:
 def _readable(kind: DataType) -> Column:
     """Return the value without what holds nothing, and with times as times."""
     columns = []
+    is_group = [each.name for each in _fields(kind)] == _GROUP
     for field in _fields(kind):
         column = F.col(VALUE)[field.name]
         if isinstance(field.dataType, NullType):
             continue
-        if field.name == _EXPIRY and isinstance(field.dataType, LongType):
+        if is_group and isinstance(field.dataType, LongType) and field.name == _GROUP[-1]:
+            time = F.when(column >= 0, F.timestamp_millis(column))
+            columns.append(time.alias("times out at"))
+        elif field.name == _EXPIRY and isinstance(field.dataType, LongType):
             columns.append(F.timestamp_micros(column).alias("expires at"))
         else:
             columns.append(column.alias(field.name))
