@@ -5,8 +5,8 @@ over its inputs, and of that on its way to the sink.
 What it promises: pure, and the same in any session. What a query calls its columns, in which order
 it selects, groups, aggregates and filters, and how Spark moves rows or joins a table, plays no
 part; nor do numbers of operators and partitions, the columns that an operator merely carries along,
-how late a watermark is, nor an id that the author gave. What counts is in the terms, which are over
-the columns of sources.
+how late a watermark is, what only counts rows, nor an id that the author gave. What counts is in
+the terms, which are over the columns of sources.
 What it must not know: what is done where digests differ; whether a state fits (`regions` does).
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ashore.plans.digests import TermDigests, hash_form
 from ashore.plans.graph import DELAY, INPUT, UNION, PlanGraph, PlanNode, split_condition
-from ashore.plans.regions import ALIKE, hands_on
+from ashore.plans.regions import ALIKE, COUNTS, hands_on
 from ashore.plans.unions import NUMBER
 from ashore.protocol.codec import Json
 
@@ -98,17 +98,16 @@ class _NodeDigests:
         for place, node in reversed(list(enumerate(self.graph.nodes))):
             below = [self.with_inputs[each] for each in node.inputs]
             inputs: Json = [*(sorted(below) if node.kind == UNION else below)]
-            is_narrowed = node.kind == UNION and hands_on(node)
-            known = below[0] if is_narrowed else hash_form([self.own[place], inputs])
+            known = below[0] if hands_on(node) else hash_form([self.own[place], inputs])
             self.with_inputs[place] = known
+        above: dict[int, tuple[str, int]] = {}
         for place, node in enumerate(self.graph.nodes):
             # The first node, or one whose rows no other takes as its union was narrowed.
-            if place not in self.with_outputs:
-                self.with_outputs[place] = hash_form([self.own[place], "sink", 0])
+            taker = above.get(place, ("sink", 0))
+            self.with_outputs[place] = hash_form([self.own[place], *taker])
             for number, each in enumerate(node.inputs):
                 side = 0 if node.kind == UNION else number
-                above = self.with_outputs[place]
-                self.with_outputs[each] = hash_form([self.own[each], above, side])
+                above[each] = taker if node.kind in COUNTS else (self.with_outputs[place], side)
 
     def _form(self, node: PlanNode) -> Json:
         return [

@@ -48,6 +48,32 @@ def test_a_state_has_keys_and_columns_with_types_and_whether_they_may_be_null() 
     assert (count.name, count.type, count.is_nullable) == ("count(*)", "bigint", False)
 
 
+def observed(graph: PlanGraph, name: str) -> PlanGraph:
+    """The graph with a node that counts what its last source gives."""
+    place = len(graph.nodes) - 1
+    source = graph.nodes[place]
+    assert source.source is not None
+    counts = replace(
+        source,
+        kind="CollectMetricsExec",
+        inputs=(place + 1,),
+        expressions=(),
+        options=(("name", name),),
+        source=None,
+    )
+    return replace(graph, nodes=(*graph.nodes[:place], counts, source))
+
+
+@pytest.mark.parametrize("name", ["q5", "q8", "q11"])
+def test_what_only_counts_rows_is_no_part_of_other_ids(name: str) -> None:
+    graph = graph_of(name)
+    plain = identify(graph)
+    for called in ("bad:clicks", "bad:renamed"):
+        seen = identify(observed(graph, called))
+        assert (*seen[:-2], seen[-1]) == plain
+        assert seen[-2].with_inputs == plain[-1].with_inputs
+
+
 def test_how_late_a_watermark_is_is_told_and_is_no_part_of_ids() -> None:
     graph = graph_of("q11")
     nodes = tuple(
