@@ -3,7 +3,7 @@
 What it is: `Sample`, what a job held at a moment, and `find_growth`, which judges those of a life.
 What it promises: pure. A gauge that rises in the second half of a life as well as in the first is
 growth; one that rises and stays where it is has found its size. What is noise is said gauge by
-gauge.
+gauge. Where a gauge follows the rate of batches, what the rate explains is taken out first.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,14 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
+
 WARM_UP = 0.2  # of a life: caches fill, the JVM compiles
 PARTS = 4  # that the rest of a life is cut into
 LOOK = 0.8  # of a part
 SAMPLES_MIN = 24
+RATE_OVER_S = 60.0  # as long as a pool of the JVM keeps a thread that has nothing to do
+RATE_SPREAD_MIN = 0.1  # of the median: below it a rate explains nothing
 
 
 class Sample(NamedTuple):
@@ -33,6 +37,7 @@ class Sample(NamedTuple):
     strange: int  # files in private directories that are of no kind that is meant to be there
     temporary: int  # files in the temporary directory of its processes
     log: int  # files of the landing log
+    batches: int  # that this life has landed so far
 
 
 class Gauge(NamedTuple):
@@ -44,6 +49,7 @@ class Gauge(NamedTuple):
     noise: float
     noise_share: float = 0.0  # of what there was
     is_rare: bool = False  # looked at once in a part: see `plan_looks`
+    follows_rate: bool = False  # of batches: see `without_rate`
 
 
 GAUGES = (
@@ -52,7 +58,7 @@ GAUGES = (
     Gauge("memory of the JVM", "MB", lambda each: each.jvm_mb, 16, 0.04),
     Gauge("heap that is reached", "MB", lambda each: each.live_mb, 4, 0.05, is_rare=True),
     Gauge("threads of the job process", "", lambda each: each.threads, 6),
-    Gauge("threads of the JVM", "", lambda each: each.jvm_threads, 10),
+    Gauge("threads of the JVM", "", lambda each: each.jvm_threads, 10, follows_rate=True),
     Gauge("descriptors", "", lambda each: each.descriptors, 16),
     Gauge("processes", "", lambda each: each.processes, 3),
     Gauge("staged files", "", lambda each: each.staged, 60),
@@ -98,11 +104,47 @@ def read_course(gauge: Gauge, samples: Sequence[Sample]) -> Course:
     """Return how a gauge went. Requires: a life of SAMPLES_MIN samples or more."""
     if len(samples) < SAMPLES_MIN:
         raise ValueError(f"{len(samples)} samples tell nothing of growth")
-    values = [float(gauge.read(each)) for each in samples[int(len(samples) * WARM_UP) :]]
+    start = int(len(samples) * WARM_UP)
+    values = [float(gauge.read(each)) for each in samples[start:]]
+    if gauge.follows_rate:
+        values = without_rate(values, samples[start:], batch_rates(samples)[start:])
     ends = [round(len(values) * part / PARTS) for part in range(PARTS + 1)]
     parts = [values[start:end] for start, end in pairwise(ends)]
     level = max if gauge.is_rare else median
     return Course(gauge, tuple(level(part) for part in parts))
+
+
+def batch_rates(samples: Sequence[Sample]) -> list[float]:
+    """Return the batches per second before each sample, over RATE_OVER_S; of the first, 0."""
+    rates, first = [], 0
+    for each in samples:
+        while samples[first].at_s < each.at_s - RATE_OVER_S:
+            first += 1
+        spent_s = each.at_s - samples[first].at_s
+        rates.append((each.batches - samples[first].batches) / spent_s if spent_s > 0 else 0.0)
+    return rates
+
+
+def without_rate(
+    values: Sequence[float], samples: Sequence[Sample], rates: Sequence[float]
+) -> list[float]:
+    """Return values as they would be at the mean rate of batches.
+
+    How much a batch per second adds is fitted together with what each second and each batch adds:
+    a leak goes on at the same rate, so that it is never counted as what the rate explains. Where
+    a rate only rises with time, both are the same, and a part of the rise stays: that is red.
+    """
+    low, middle, high = np.quantile(rates, [0.1, 0.5, 0.9])
+    if high - low <= RATE_SPREAD_MIN * middle:
+        return list(values)
+    columns = [rates, [each.at_s for each in samples], [each.batches for each in samples]]
+    causes = np.array([np.asarray(each, float) - np.mean(each) for each in columns]).T
+    scales = causes.std(axis=0)
+    scales[scales == 0] = 1.0
+    fitted, *_ = np.linalg.lstsq(causes / scales, np.array(values) - np.mean(values), rcond=1e-6)
+    adds = max(0.0, float(fitted[0]))  # more batches never need fewer threads
+    shares = (causes / scales)[:, 0]
+    return [float(value - adds * share) for value, share in zip(values, shares, strict=True)]
 
 
 def find_growth(samples: Sequence[Sample]) -> list[Course]:

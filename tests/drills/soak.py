@@ -278,6 +278,7 @@ class Life:
             strange=strange,
             temporary=sum(1 for _ in _files(self._place.temporary)),
             log=log,
+            batches=self.batches,
         )
 
     def _look(self, pid: int) -> float:
@@ -305,7 +306,7 @@ def play(soak: Soak, directory: Path, servers: str) -> Outcome:
     problems += prove(place, soak)
     if len(life.samples) < SAMPLES_MIN:
         problems.append(f"the last life was over after {len(life.samples)} samples")
-        return Outcome((), (), tuple(problems), life.batches, (), {}, tuple(life.troubles[:5]))
+        return Outcome((), (), tuple(problems), life.batches, (), {}, tuple(life.warnings[:5]))
     samples: Sequence[Sample] = life.samples
     return Outcome(
         courses=tuple(read_course(gauge, samples) for gauge in GAUGES),

@@ -43,7 +43,7 @@ def inspect(*arguments: object) -> dict[str, Any]:
 def test_inspect_tells_what_a_checkpoint_holds(tmp_path: Path) -> None:
     found = inspect(unpack("rocksdb-changelog", tmp_path), "--batch", 10)
     (operator,) = found.pop("operators")
-    files = found.pop("files")
+    files, rate, restore = found.pop("files"), found.pop("load_rate"), found.pop("restore")
     assert found == {
         "query_id": "8f28567c-6f23-4014-ad25-42a4336bdc5a",
         "batch": 10,
@@ -73,6 +73,13 @@ def test_inspect_tells_what_a_checkpoint_holds(tmp_path: Path) -> None:
     ]
     part = parts[0]
     assert part["replay_s"] == pytest.approx(part["change_bytes"] / 2.5e6 + 0.02)
+    snapshot_s = (part["bytes"] - part["change_bytes"]) / rate["snapshot_bytes_per_s"]
+    wanted_s = rate["store_s"] + snapshot_s + part["replay_s"]
+    assert part["restore_s"] == pytest.approx(wanted_s)
+    assert restore == {
+        "core_s": pytest.approx(sum(each["restore_s"] for each in parts)),
+        "slowest_partition_s": max(each["restore_s"] for each in parts),
+    }
     counted = [each["files"] for kind, each in files.items() if not kind.endswith("required")]
     assert sum(counted) == files["required"]["files"] + files["not_required"]["files"] == 162
 
@@ -90,6 +97,24 @@ def test_inspect_names_the_families_of_a_join(tmp_path: Path) -> None:
         *("right-keyToNumValues", "right-keyWithIndexToValue"),
     ]
     assert operator["keys"] == ["field0", "field1", "index"]
+
+
+def test_a_partition_of_a_join_restores_all_its_stores_before_it_is_ready(tmp_path: Path) -> None:
+    found = inspect(unpack("join-2", tmp_path))
+    (operator,) = found["operators"]
+    spent_s: dict[int, float] = {}
+    for each in operator["by_partition"]:
+        spent_s[each["partition"]] = spent_s.get(each["partition"], 0.0) + each["restore_s"]
+    assert len(operator["by_partition"]) == 4 * len(spent_s)
+    assert found["restore"]["slowest_partition_s"] == pytest.approx(max(spent_s.values()))
+
+
+def test_a_restore_with_the_hdfs_backed_provider_is_estimated_too(tmp_path: Path) -> None:
+    found = inspect(unpack("hdfs-backed", tmp_path))
+    parts = found["operators"][0]["by_partition"]
+    assert all(each["replay_s"] is None or not each["changes"] for each in parts)
+    assert found["restore"]["core_s"] == pytest.approx(sum(each["restore_s"] for each in parts))
+    assert found["restore"]["core_s"] > 0
 
 
 @pytest.mark.parametrize("case", ["stateless", "named-sources", "hdfs-backed", "format-2"])

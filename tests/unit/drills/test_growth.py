@@ -1,5 +1,8 @@
 """The judgement of a soak: what grows, what has found its size, what is noise."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,6 +11,7 @@ from tests.drills.growth import (
     PARTS,
     SAMPLES_MIN,
     Sample,
+    batch_rates,
     find_growth,
     plan_looks,
     read_course,
@@ -27,6 +31,7 @@ STEADY = Sample(
     strange=0,
     temporary=12,
     log=900,
+    batches=0,
 )
 COUNT = 200
 
@@ -40,6 +45,7 @@ def life(**rises: float) -> list[Sample]:
             name: value * (1 + dice.uniform(-0.02, 0.02))
             for name, value in STEADY._asdict().items()
         }
+        noisy |= {"at_s": number, "batches": 4 * number}
         for name, rise in rises.items():
             noisy[name] += rise * number / COUNT
         samples.append(Sample(**noisy))
@@ -123,6 +129,76 @@ def test_the_heap_is_looked_at_once_in_each_part():
     assert read_course(heap, looked_at(0)).levels == (90,) * PARTS
     assert grown(looked_at(0)) == []
     assert grown(looked_at(40)) == ["heap that is reached"]
+
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+THREADS = next(gauge for gauge in GAUGES if gauge.name == "threads of the JVM")
+FREQUENT, RARE = 5.0, 0.5  # batches a second
+RATES = {
+    "often, then seldom": lambda share: FREQUENT if share < 0.5 else RARE,
+    "seldom, then often": lambda share: RARE if share < 0.5 else FREQUENT,
+    "by turns": lambda share: FREQUENT if int(share * 7) % 2 else RARE,
+    "the same": lambda share: FREQUENT,
+}
+
+
+def follow(rate_at: Callable[[float], float], leaks_each: float = 0) -> list[Sample]:
+    """Return ten minutes in which threads follow the rate of batches: 157 to 260.
+
+    Arguments:
+        rate_at: batches a second, at a share of the life.
+        leaks_each: after so many batches one thread is left for ever; 0: none is.
+
+    """
+    dice, samples, batches = Random(2), [], 0.0
+    for number, each in enumerate(life() * 3):
+        batches += max(0.0, rate_at(number / (3 * COUNT)) * dice.uniform(0.8, 1.2))
+        samples.append(each._replace(at_s=number, batches=round(batches)))
+    return [
+        each._replace(
+            jvm_threads=round(
+                145
+                + 23 * rate
+                + dice.uniform(-4, 4)
+                + (each.batches // leaks_each if leaks_each else 0)
+            )
+        )
+        for each, rate in zip(samples, batch_rates(samples), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("rates", RATES)
+def test_threads_that_follow_the_rate_of_batches_do_not_grow(rates: str) -> None:
+    assert THREADS.name not in grown(follow(RATES[rates]))
+
+
+@pytest.mark.parametrize("rates", RATES)
+def test_a_thread_that_each_tenth_batch_leaves_grows(rates: str) -> None:
+    assert THREADS.name in grown(follow(RATES[rates], leaks_each=10))
+
+
+def kept(leaks_each: int = 0) -> list[Sample]:
+    """Return a life of five minutes that was played with Spark, beside much other work."""
+    rows = json.loads((GOLDEN / "soak_threads.json").read_text("utf-8"))
+    return [
+        STEADY._replace(
+            at_s=at_s,
+            jvm_threads=threads + (batches // leaks_each if leaks_each else 0),
+            batches=batches,
+        )
+        for at_s, threads, batches in rows
+    ]
+
+
+def test_threads_of_a_life_that_was_played_do_not_grow() -> None:
+    assert grown(kept()) == []
+    assert grown(kept(leaks_each=10)) == [THREADS.name]
+
+
+def test_threads_that_rise_with_a_rate_that_only_rises_are_not_told_from_a_leak() -> None:
+    """Nothing in such a life says which it is: then it is red."""
+    rising = follow(lambda share: RARE + (FREQUENT - RARE) * share**2)
+    assert THREADS.name in grown(rising)
 
 
 def test_a_short_life_tells_nothing():
