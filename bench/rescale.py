@@ -1,4 +1,4 @@
-"""What it costs to rescale state, against running the query anew over all of its input.
+"""What it costs to rescale state, against running the query again over all of its input.
 
     python -m bench rescale                                1 and 5 million keys
     python -m bench.rescale measure --keys 20000000        another number; nothing is kept
@@ -167,10 +167,12 @@ def describe(keys: int, megabytes: float, rescaled: Run, again: Run) -> Iterable
     yield Row(f"{what}: rescaled, state", megabytes / rescaled.took_s, "MB/s")
     yield Row(f"{what}: rescaled, in all", rescaled.took_s, "s")
     yield Row(f"{what}: rescaled, memory of all processes", rescaled.rss_peak_bytes / 1e6, "MB")
-    yield Row(f"{what}: the query anew over its input, rows", keys / again.took_s, "rows/s")
-    yield Row(f"{what}: the query anew, in all", again.took_s, "s")
-    yield Row(f"{what}: the query anew, memory of all processes", again.rss_peak_bytes / 1e6, "MB")
-    yield Row(f"{what}: time of the rescale against the query anew", rescaled.took_s / again.took_s)
+    yield Row(f"{what}: the query again over its input, rows", keys / again.took_s, "rows/s")
+    yield Row(f"{what}: the query again, in all", again.took_s, "s")
+    yield Row(f"{what}: the query again, memory of all processes", again.rss_peak_bytes / 1e6, "MB")
+    yield Row(
+        f"{what}: time of the rescale against the query again", rescaled.took_s / again.took_s
+    )
 
 
 def main(counts: Sequence[int] = KEYS) -> Iterable[Row]:

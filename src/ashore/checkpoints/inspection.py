@@ -7,7 +7,7 @@ changes follow the snapshot, and for Spark's HDFSBackedStateStoreProvider.
 What it must not know: terminals; what rows say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,7 +30,7 @@ from ashore.checkpoints.layout import (
     UnknownPath,
     VersionPath,
 )
-from ashore.checkpoints.replay import replay_s
+from ashore.checkpoints.replay import StoreFiles, replay_s, restore_s
 from ashore.checkpoints.required import Chain, Required
 from ashore.checkpoints.survey import Survey
 from ashore.checkpoints.versions import KeptVersion
@@ -69,7 +69,8 @@ class StorePart:
     snapshot: int | None  # the version it begins with; None: it begins empty
     changes: int  # files to replay after it
     change_bytes: int
-    replay_s: float | None  # on one core; None for a provider that was not measured
+    replay_s: float | None  # of the changes, on one core; None for changes that are no changelogs
+    restore_s: float | None  # of snapshot and changes; None for a provider that was not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,30 @@ class InspectedOperator:
         counted = [each.rows for each in self.parts if each.rows is not None]
         return sum(counted) if len(counted) == len(self.parts) else None
 
+    @property
+    def restore_s(self) -> float | None:
+        """How long one core takes to restore it; None where that is not known."""
+        return _total(each.restore_s for each in self.parts)
+
+    @property
+    def slowest_s(self) -> float | None:
+        """How long its slowest partition takes: with as many cores as there are partitions."""
+        spent_s: dict[int, float] = {}
+        for each in self.parts:
+            if each.restore_s is None:
+                return None
+            spent_s[each.partition] = spent_s.get(each.partition, 0.0) + each.restore_s
+        return max(spent_s.values(), default=0.0)
+
+
+def _total(seconds: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for each in seconds:
+        if each is None:
+            return None
+        total += each
+    return total
+
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
@@ -113,6 +138,16 @@ class Inspection:
     required: Amount  # what a restart after the batch reads
     others: Amount  # what it does not: other batches, leftovers, hidden files
     version: KeptVersion | None  # the newest of the job that it has a copy of
+
+    @property
+    def restore_s(self) -> float | None:
+        """How long one core takes to restore all state; None where that is not known."""
+        return _total(each.restore_s for each in self.operators)
+
+    @property
+    def slowest_s(self) -> float | None:
+        """How long it takes at least, however many cores: operators load one after another."""
+        return _total(each.slowest_s for each in self.operators)
 
 
 Schemas = Mapping[CheckpointPath, tuple[StoreSchema, ...]]
@@ -164,7 +199,9 @@ def inspect_checkpoint(
 def _inspect_operator(
     number: int, required: Required, schemas: Schemas, sizes: Mapping[CheckpointPath, int]
 ) -> InspectedOperator:
-    parts = [_measure(each, sizes) for each in required.chains if each.store.operator == number]
+    provider = required.offsets.provider
+    chains = [each for each in required.chains if each.store.operator == number]
+    parts = [_measure(each, sizes, provider) for each in chains]
     found: dict[str, tuple[StoreSchema, ...]] = {}
     for path, says in schemas.items():
         match path:
@@ -185,18 +222,21 @@ def _inspect_operator(
     )
 
 
-def _measure(chain: Chain, sizes: Mapping[CheckpointPath, int]) -> StorePart:
+def _measure(chain: Chain, sizes: Mapping[CheckpointPath, int], provider: str) -> StorePart:
+    size_bytes = sum(sizes[each] for each in chain.paths)
     change_bytes = sum(sizes[each] for each in chain.changes)
+    snapshot_bytes = size_bytes - change_bytes if chain.snapshot else None
     is_measured = all(each.kind is StateKind.CHANGELOG for each in chain.changes)
     return StorePart(
         partition=chain.store.partition,
         store=chain.store.name,
         rows=chain.rows_now,
-        size_bytes=sum(sizes[each] for each in chain.paths),
+        size_bytes=size_bytes,
         snapshot=chain.snapshot.version if chain.snapshot else None,
         changes=len(chain.changes),
         change_bytes=change_bytes,
         replay_s=replay_s(change_bytes, len(chain.changes)) if is_measured else None,
+        restore_s=restore_s(provider, StoreFiles(snapshot_bytes, change_bytes, len(chain.changes))),
     )
 
 

@@ -1,15 +1,58 @@
-"""How long a restart takes to replay changelogs, as it was measured.
+"""How long a restart takes to load state, as it was measured.
 
-What it is: two rates, and the formula over them.
-What it promises: pure. The rates were measured by `bench/checkpoints`, on two cores beside one
-DataNode, with 0.1 to 5 million keys; the spread is wide, and a network is slower.
-What it must not know: which changelogs there are.
+What it is: rates, and the formulas over them.
+What it promises: pure. The rates of changelogs of RocksDB were measured by `bench/checkpoints`, on
+two cores beside one DataNode, with 0.1 to 5 million keys; those of snapshots, and of the changes of
+the HDFS-backed provider, by `bench/snapshot_load`, with a thousand and a million keys, on a local
+disk whose files were in its cache, on two cores that had much else to do. Bytes of its changes were
+not measured alone: they are taken to load as those of its snapshots do, which have the same form.
+The spread is wide, and a network is slower.
+What it must not know: which files there are.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 REPLAY_BYTES_PER_S = 2.5e6  # of changelogs, a core: each record is put, and looked up to be counted
 REPLAY_FILE_S = 0.02  # for each of them besides, on a core
 
 
+@dataclass(frozen=True, slots=True)
+class LoadRate:
+    """What one core takes to load stores of a provider."""
+
+    store_s: float  # for each store that begins with a snapshot
+    snapshot_bytes_per_s: float
+    change_bytes_per_s: float
+    change_file_s: float
+
+
+LOAD_RATES: Mapping[str, LoadRate] = {
+    "RocksDBStateStoreProvider": LoadRate(0.05, 50e6, REPLAY_BYTES_PER_S, REPLAY_FILE_S),
+    "HDFSBackedStateStoreProvider": LoadRate(0.08, 1.7e6, 1.7e6, 0.013),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFiles:
+    """What a restore of one store reads."""
+
+    snapshot_bytes: int | None  # with its tables; None: it begins empty
+    change_bytes: int
+    changes: int
+
+
 def replay_s(size_bytes: float, files: int) -> float:
     """Return how many seconds one core takes for changelogs of RocksDB."""
     return size_bytes / REPLAY_BYTES_PER_S + files * REPLAY_FILE_S
+
+
+def restore_s(provider: str, files: StoreFiles) -> float | None:
+    """Return how many seconds one core takes for a store; None for an unknown provider."""
+    rate = LOAD_RATES.get(provider)
+    if rate is None:
+        return None
+    spent_s = files.change_bytes / rate.change_bytes_per_s + files.changes * rate.change_file_s
+    if files.snapshot_bytes is not None:
+        spent_s += rate.store_s + files.snapshot_bytes / rate.snapshot_bytes_per_s
+    return spent_s

@@ -5,13 +5,14 @@ What it must not know: how the value came about.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from statistics import median
 
 from ashore.base.units import format_duration, format_size, format_time
 from ashore.checkpoints.inspection import Amount, InspectedOperator, Inspection, StorePart
 from ashore.checkpoints.layout import SchemaField, StoreSchema
-from ashore.checkpoints.replay import REPLAY_BYTES_PER_S, REPLAY_FILE_S
+from ashore.checkpoints.replay import LOAD_RATES, REPLAY_BYTES_PER_S, REPLAY_FILE_S
 from ashore.checkpoints.versions import KeptVersion
 from ashore.cli.output import print_lines, print_table
 
@@ -58,6 +59,8 @@ def inspection_document(found: Inspection) -> dict[str, object]:
             "not_required": _amount(found.others),
         },
         "replay_rate": {"bytes_per_s": REPLAY_BYTES_PER_S, "file_s": REPLAY_FILE_S},
+        "restore": {"core_s": found.restore_s, "slowest_partition_s": found.slowest_s},
+        "load_rate": asdict(LOAD_RATES[found.provider]) if found.provider in LOAD_RATES else None,
     }
 
 
@@ -73,6 +76,9 @@ def _head(found: Inspection) -> Iterator[str]:
     if found.operators:
         cut = "" if found.partitions is None else f" in {found.partitions} partitions"
         yield f"state{cut}, {found.provider}"
+        if found.restore_s is not None:
+            spent, slowest = _seconds(found.restore_s), _seconds(found.slowest_s)
+            yield f"restore: about {spent} of one core; the slowest partition {slowest}"
     else:
         yield "no state"
     yield "formats: " + ", ".join(f"{name} v{version}" for name, version in found.formats.items())
@@ -120,6 +126,7 @@ def _show_operator(operator: InspectedOperator) -> None:
         "snapshot": "right",
         "changes": "right",
         "replay": "right",
+        "restore": "right",
         "": "left",
     }
     print_table("", columns, rows)
@@ -142,9 +149,14 @@ def _part_row(part: StorePart, share: float) -> list[str]:
         format_size(part.size_bytes),
         "none" if part.snapshot is None else str(part.snapshot),
         f"{part.changes:,}",
-        "" if part.replay_s is None else format_duration(part.replay_s * 1000),
+        _seconds(part.replay_s),
+        _seconds(part.restore_s),
         "█" * round(_BAR * share),
     ]
+
+
+def _seconds(spent_s: float | None) -> str:
+    return "" if spent_s is None else format_duration(spent_s * 1000)
 
 
 def _describe_skew(sizes: Mapping[int, int], shown: int) -> Iterator[str]:
@@ -203,6 +215,7 @@ def _part_document(part: StorePart) -> dict[str, object]:
         "changes": part.changes,
         "change_bytes": part.change_bytes,
         "replay_s": part.replay_s,
+        "restore_s": part.restore_s,
     }
 
 
