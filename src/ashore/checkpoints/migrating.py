@@ -162,7 +162,7 @@ def migrate_query(
     seen = read_log(storage, log.name)
     _require_before(log.name, seen, wish)
     require_done(log.name, seen, attempts.newest())
-    _take_over(committer)
+    committer.take_over()
     fold = log.fold
     _require_before(log.name, fold, wish)
     source = require_done(log.name, fold, attempts.newest())
@@ -234,7 +234,7 @@ def undo_migration(
     """
     log, storage = committer.log, committer.storage
     _plan_undo(storage, log.name, read_log(storage, log.name), rolls_back=rolls_back)
-    _take_over(committer)
+    committer.take_over()
     fold = log.fold
     found, back = _plan_undo(storage, log.name, fold, rolls_back=rolls_back)
 
@@ -329,14 +329,6 @@ def _require_before(name: SliceName, fold: Fold, wish: MigrationWish) -> None:
             f"{name}: another SQL has been started, or another migration applied, meanwhile",
             hint="run the command again",
         )
-
-
-def _take_over(committer: Committer) -> None:
-    """Open a log, and finish what is unclosed."""
-    committer.log.open()
-    closing = committer.finish()
-    if closing is not None:
-        committer.log.append(Commit("recovery"), closing)
 
 
 def _unfit(name: SliceName, why: str, text: str, hint: str) -> CheckpointUnfit:

@@ -16,7 +16,7 @@ from ashore.jobs.progress import STOPPED, BatchLanded, PartitionsRetired, QueryP
 from ashore.landing.log import LandingLog
 from ashore.landing.measuring import count_moves
 from ashore.landing.mover import Moved, Outcomes, move_files
-from ashore.protocol.entries import Closing
+from ashore.protocol.entries import Closing, Commit
 from ashore.protocol.plan_commit import CloseEntry, MoveFiles, SyncDirectories, plan_commit
 from ashore.protocol.plan_publish import NO_CATALOG, Publish, Publishing
 from ashore.storage.base import Storage
@@ -98,6 +98,16 @@ class Committer:
     clock: Clock
     progress: Progress = field(default_factory=Quiet)
     publishing: Publishing = NO_CATALOG
+
+    def take_over(self) -> None:
+        """Open the log for a process that does not run the job, and close what is unclosed.
+
+        Raises as `finish`; LogDamaged. If interrupted: call it again.
+        """
+        self.log.open()
+        closing = self.finish()
+        if closing is not None:
+            self.log.append(Commit("recovery"), closing)
 
     def finish(self, without: tuple[str, ...] = ()) -> Closing | None:
         """Make the unclosed entry's files final and return its closing for the next entry.

@@ -30,7 +30,6 @@ from ashore.control.state_process import run_state_process
 from ashore.errors import CheckpointUnfit, JobProcessEnded
 from ashore.jobs.events import Rescaled, StateStep, StoreRows
 from ashore.jobs.requests import CheckpointAddress, RescaleRequest, SparkRequest
-from ashore.protocol.entries import Commit
 
 Report = Callable[[StateStep], None]
 
@@ -172,10 +171,7 @@ def take_over(opened: OpenJob, query: StoppedQuery, *, takes_over: bool) -> int:
     """Open the log of a query that does not run, finish what is unclosed; return the epoch."""
     require_stopped(opened, takes_over=takes_over)
     committer = opened.committer(query.name)
-    committer.log.open()
-    closing = committer.finish()
-    if closing is not None:
-        committer.log.append(Commit("recovery"), closing)
+    committer.take_over()
     return committer.log.fold.epoch
 
 
