@@ -179,6 +179,10 @@ MERGED = {
         "SELECT DISTINCT k, s FROM clicks",
         "SELECT DISTINCT k FROM clicks",
     ),
+    "a wider key": (
+        f"SELECT k, s, {TOTALS} FROM clicks GROUP BY k, s",
+        f"SELECT bigint(k) AS k, {TOTALS} FROM clicks GROUP BY bigint(k)",
+    ),
     "no key before and after": (
         f"SELECT 0 AS k, {TOTALS} FROM clicks",
         "SELECT 0 AS k, max(w) AS hi, sum(v) AS sv FROM clicks",

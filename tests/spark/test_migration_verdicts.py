@@ -106,6 +106,12 @@ CASES = {
         (("sum(", CONVERT), ("key", CONVERT)),
         why="merged",
     ),
+    "a key that is a narrower integer": Case(
+        PLAIN.format("id, sum(amount) AS s", "id"),
+        PLAIN.format("CAST(id AS INT) AS id, sum(amount) AS s", "CAST(id AS INT)"),
+        REFUSED,
+        why="cannot be computed",
+    ),
     "keys in another order": Case(
         TOTALS,
         PLAIN.format("id, country, sum(amount) AS s, count(*) AS n", "id, country"),

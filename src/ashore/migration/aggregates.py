@@ -22,6 +22,7 @@ MERGEABLE = {
     *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Skewness", "Kurtosis"),
     *("Corr", "CovPopulation", "CovSample"),
 }
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")  # each has all values of those before it
 # What functions are of no rows; all others are NULL.
 _OF_NONE = {
     **dict.fromkeys(("Count", "CountIf", "HyperLogLogPlusPlus"), "0"),
@@ -82,9 +83,24 @@ def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
     """Return the old key that a new one is, or can be computed of; None: there is none."""
     digest = new.side.digests[term]
     for each in old.keys:
-        if old.side.digests[each] == digest or _is_multiple(old, each, new, term):
+        is_same = old.side.digests[each] == digest
+        if is_same or _is_multiple(old, each, new, term) or is_wider(old, each, new, term):
             return each
     return None
+
+
+def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    """Tell whether a key is an old one as a wider integer: no two values become one."""
+    cast = new.side.term(after)
+    if cast.name != "Cast" or new.digests(cast.arguments) != old.digests([before]):
+        return False
+    was, now = _type_of_key(old, before), _type_of_key(new, after)
+    return was in _INTEGERS and now in _INTEGERS[_INTEGERS.index(was) + 1 :]
+
+
+def _type_of_key(operator: KeptOperator, term: int) -> str:
+    typed = operator.node.state.keys if operator.node.state else ()
+    return next((each.type for each in typed if each.term == term), "")
 
 
 def _is_multiple(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:

@@ -9,11 +9,11 @@ What it must not know: how stores are read and written.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ashore.errors import QueryRefused
-from ashore.migration.aggregates import find_source
+from ashore.migration.aggregates import find_source, is_wider
 from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import WITHIN
 from ashore.migration.side import KeptOperator
@@ -64,12 +64,14 @@ class KeySource:
         column: the place of a column of the old key.
         length_us: of the windows that the old windows become a part of; None: it stays as it is.
         offset_us: where these begin, from the epoch on.
+        is_widened: it is written as a wider integer.
 
     """
 
     column: int
     length_us: int | None = added(None)
     offset_us: int = added(0)
+    is_widened: bool = added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,11 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
     if found is None:
         raise _refuse(f"`{new.operator.name}`: {new.tell(term)} is not one of the old keys")
     column = old.keys.index(found)
-    _require_kept(old, new, _typed_keys(old)[column], _typed_keys(new)[place])
+    was, now = _typed_keys(old)[column], _typed_keys(new)[place]
+    if is_wider(old, found, new, term):
+        _require_kept(old, new, replace(was, type=now.type), now)
+        return KeySource(column, is_widened=True)
+    _require_kept(old, new, was, now)
     if old.side.digests[found] == new.side.digests[term]:
         return KeySource(column)
     window = new.side.term(term).window

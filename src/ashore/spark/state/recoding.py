@@ -76,7 +76,8 @@ def recode(
 
     """
     _require_form(rows, form, rewrite)
-    keys = [_key(source).alias(f"k{place}") for place, source in enumerate(rewrite.keys)]
+    fields = zip(rewrite.keys, form.fields(_DECODED_KEY), strict=True)
+    keys = [_key(*each).alias(f"k{place}") for place, each in enumerate(fields)]
     numbered = rows.select(
         _numbered(_DECODED_KEY, rows.schema), _numbered(_DECODED_VALUE, rows.schema)
     )
@@ -109,7 +110,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
     """Raise CheckpointUnfit where a column has another type than that which it is made of."""
     now = {each: form.fields(each) for each in (_DECODED_KEY, _DECODED_VALUE)}
     taken: dict[str, list[int | None]] = {
-        _DECODED_KEY: [each.column for each in rewrite.keys],
+        _DECODED_KEY: [None if each.is_widened else each.column for each in rewrite.keys],
         _DECODED_VALUE: [each.column for each in rewrite.values],
     }
     is_right = _types(_fields(form.raw.schema, PARTITION_KEY)) == _types(now[_DECODED_KEY])
@@ -147,8 +148,10 @@ def _numbered(column: str, schema: StructType) -> Column:
     return F.col(column).cast(StructType(fields)).alias(column)
 
 
-def _key(source: KeySource) -> Column:
+def _key(source: KeySource, field: StructField) -> Column:
     column = F.col(_DECODED_KEY)[f"c{source.column}"]
+    if source.is_widened:
+        return column.cast(field.dataType)
     if source.length_us is None:
         return column
     length_us, offset_us = source.length_us, source.offset_us
