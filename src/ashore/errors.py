@@ -1,11 +1,11 @@
 """Every error that Ashore raises on purpose: one root, one tree, drawn here.
 
 * AshoreError
-  + JobFileInvalid            the job file says something that cannot be run
+  + JobFileInvalid            the job file is invalid
   + InvariantBroken           a bug of ours: a promise did not hold; stop
   + StorageError              a storage call failed; whether it was applied is not known
-    - PathMissing             the path is not there (an answer, not a failure)
-    - PathExists              the path is there already (an answer, not a failure)
+    - PathMissing             the path does not exist (an answer, not a failure)
+    - PathExists              the path already exists (an answer, not a failure)
     - AnswerUnknown           no answer within the deadline; it may still be applied
     - NotApplied              no server took the call: nothing was applied, nor will be
     - SyncFailed              what was written may not be durable; never repeated, stop
@@ -18,10 +18,10 @@
   + Stopped                   the job stops until somebody decides
     - OffsetsGone             the source no longer has what comes next (gap)
     - OffsetsWentBack         the source ends below what was landed
-      + HistoryTruncated      it was cut below that, and has grown on with other records
+      + HistoryTruncated      it was truncated below that, and has other records there now
     - StreamReplaced          a topic was deleted and created again
     - FilesLost               pending files are gone and not at their targets
-    - FileConflict            a target holds something else than its entry says
+    - FileConflict            a target differs from what its entry says
     - CountsDisagree          the records of a batch do not add up; nothing was prepared
     - BadRecord               a record is invalid and the table says on_invalid: fail
     - SchemaConflict          the table on the lake has another schema
@@ -29,25 +29,25 @@
     - CheckpointUnfit         a checkpoint is incomplete or damaged, or is not that of its table
     - QueryRefused            Spark does not run the SQL as a streaming query
     - StateNotAccepted        a migration loses more of the state than was agreed to
-    - QueryStopped            a query stopped, and the rest of the job went on to its end
-    - RowNotComputed          SQL cannot compute a row, and the query leaves none aside
-    - LogAhead                the log has times that have not come: a clock was ahead, or is behind
-  + ClockAhead                the clock is far above what storage and source say of the time
+    - QueryStopped            a query stopped, and the rest of the job continued and exited normally
+    - RowNotComputed          SQL cannot compute a row, and the query has no dead letters
+    - LogAhead                the log has times in the future: a clock was ahead, or is behind
+  + ClockAhead                the clock is far ahead of those of the storage and the source
   + BatchFailed               reading or writing a batch failed; nothing was prepared
-    - WorkerCrashed           a worker process died at it; the batch is taken apart
+    - WorkerCrashed           a worker process died at it; the batch is split
   + SourceError               the source cannot be read
     - SourceUnreachable
     - StreamMissing
   + CatalogError              the catalog refused a call
     - CatalogUnreachable      no answer in time; the call may still be applied, and is repeatable
   + JobProcessEnded          the job process ended and could not say why
-  + JobNotRunning            there is no process of the job that could be asked
-  + JobNotAnswering          a process of the job is there, or may be, and does not answer
+  + JobNotRunning            no process of the job can be asked: it was killed, or failed
+  + JobNotAnswering          a process of the job exists, or may exist, and does not answer
   + NotDone                  a job process refused what it was asked, or could not do it
   + NotInstalled              an optional package is missing; the hint prints the pip line
-  + MetricsNotExported       the port or the file for metrics cannot be had
+  + MetricsNotExported       the port or the file for metrics cannot be opened
   + SparkNotStarted          Spark does not start: its master, its settings or its JVM
-  + SparkUnknown              a Spark, or a part of its plans, that Ashore does not know from inside
+  + SparkUnknown              a Spark, or a part of its plans, whose internals Ashore does not know
   + ServiceError              a development server could not be started or stopped
     - JavaMissing
     - JarMismatch             a jar is not the one in the lock list
@@ -81,7 +81,7 @@ class AshoreError(Exception):
 
 
 class JobFileInvalid(AshoreError):
-    """The job file says something that cannot be run."""
+    """The job file is invalid."""
 
     code = "job-file-invalid"
     exit_code = 2
@@ -101,13 +101,13 @@ class StorageError(AshoreError):
 
 
 class PathMissing(StorageError):
-    """The path is not there."""
+    """The path does not exist."""
 
     code = "path-missing"
 
 
 class PathExists(StorageError):
-    """The path is there already."""
+    """The path already exists."""
 
     code = "path-exists"
 
@@ -194,7 +194,7 @@ class OffsetsWentBack(Stopped):
 
 
 class HistoryTruncated(OffsetsWentBack):
-    """A topic partition was cut below what was landed, and has grown on with other records."""
+    """A topic partition was truncated below what was landed, and has other records there now."""
 
     code = "history-truncated"
 
@@ -218,7 +218,7 @@ class FilesLost(Stopped):
 
 
 class FileConflict(Stopped):
-    """A target holds something else than its entry says."""
+    """A target differs from what its entry says."""
 
     code = "file-conflict"
 
@@ -267,27 +267,27 @@ class StateNotAccepted(Stopped):
 
 
 class QueryStopped(Stopped):
-    """Queries stopped, each for its own reason, while the rest of the job went on to its end."""
+    """Queries stopped, each for its own reason; the rest of the job exited normally."""
 
     code = "query-stopped"
     exit_code = 8
 
 
 class RowNotComputed(Stopped):
-    """SQL cannot compute a row, and its query leaves none aside. Nothing was prepared."""
+    """SQL cannot compute a row, and its query has no dead letters. Nothing was prepared."""
 
     code = "row-not-computed"
     exit_code = 9
 
 
 class LogAhead(Stopped):
-    """The log has times that have not come: a clock was ahead, or is behind now."""
+    """The log has times in the future: a clock was ahead, or is behind now."""
 
     code = "log-ahead"
 
 
 class ClockAhead(AshoreError):
-    """The clock is far above what the storage and Kafka say of the time. Nothing was planned.
+    """The clock is far ahead of the clocks of the storage and of Kafka. Nothing was planned.
 
     A running job waits until the clock is set right. One that ends by it is not to be started
     again before: where the lake's clock is the machine's own, a start would believe it.
@@ -304,7 +304,7 @@ class BatchFailed(AshoreError):
 
 
 class WorkerCrashed(BatchFailed):
-    """A worker process died in the midst of a batch. The batch is taken apart, in halves.
+    """A worker process died in a batch. The batch is split, in halves.
 
     A record that kills its worker alone goes to the dead letters. Where workers die all the same,
     the batch is planned again, as after any failure.
@@ -333,7 +333,7 @@ class StreamMissing(SourceError):
 
 
 class CatalogError(AshoreError):
-    """The catalog refused a call. Landing goes on; what was to be registered stays deferred."""
+    """The catalog refused a call. Landing continues; registrations stay deferred."""
 
     code = "catalog-error"
     exit_code = 7
@@ -358,7 +358,7 @@ class JobNotRunning(AshoreError):
 
 
 class JobNotAnswering(AshoreError):
-    """A process of the job is there, or may be, and what it was asked is not known to be done."""
+    """A process of the job may exist, and whether it has done what was requested is unknown."""
 
     code = "job-not-answering"
 
@@ -384,14 +384,14 @@ class MetricsNotExported(AshoreError):
 
 
 class SparkNotStarted(AshoreError):
-    """Spark does not start: its master does not answer, or its settings keep the JVM from it."""
+    """Spark does not start: its master does not answer, or its JVM rejects the settings."""
 
     code = "spark-not-started"
     exit_code = 7
 
 
 class SparkUnknown(AshoreError):
-    """A release of Spark, or a part of its plans, that Ashore does not know from inside."""
+    """A release of Spark, or a part of its plans, whose internals Ashore does not know."""
 
     code = "spark-unknown"
     exit_code = 7

@@ -34,6 +34,13 @@ NEVER = {
     r"\bdoes not heed\b": "does not react to",
     r"\bnot yours to set\b": "cannot be set",
     r"\b(is|are) (fed|sinks) by\b": "sink table",
+    r"\b(go|goes|going|went) on\b": "continue, resume",
+    r"\bof before\b|\bof now\b": "previous, current",
+    r"\bin the midst\b": "during",
+    r"\bleave (it |the \w+ |--[\w-]+ )away\b": "omit",
+    r"\b(bring|brought) \S+( \S+){0,4} back\b": "restore",
+    r"\bno more:": "no longer",
+    r"\bwas begun\b": "was started",
 }
 
 

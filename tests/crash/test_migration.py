@@ -339,7 +339,7 @@ def test_a_batch_that_is_planned_and_not_done_is_refused(contents: dict[str, byt
 def test_it_is_another_sql_by_now(contents: dict[str, bytes]) -> None:
     storage = begun(contents)
     other = replace(WISH, before="older")
-    with pytest.raises(QueryRefused, match="another SQL has been started"):
+    with pytest.raises(QueryRefused, match="another SQL was started"):
         migrate_query(committer_of(storage), attempts_of(storage), other, str, lambda *_: None)
 
 

@@ -150,7 +150,7 @@ def _has_begun(name: SliceName, fold: Fold, body: Begin) -> bool:
         raise CheckpointUnfit(
             f"the log of {name} is not empty: {what}; nothing was changed",
             hint="name a job file that fills another table or topic, which no query has filled; "
-            "if this one went on from the savepoint before, run the job without --from",
+            "if this one already continued from the savepoint, run the job without --from",
             why="not_empty",
         )
     return False

@@ -42,7 +42,7 @@ class Unneeded(StrEnum):
     OLD_VERSION = "older than what a kept batch needs"
     DEAD_TASK = "of a task whose batch was made by another"
     TABLE = "a table that no snapshot names"
-    PARTITION = "of a partition that there is no more"
+    PARTITION = "of a partition that no longer exists"
     BATCH = "of a batch that is not kept"
     OPERATOR = "what an operator was before the batches that are kept"
     SCHEMA = "a schema that no operator names"

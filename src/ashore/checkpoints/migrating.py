@@ -132,7 +132,7 @@ def require_done(name: SliceName, fold: Fold, newest: Checkpoint | None) -> Chec
             f"its checkpoint has planned batch {found.planned} and finished {found.committed}, "
             f"its log has batch {known.batch_id}"
         )
-        raise _unfit(name, "not_done", text, "run the job with the SQL of before, and stop it")
+        raise _unfit(name, "not_done", text, "run the job with the previous SQL, and stop it")
     return newest
 
 
@@ -293,7 +293,7 @@ def _plan_undo(
     last = fold.migrations[-1]
     plan = find_plan(storage, name, last)
     if plan is None:
-        raise QueryRefused(f"{name}: the log does not have the plan of before entry {last.entry}")
+        raise QueryRefused(f"{name}: the log does not have the plan before entry {last.entry}")
     at = fold.query.batch_id
     if at == last.batch:
         return UndonePlan(last, plan, RolledBack(at, at, 0, 0)), None
@@ -304,7 +304,7 @@ def _plan_undo(
         raise QueryRefused(
             f"{name} has landed {rows:,} rows in {at - last.batch:,} batches, {last.batch + 1} to "
             f"{at}, since the migration; nothing was changed",
-            hint="`--output roll-back` moves their files aside, and the SQL of before reads their "
+            hint="`--output roll-back` moves their files aside, and the previous SQL reads their "
             "offsets again",
         )
     return UndonePlan(last, plan, RolledBack(at, last.batch, len(files), rows)), back
@@ -320,13 +320,13 @@ def _require_restored(
     is_it = fold.query is not None and found.query_id == fold.query.query_id
     if not is_it or found.committed != migration.batch:
         text = f"the savepoint {migration.savepoint} is not that of batch {migration.batch}"
-        raise _unfit(name, "other_savepoint", text, "bring the savepoint back to that place")
+        raise _unfit(name, "other_savepoint", text, "restore the savepoint to that directory")
 
 
 def _require_before(name: SliceName, fold: Fold, wish: MigrationWish) -> None:
     if fold.plan is None or fold.plan.digest != wish.before:
         raise QueryRefused(
-            f"{name}: another SQL has been started, or another migration applied, meanwhile",
+            f"{name}: another SQL was started, or another migration applied, in the meantime",
             hint="run the command again",
         )
 

@@ -162,7 +162,7 @@ class _Planner:
                 raise CheckpointUnfit(
                     f"{topic}/{shard} is to begin at offset {offset}, but the log has read it up "
                     f"to {logged[shard]}; nothing was changed",
-                    hint="leave the offset out: reading continues where it ended",
+                    hint="omit the offset: reading continues where it ended",
                     why="other_offset",
                 )
         return {**wanted, **logged}

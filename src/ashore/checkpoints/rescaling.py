@@ -75,7 +75,7 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     Raises CheckpointUnfit, with a sentence that says what to do instead; StorageError.
     """
     if not 1 <= wanted <= PARTITIONS_MAX:
-        raise _unfit(source, "partitions", f"{wanted} is no number of partitions", _HOW_MANY)
+        raise _unfit(source, "partitions", f"{wanted} is not a number of partitions", _HOW_MANY)
     survey = take_survey(source)
     required = survey.required
     partitions = required.offsets.partitions
@@ -145,7 +145,7 @@ def finish(source: Checkpoint, target: Checkpoint) -> None:
     target.storage.create(names.join(target.path, QueryPath().path), query)
 
 
-_HOW_MANY = f"name a number from 1 to {PARTITIONS_MAX:,} that differs from that of now"
+_HOW_MANY = f"name a number from 1 to {PARTITIONS_MAX:,} that differs from the current one"
 _OLD = "let the query run a batch on Spark 4 first"
 
 

@@ -125,7 +125,7 @@ def _plan(
             hint="choose what becomes of them: `--output roll-back` moves their files aside and "
             "reads their offsets again, `--output catch-up` keeps them and runs their batches "
             "again only to rebuild the state; `--output another-table`, with a job file that fills "
-            "another table, leaves them and goes on there",
+            "another table, leaves them and continues there",
             why="landed_since",
             rows=since.rows,
             batches=since.batches,
@@ -148,7 +148,7 @@ def _look(storage: Storage, name: SliceName, fold: Fold, wanted: Resume) -> Land
     needed = range(max(done, fold.query.first), fold.query.batch_id + 1)
     missing = [number for number in needed if number not in batches]
     if missing:
-        text = f"the log does not have batch {missing[0]}, which the savepoint would go on from"
+        text = f"the log does not have batch {missing[0]}, which the savepoint would continue from"
         raise unfit(name, Refuse(Refusal.FORGOTTEN, text))
     landed = [batches[number] for number in range(done + 1, fold.query.batch_id + 1)]
     _require_followed(name, wanted, landed)
@@ -172,8 +172,8 @@ def _require_followed(name: SliceName, wanted: Resume, landed: Iterable[LandedBa
             ends = known.get(place, read.offsets.start)
             if place not in seen and ends != read.offsets.start:
                 text = (
-                    f"the savepoint ends at offset {ends} of {read.key}, but the log goes on after "
-                    f"batch {wanted.position.committed} at offset {read.offsets.start}"
+                    f"the savepoint ends at offset {ends} of {read.key}, but the log continues "
+                    f"after batch {wanted.position.committed} at offset {read.offsets.start}"
                 )
                 raise unfit(name, Refuse(Refusal.OTHER_LINEAGE, text))
             seen.add(place)

@@ -107,10 +107,10 @@ def require_migration(name: SliceName, fold: Fold, migration: int) -> None:
     if fold.migrations:
         last = fold.migrations[-1]
         text = f"its state is not that of the migration after batch {last.batch}"
-        hint = "`ashore migrate undo JOB.yaml` returns to the SQL and the state of before"
+        hint = "`ashore migrate undo JOB.yaml` returns to the previous SQL and state"
     else:
         text = "its state was rewritten by a migration that the log does not have, or has undone"
-        hint = "bring the checkpoint of this query back, or a savepoint of the SQL of now"
+        hint = "restore the checkpoint of this query, or a savepoint of the current SQL"
     raise CheckpointUnfit(
         f"{name}: the checkpoint does not belong to the log: {text}",
         hint=hint,
@@ -124,6 +124,6 @@ def require_own(name: SliceName, checkpoint: Checkpoint) -> None:
     if owner is not None and owner != name:
         raise CheckpointUnfit(
             f"{name}: the checkpoint at {checkpoint.path} is that of {owner}",
-            hint="bring the checkpoint of this query back, or fill another table or topic",
+            hint="restore the checkpoint of this query, or fill another table or topic",
             why="other_job",
         )

@@ -100,7 +100,7 @@ COMMANDS = (
     Listed(
         "warm-up",
         "warm_up_command",
-        "Keep the classes of Spark, so that each later start takes a third less CPU time.",
+        "Archive the classes of Spark, so that each later start takes a third less CPU time.",
     ),
     Listed(
         "demo",

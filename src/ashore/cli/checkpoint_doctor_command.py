@@ -22,15 +22,16 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Repair it into a copy there: a directory that does not exist."
+            metavar="DIR", help="Write a repaired copy to this directory, which must not exist."
         ),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Of a job file: let the job continue with a copy.")
+        bool,
+        typer.Option(
+            "--repair", help="With a job file: repair into a copy with which the job continues."
+        ),
     ] = False,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take the last repair of a job back.")
-    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last repair of a job.")] = False,
     query: Query = None,
     sources: Annotated[
         int | None, typer.Option(min=1, help="How many sources the query reads now.")
@@ -90,4 +91,4 @@ def _describe(found: Examined) -> Iterator[str]:
 def _describe_repaired(found: Repaired) -> Iterator[str]:
     for each in found.examined.findings:
         yield f"{each.code}: {each.repair}"
-    yield f"{found.place} is at batch {found.plan.batch}; the checkpoint from before is as it was"
+    yield f"{found.place} is at batch {found.plan.batch}; the previous checkpoint is unchanged"

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ashore.cli import verify_view
 from ashore.cli.event_lines import print_event
-from ashore.cli.output import escape, out, shown_progress, talk
+from ashore.cli.output import escape, out, say, shown_progress, talk
 from ashore.cli.run_view import RunState
 from ashore.control.demo import Demo, DemoResult, DemoStep, queries
 from ashore.jobs.events import Event
@@ -75,7 +75,7 @@ def _shown(demo: Demo, *, as_json: bool) -> Iterator[Callable[[Event], object]]:
     def take_and_report(event: Event) -> None:
         line = view.take(event, time.monotonic())
         if line:
-            talk.print(escape(line))
+            say(escape(line))
 
     if as_json:
         yield print_event

@@ -64,7 +64,7 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
         raise typer.BadParameter("--land-missing requires --from-files")
     with reported_errors(as_json=as_json, debug=debug), open_job(job_file) as opened:
         if not as_json:
-            say(f"looking at log, tables and topics of job {escape(opened.job.job)}")
+            say(f"reading log, tables and topics of job {escape(opened.job.job)}")
         from ashore.cli import doctor_view  # noqa: PLC0415 - loads Arrow
         from ashore.control.doctor import FormerAt  # noqa: PLC0415 - as above
 

@@ -43,9 +43,9 @@ def drill_run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Play drills and say whether anything was lost or doubled."""
+    """Run drills and report whether anything was lost or duplicated."""
     if not as_json:
-        say(f"getting ready to play {escape(', '.join(names))}")
+        say(f"preparing {escape(', '.join(names))}")
     from ashore.cli import drill_playing  # noqa: PLC0415 - loads Arrow, and what servers need
 
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed

@@ -54,7 +54,7 @@ def init(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
         options = _read_options(option or [])
         source = open_later(servers, _reveal(options), SOURCE_TIMEOUT_S)
         if not as_json:
-            say(f"looking at the newest records of {escape(', '.join(topics))}")
+            say(f"reading the newest records of {escape(', '.join(topics))}")
         from ashore.control.propose import propose_table, sample_topic  # noqa: PLC0415 - loads Arrow
 
         try:

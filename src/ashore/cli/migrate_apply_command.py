@@ -33,7 +33,7 @@ class Accepted(StrEnum):
 Accept = Annotated[
     Accepted,
     typer.Option(
-        help="The worst verdict to go on with: `convert` loses nothing, `partial` lets parts of "
+        help="The worst verdict to accept: `convert` loses nothing, `partial` lets parts of "
         "the state start empty, `lost` drops parts of it."
     ),
 ]

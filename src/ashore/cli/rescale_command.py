@@ -39,9 +39,7 @@ def checkpoint_rescale(  # noqa: PLR0913, PLR0917 - each parameter is an option 
         ),
     ] = None,
     query: Query = None,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take the last rescale of a job back.")
-    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last rescale of a job.")] = False,
     explain: Explain = False,
     take_over: TakeOver = False,
     as_json: AsJson = False,
@@ -75,7 +73,7 @@ def _lines(found: "RescaleResult") -> list[str]:
     took = format_duration(1000 * found.took_s)
     return [
         f"rescaled {change} in {took}: {found.rows:,} rows, compared store by store",
-        f"{found.path} is at batch {found.batch}; the checkpoint from before is as it was",
+        f"{found.path} is at batch {found.batch}; the previous checkpoint is unchanged",
     ]
 
 

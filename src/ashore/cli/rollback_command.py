@@ -23,7 +23,7 @@ def roll_back(  # noqa: PLR0913, PLR0917 - each parameter is an option of the co
         typer.Option(
             min=0,
             help="The batch that stays the last one. By default the last one that the checkpoint "
-            "has finished: where an older checkpoint was brought back, the table follows it.",
+            "has finished: where an older checkpoint was restored, the table follows it.",
         ),
     ] = None,
     why: Why = "ashore roll-back",

@@ -20,7 +20,6 @@ from ashore.cli.output import (
     reported_errors,
     say,
     shown_progress,
-    talk,
 )
 from ashore.cli.run_view import Style
 from ashore.cli.saving import TakenSavepoint, saving
@@ -39,8 +38,8 @@ FromSavepoints = Annotated[
     typer.Option(
         "--from",
         metavar="SAVEPOINT",
-        help="Go on from a savepoint instead of the checkpoint, which may be lost. Once for each "
-        "query. For one start: leave the option away afterwards.",
+        help="Continue from a savepoint instead of the checkpoint, which may be lost. May be "
+        "given once for each query. For one start only: omit the option afterwards.",
     ),
 ]
 Output = Annotated[
@@ -48,7 +47,7 @@ Output = Annotated[
     typer.Option(
         help="With --from, what becomes of the output landed since: `roll-back` moves it aside "
         "and reads its offsets again, `catch-up` keeps it and rebuilds the state; `another-table` "
-        "leaves it as it is, and a table that is still empty gets what comes after.",
+        "leaves it unchanged, and a table that is still empty gets the rows of later batches.",
     ),
 ]
 OfAnotherJob = Annotated[
@@ -132,7 +131,7 @@ def run(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
 
 def _report(preflight: Preflight) -> None:
     for table, reasons in preflight.slow:
-        talk.print(f"note: {table} decodes slowly: {'; '.join(reasons)}")
+        say(escape(f"note: {table} decodes slowly: {'; '.join(reasons)}"))
     for expression in preflight.unmatched:
         say(f"[yellow]warning[/] {escape(expression)} matches no topic yet")
 

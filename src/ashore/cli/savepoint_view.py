@@ -78,7 +78,7 @@ def describe_restored(restored: Restored) -> Answer:
 def describe_verified(manifest: Manifest, wrong: Sequence[AshoreError]) -> Answer:
     """Return what `verify` prints."""
     counted = f"{len(manifest.files):,} files, {format_size(manifest.size_bytes)}"
-    lines = [each.message for each in wrong] or [f"batch {manifest.batch} is whole: {counted}"]
+    lines = [each.message for each in wrong] or [f"batch {manifest.batch} is complete: {counted}"]
     problems = [each.to_dict() for each in wrong]
     return lines, {
         "batch": manifest.batch,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ashore.cli.options import AsJson, Debug, new_group
-from ashore.cli.output import print_answer, print_json, print_table, reported_errors, talk
+from ashore.cli.output import print_answer, print_json, print_table, reported_errors, say
 from ashore.services import registry
 
 services = new_group("Development servers from jars.")
@@ -26,7 +26,7 @@ def services_up(
 ) -> None:
     """Start servers and print their addresses. They stay up until `down`."""
     with reported_errors(as_json=as_json, debug=debug):
-        endpoints = registry.up(names or ["kafka"], progress=None if as_json else talk.print)
+        endpoints = registry.up(names or ["kafka"], progress=None if as_json else say)
         if as_json:
             print_json(endpoints)
             return
@@ -46,7 +46,7 @@ def services_down(
 ) -> None:
     """Stop servers."""
     with reported_errors(as_json=as_json, debug=debug):
-        stopped = registry.down(names or (), progress=None if as_json else talk.print)
+        stopped = registry.down(names or (), progress=None if as_json else say)
         print_answer(
             [f"stopped {', '.join(stopped) or 'nothing'}"], {"stopped": stopped}, as_json=as_json
         )

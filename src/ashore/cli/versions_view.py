@@ -72,7 +72,7 @@ def diff_lines(found: ComparedVersions) -> Iterator[str]:
     diff = found.diff
     yield f"{found.query}: version {found.before.version} to {found.after.version}"
     if not diff.is_comparable:
-        yield "the plans were made by different releases: operators may differ by that alone"
+        yield "the plans were made by different releases: some differences may come from that alone"
     yield from _section("SQL", list(diff.sql))
     yield from _section("settings", [_setting(each) for each in diff.settings])
     yield from _section("releases and state", [_setting(each) for each in diff.releases])

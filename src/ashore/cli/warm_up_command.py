@@ -10,10 +10,10 @@ from ashore.control.warm_up import warm_up as keep_classes
 
 
 def warm_up(as_json: AsJson = False, debug: Debug = False) -> None:
-    """Keep the classes of Spark, so that each later start takes a third less CPU time."""
+    """Archive the classes of Spark, so that each later start takes a third less CPU time."""
     with reported_errors(as_json=as_json, debug=debug):
         if not as_json:
-            say("starting Spark and writing its classes down: this takes a minute")
+            say("starting Spark and archiving its classes: this takes a minute")
         kept = keep_classes()
         document = {"path": str(kept.path), "bytes": kept.size_bytes}
         lines = [f"kept {format_size(kept.size_bytes)} in {kept.path}"]

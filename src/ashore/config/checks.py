@@ -144,7 +144,7 @@ def _check_partitions(key: Key, item: Table, columns: Sequence[Column]) -> Itera
             yield Finding((*key, "partition_by", position), message, instead)
     if types and types.keys() <= set(item.partition_by):
         message = "partition_by has every column: the files would have none"
-        yield Finding((*key, "partition_by"), message, "leave a column out")
+        yield Finding((*key, "partition_by"), message, "remove a column")
 
 
 def _check_event_time(key: Key, time: EventTime, columns: Sequence[Column]) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ class Metrics(Section):
     host: NonEmpty = Field(
         default="0.0.0.0",  # noqa: S104 - as exporters do: Prometheus is on another machine
         description="The address that the port is opened on; `127.0.0.1` for this machine only. "
-        "Whoever can reach it reads names of tables and how many records they have.",
+        "Anyone who can reach it can read the names of tables and how many records they have.",
     )
     file: Annotated[NonEmpty, AfterValidator(_metrics_file)] | None = Field(
         default=None,

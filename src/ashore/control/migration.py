@@ -152,7 +152,7 @@ def _judge(
     if fold.query is None:
         return _anew(STARTS_ANEW)
     if new is None:
-        why = "its INSERT is gone: its state and its checkpoint are used no more"
+        why = "its INSERT was removed: its state and its checkpoint are no longer used"
         return QueryVerdict(StateVerdict.LOST, (why,), (), ())
     if fold.plan is None:
         why = "its log has no plan: an earlier release made its state, and nothing can be compared"

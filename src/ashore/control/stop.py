@@ -77,7 +77,7 @@ def kill_job(running: RunningJob, look: Look) -> JobStopped:
         return look(error)
     if beat.is_alive is None:
         message = f"process {beat.pid} is on {beat.host}"
-        raise JobNotAnswering(message, hint=f"type the command on {beat.host}")
+        raise JobNotAnswering(message, hint=f"run the command on {beat.host}")
     with contextlib.suppress(ProcessLookupError):
         if os.getpgid(beat.pid) == beat.pid:  # with its JVM and its workers
             os.killpg(beat.pid, signal.SIGKILL)

@@ -74,12 +74,12 @@ def _require_gone(job: str, writer: LastWriter) -> None:
         raise JobNotAnswering(
             f"the log of job {job} was opened last by {process} on {writer.host}, and does not "
             "say that it stopped",
-            hint=f"type the command on {writer.host}",
+            hint=f"run the command on {writer.host}",
         )
     if writer.is_alive:
         raise JobNotAnswering(
             f"job {job} is run by {process} of this machine, which has no heartbeat here",
-            hint="type the command as the user that runs it, with the ASHORE_HOME that it has",
+            hint="run the command as the user that runs the job, with its ASHORE_HOME",
         )
     raise JobNotRunning(
         f"{process} of this machine, which opened the log of job {job} last, is gone, and the log "

@@ -122,7 +122,7 @@ class Mailbox:
     # ---- who asks
 
     def ask(self, request: Request) -> bool:
-        """Write a request; return False where one of this id is there already.
+        """Write a request; return False where one of this id already exists.
 
         Raises FileNotFoundError where no job process has made the directory, PermissionError where
         it is another user's, and OSError.

@@ -207,7 +207,7 @@ def _unpack(path: str, data: bytes) -> Iterator[bytes]:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as lines:
             yield from lines
     except (OSError, EOFError, zlib.error):
-        _damaged(path, "it is not a whole gzip file", "restore it from a backup")
+        _damaged(path, "it is not a complete gzip file", "restore it from a backup")
 
 
 # ---- what is read between two listings

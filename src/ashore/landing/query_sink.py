@@ -68,14 +68,15 @@ from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
 
 _HINTS = {
-    Refusal.EMPTY_CHECKPOINT: "go on from a savepoint, `ashore run --from SAVEPOINT`, or put a "
-    "copy of the checkpoint back; without either write to another table or topic, from the start: "
-    "this one would get its rows twice",
+    Refusal.EMPTY_CHECKPOINT: "continue from a savepoint, `ashore run --from SAVEPOINT`, or "
+    "restore a copy of the checkpoint; without either write to another table or topic, from the "
+    "start: this one would get its rows twice",
     Refusal.OTHER_QUERY: "restore the checkpoint of that query, or write to another table or topic",
     Refusal.OTHER_LINEAGE: "finish the batch with the SQL that it was started with, then change "
     "the SQL; was another checkpoint restored?",
-    Refusal.GAP: "was another checkpoint restored, or the table's log? A table that has landed "
-    "nothing goes on from a savepoint by `ashore run --from SAVEPOINT --output another-table`",
+    Refusal.GAP: "was another checkpoint restored, or the table's log? A table in which "
+    "nothing has landed continues from a savepoint by `ashore run --from SAVEPOINT --output "
+    "another-table`",
     Refusal.RANGES: "was another checkpoint restored, or the table's log?",
     Refusal.FORGOTTEN: "restore a newer checkpoint",
 }

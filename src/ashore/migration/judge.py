@@ -31,8 +31,8 @@ from ashore.plans.stored import StoredPlan
 
 FILTERED = "it takes other rows from now on: results differ from those of a replay"
 NOT_MET = "what is in the state and does not meet the new condition would still come out"
-OTHER_OWN = "it computes something else, in a way that is not known here"
-OTHER_INPUTS = "what stands below it computes other rows"
+OTHER_OWN = "it computes something else, in a way that Ashore does not know"
+OTHER_INPUTS = "an operator below it computes other rows"
 OTHER_NULLS = "other columns of its state may be NULL than before"
 MORE_INPUTS = "a union below it has more inputs: their rows reach it from now on"
 FEWER_INPUTS = (

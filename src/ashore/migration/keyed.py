@@ -14,12 +14,12 @@ from ashore.plans.operators import join_type
 
 WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 EXPIRES_LAST = (
-    "rows that are told apart no more become one, which expires with the last of them: a row that "
-    "a replay hands on may be held back, and what has expired already is gone"
+    "rows that are no longer distinguished become one, which expires with the last of them: a row "
+    "that a replay hands on may be held back, and what has expired already is gone"
 )
 FORGOTTEN = (
-    "rows that are told apart no more become one, and those that the watermark has passed are gone "
-    "already: what equals these comes once more"
+    "rows that are no longer distinguished become one, and those that the watermark has passed are "
+    "gone already: what equals these comes once more"
 )
 
 
@@ -47,7 +47,7 @@ def _judge_fewer(old: KeptOperator, new: KeptOperator) -> tuple[StateVerdict, st
         return StateVerdict.PARTIAL, EXPIRES_LAST
     if old.has_event_time and not _keeps_times(old, new):
         return StateVerdict.PARTIAL, FORGOTTEN
-    return StateVerdict.CONVERT, "rows that are told apart no more become one"
+    return StateVerdict.CONVERT, "rows that are no longer distinguished become one"
 
 
 def _keeps_times(old: KeptOperator, new: KeptOperator) -> bool:

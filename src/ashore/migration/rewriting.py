@@ -27,7 +27,7 @@ from ashore.protocol import codec
 from ashore.protocol.codec import Json, added
 
 _HINT = (
-    "keep this part of the SQL as it was, or write to a new table or topic from the start; "
+    "keep this part of the SQL unchanged, or write to a new table or topic from the start; "
     "`ashore migrate check JOB.yaml --to NEW.yaml` says what becomes of each operator"
 )
 
@@ -254,7 +254,7 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
     }
     now = {(new.side.digests[each.term], each.part) for each in new.columns}
     if len(was) != len(old.columns) or len(now) != len(new.columns):
-        raise _refuse(f"`{new.operator.name}`: two of its functions cannot be told apart")
+        raise _refuse(f"`{new.operator.name}`: two of its functions cannot be distinguished")
     for each in new.columns:
         place = was.get((new.side.digests[each.term], each.part))
         if place is not None:

@@ -103,7 +103,7 @@ def _judge_pair(old: PlanSource, new: PlanSource, was: int, now: int) -> SourceV
         why.append(f"it is source {now + 1}, was source {was + 1}: its offsets move with it")
     if gone:
         verdict = StateVerdict.LOST
-        why.append(f"{', '.join(gone)} is read no more: its offsets are dropped")
+        why.append(f"{', '.join(gone)} is no longer read: its offsets are dropped")
     return SourceVerdict(new.reads, verdict, tuple(why), was, now)
 
 
@@ -190,7 +190,7 @@ class _Matcher:
             elif left and come:
                 self._unclear.append(
                     f"{', '.join(sorted(topics))} is read {len(before)} times, and {len(after)} "
-                    "times by the new SQL: which reading is which cannot be told"
+                    "times by the new SQL: which reading is which is unknown"
                 )
 
     def _find_above(self) -> tuple[dict[int, str], dict[int, str]]:

@@ -58,8 +58,8 @@ def plan_rollback(
         )
     if number < known.first:
         return NoRollback(
-            f"its log begins with batch {known.first}: it went on from a savepoint of batch "
-            f"{known.first - 1}, and what came before is in another table",
+            f"its log begins with batch {known.first}: it continues a savepoint of batch "
+            f"{known.first - 1}, and earlier batches are in another table",
             f"name batch {known.first} or a later one, or fill another table from that savepoint",
         )
     if fold.migrations and number < fold.migrations[-1].batch:

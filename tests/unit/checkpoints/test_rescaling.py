@@ -33,8 +33,8 @@ def forget_settings(root: Path) -> None:
 
 
 REFUSED: list[tuple[str, Callable[[Path], None], int, str, str]] = [
-    ("rocksdb-changelog", keep, 0, "partitions", "0 is no number of partitions"),
-    ("rocksdb-changelog", keep, 100_001, "partitions", "100001 is no number of partitions"),
+    ("rocksdb-changelog", keep, 0, "partitions", "0 is not a number of partitions"),
+    ("rocksdb-changelog", keep, 100_001, "partitions", "100001 is not a number of partitions"),
     ("rocksdb-changelog", keep, 2, "same", "its state has 2 partitions already"),
     ("hdfs-backed", keep, 3, "provider", "its state is in HDFSBackedStateStoreProvider"),
     ("stateless", keep, 3, "stateless", "the query keeps no state"),

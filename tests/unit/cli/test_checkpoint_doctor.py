@@ -127,7 +127,7 @@ def test_the_checkpoint_of_a_job_does_not_go_back_alone(job: Path) -> None:
 
 def test_nothing_is_undone_where_batches_have_run_since(job: Path) -> None:
     begin(job, "half-done repartition")
-    assert "no checkpoint from before" in doctor(job, *QUERY, "--undo", code=4)["error"]["message"]
+    assert "no previous checkpoint" in doctor(job, *QUERY, "--undo", code=4)["error"]["message"]
     doctor(job, *QUERY, "--repair", "--take-over")
     repaired = Path(newest(job).uri.removeprefix("file://"))
     for log in ("offsets", "commits"):

@@ -111,7 +111,7 @@ CASES = {
         15,
         "tables[0].partition_by",
         "the files would have none",
-        "leave a column out",
+        "remove a column",
         others=("tables[0].partition_by[4]",),
     ),
     # --- schemas

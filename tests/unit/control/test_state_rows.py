@@ -94,7 +94,7 @@ def test_what_cannot_be_shown_is_refused(
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     there = tmp_path / "rows.parquet"
     there.write_text("mine")
-    with pytest.raises(JobFileInvalid, match="is there already"):
+    with pytest.raises(JobFileInvalid, match="already exists"):
         prepared(unpack("rocksdb", tmp_path), tmp_path / "scratch", to=str(there))
 
 

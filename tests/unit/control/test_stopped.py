@@ -75,7 +75,7 @@ def test_who_may_run_it_is_named(running: Lake, monkeypatch: pytest.MonkeyPatch)
     take_over(running, 7, "elsewhere")
     error = refused(running, SILENT)
     assert isinstance(error, JobNotAnswering)
-    assert error.hint == "type the command on elsewhere"
+    assert error.hint == "run the command on elsewhere"
 
 
 def test_one_that_never_wrote_a_log() -> None:

@@ -38,9 +38,9 @@ def test_of_many_columns_the_rest_is_counted() -> None:
 
 def test_sources_are_told_before_operators() -> None:
     kept = SourceVerdict("clicks", FULL, (), 0, 0)
-    gone = SourceVerdict("views", LOST, ("it is read no more",), 1, None)
+    gone = SourceVerdict("views", LOST, ("it is no longer read",), 1, None)
     verdict = QueryVerdict(LOST, (), (operator("new"),), (), sources=(kept, gone))
     assert list(tell_verdict(verdict)) == [
-        "`views` is lost (it is read no more)",
+        "`views` is lost (it is no longer read)",
         "`new` is partial",
     ]

@@ -40,16 +40,16 @@ def check_blocks(data: bytes) -> str | None:
     at, is_ended = 0, False
     while at < len(data):
         if len(data) - at < _HEADER.size:
-            return f"it is cut off: {len(data) - at} bytes at its end are no block"
+            return f"it is truncated: {len(data) - at} bytes at its end are no block"
         magic, token, packed, plain, _checksum = _HEADER.unpack_from(data, at)
         wrong = _check_header(magic, token, packed, plain)
         if wrong is not None:
             return f"at byte {at:,} {wrong}"
         at += _HEADER.size + packed
         if at > len(data):
-            return f"it is cut off: its last block lacks {at - len(data):,} bytes"
+            return f"it is truncated: its last block lacks {at - len(data):,} bytes"
         is_ended = plain == 0
-    return None if is_ended else "it is cut off: it has no last block"
+    return None if is_ended else "it is truncated: it has no last block"
 
 
 def _check_header(magic: bytes, token: int, packed: int, plain: int) -> str | None:
@@ -72,7 +72,7 @@ def check_archive(data: bytes) -> str | None:
                 return None  # its files are not read: they do not fit in memory
             bad = archive.testzip()
     except BROKEN as error:
-        return f"it is not a whole archive: {error}"
+        return f"it is not a complete archive: {error}"
     return None if bad is None else f"its file {bad} has another checksum than it says"
 
 

@@ -31,7 +31,7 @@ PROVIDERS = {
     StateKind.DELTA: f"{_PACKAGE}.HDFSBackedStateStoreProvider",
     StateKind.SNAPSHOT: f"{_PACKAGE}.HDFSBackedStateStoreProvider",
 }
-_NO_GOOD = "restore a savepoint: no batch that is kept is whole"
+_NO_GOOD = "restore a savepoint: no batch that is kept is complete"
 
 
 def diagnose(seen: Observed) -> list[CheckpointFinding]:
@@ -54,7 +54,7 @@ def _find_half_done_repartition(seen: Observed) -> Iterator[CheckpointFinding]:
         Code.HALF_DONE_REPARTITION,
         file,
         f"{file} plans {after} state partitions, batch {seen.done} has {before}: a repartition "
-        "was begun and not finished",
+        "was started and not finished",
         f"the copy ends with {_end(seen)}, and does not plan that one",
         seen.good is not None,
     )
@@ -73,7 +73,7 @@ def _find_missing_line(seen: Observed) -> Iterator[CheckpointFinding]:
         file,
         f"{file} has lines of {lines} sources, the query reads {wanted}",
         f"the copy has a line `-` for each of the {wanted - lines} sources that are new, at the "
-        "end: right where they stand last in the query",
+        "end: right if they come last in the query",
         seen.good is not None,
     )
 
@@ -124,7 +124,7 @@ def _find_two_lineages(seen: Observed) -> Iterator[CheckpointFinding]:
             file,
             f"{file} was planned earlier than batch {broken - 1} and ends before it: two programs "
             "have written to this checkpoint",
-            f"the copy ends with a batch before {broken}: what the sink got since comes again",
+            f"the copy ends with a batch before {broken}: the sink gets later batches again",
             seen.good is not None,
         )
 
@@ -175,7 +175,7 @@ def _judge_bad(seen: Observed, bad: BadFile) -> CheckpointFinding:
     if seen.good is not None and seen.good.batch == _newest(seen) and not is_planned:
         repair = f"{repair}, which does not need that file: older ones say the same"
     elif seen.good is not None and seen.good.batch < _newest(seen):
-        repair = f"{repair}, the last one that is whole: what the sink got since comes again"
+        repair = f"{repair}, the last complete one: the sink gets later batches again"
     match bad.flaw:
         case Flaw.EDITED:
             code = Code.STALE_CHECKSUM
@@ -300,7 +300,7 @@ def _find_recreated(seen: Observed) -> Iterator[CheckpointFinding]:
                 Code.TOPIC_RECREATED,
                 file,
                 f"{file}: {text}",
-                "the copy goes on from the beginning of the topic that is there now"
+                "the copy continues from the beginning of the topic that exists now"
                 if is_there
                 else "create the topic, or take it out of the query: nothing can be read",
                 is_there,

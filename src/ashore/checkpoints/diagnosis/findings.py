@@ -59,12 +59,12 @@ MEANINGS = {
     ),
     Code.MISSING_FILE: Meaning(
         "A file is missing that a restart after the newest batch reads.",
-        "The copy ends with the last batch that is whole.",
+        "The copy ends with the last complete batch.",
     ),
     Code.DAMAGED_FILE: Meaning(
-        "A file is cut off, cannot be parsed, or does not have the size or the checksum that "
+        "A file is truncated, cannot be parsed, or does not have the size or the checksum that "
         "another file says.",
-        "The copy ends with the last batch that is whole. Where only the offsets of a planned "
+        "The copy ends with the last complete batch. Where only the offsets of a planned "
         "batch are damaged, they are left out, and Spark plans the batch again.",
     ),
     Code.STALE_CHECKSUM: Meaning(
@@ -74,7 +74,7 @@ MEANINGS = {
     ),
     Code.LOG_GAP: Meaning(
         "A batch is missing between others, or more than one batch is planned and not done. Spark "
-        "goes on with the newest one, and what was in between is lost or counted twice.",
+        "continues with the newest one, and records in between are lost or counted twice.",
         "The copy has no batch that does not follow the one before it.",
     ),
     Code.TOPIC_RECREATED: Meaning(

@@ -226,7 +226,7 @@ class _Observer:
             case ChecksumPath(of) as path:
                 self._count("texts")
                 if parse_spark_checksum(self._read(path)) is None:
-                    return _damaged(file.path, f"it is no checksum of {of.path}")
+                    return _damaged(file.path, f"it is not a checksum of {of.path}")
                 return None
             case path:
                 return self._judge_text(path)

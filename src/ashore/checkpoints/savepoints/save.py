@@ -187,6 +187,6 @@ def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
         return error
     return CheckpointUnfit(
         f"{error.message}: a file of the batch is gone",
-        hint="is the job running? then leave --batch away, so that its newest batch is taken",
+        hint="is the job running? then omit --batch, so that its newest batch is taken",
         why="missing",
     )

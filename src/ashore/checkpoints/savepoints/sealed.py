@@ -54,7 +54,7 @@ def _parse_object(data: bytes, place: str) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         raise damaged(place, "it is not JSON") from None
     if not isinstance(document, dict):
-        raise damaged(place, "it is no object")
+        raise damaged(place, "it is not an object")
     return document
 
 

@@ -131,7 +131,7 @@ def begin_in_another_table(
     queries = [_choose(opened, each) for each in read]
     if len({each.name for each in queries}) < len(queries):
         raise CheckpointUnfit(
-            f"{queries[0].fills} has more than one savepoint to go on from",
+            f"{queries[0].fills} has more than one savepoint to continue from",
             hint="name one savepoint of each query",
             why="twice",
         )
@@ -164,7 +164,7 @@ def _open(opened: OpenJob, where: str, asked: AnotherTable) -> _Opened:
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} {whose}, and this is job {opened.job.job}; nothing "
             "was changed",
-            hint="if it is meant to go on from it, add `--of-another-job`",
+            hint="if the job is to continue from it, add `--of-another-job`",
             why="other_job",
         )
     former = read_former(opened.storage, owner, savepoint, manifest) if owner else None
@@ -187,7 +187,7 @@ def _choose(opened: OpenJob, saved: _Opened) -> StoppedQuery:
     if len(chosen) > 1:
         raise JobFileInvalid(
             f"{len(free)} queries of {job.path} have an empty log: {', '.join(sorted(free))}",
-            hint="which of them goes on from the savepoint is unclear: run a job file first that "
+            hint="which of them continues from the savepoint is unclear: run a job file first that "
             "has only that one",
         )
     if not free:
@@ -195,7 +195,7 @@ def _choose(opened: OpenJob, saved: _Opened) -> StoppedQuery:
         raise CheckpointUnfit(
             f"{job.path} has no query whose log is empty (it fills {filled}); nothing was changed",
             hint="name a job file whose query fills another table or topic, which no query has "
-            "filled; if it went on from the savepoint before, run the job without --from",
+            "filled; if it already continued from the savepoint, run the job without --from",
             why="not_empty",
         )
     (name,) = chosen
@@ -283,8 +283,8 @@ def _require_told(name: SliceName, saved: _Opened, *, told: bool) -> None:
     raise QueryRefused(
         f"{name}: nothing here says which SQL made the state of {saved.savepoint.place}: its own "
         "log is not in this lake; nothing was changed",
-        hint="if the SQL is the same, add `--same-sql`: other SQL would go on with a state of "
-        "another meaning, and give wrong rows",
+        hint="if the SQL is the same, add `--same-sql`: other SQL would misread the state, "
+        "and give wrong rows",
     )
 
 

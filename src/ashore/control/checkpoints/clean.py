@@ -147,7 +147,7 @@ def _require_stopped(job_file: str, clock: Clock) -> None:
         raise NotDone(
             f"job {job.job} is running, process {beat.pid}: beside it only files are deleted that "
             f"are older than {format_duration(AGE_MS)}; nothing was changed",
-            hint="leave --older-than away, or stop the job first: `ashore stop JOB.yaml`",
+            hint="omit --older-than, or stop the job first: `ashore stop JOB.yaml`",
         )
 
 

@@ -168,7 +168,7 @@ def undo(asked: DoctorAsked) -> int:
     if not is_job_file(asked.where):
         raise JobFileInvalid(
             f"{asked.where} is not a job file: there is nothing to undo",
-            hint="start the query with the checkpoint from before: it was only read",
+            hint="start the query with the original checkpoint: it was only read",
         )
     with _opened(asked) as (opened, query):
         before, batch = _before_repair(query)
@@ -182,12 +182,12 @@ def _before_repair(query: "StoppedQuery") -> tuple[Checkpoint, int]:
     before = query.attempts.before(newest)
     now = newest.list_finished()
     if before is None or not now:
-        raise _no_undo(newest, "there is no checkpoint from before")
+        raise _no_undo(newest, "there is no previous checkpoint")
     then = before.list_finished()
     if not then or then[-1] != now[-1] or before.read_query_id() != newest.read_query_id():
-        raise _no_undo(newest, "batches have run since, or the one from before was cleaned")
+        raise _no_undo(newest, "batches have run since, or the previous one was cleaned")
     if len({each.read_offsets(now[-1]).partitions for each in (before, newest)}) > 1:
-        raise _no_undo(newest, "the last change was a rescale, which `rescale --undo` takes back")
+        raise _no_undo(newest, "the last change was a rescale, which `rescale --undo` undoes")
     return before, now[-1]
 
 
@@ -231,7 +231,7 @@ def _for_job(finding: CheckpointFinding) -> CheckpointFinding:
     """Return what a job can do: its log has the offsets as well, and must not be contradicted."""
     if finding.code is not Code.TOPIC_RECREATED:
         return finding
-    text = "run the job: its log tells what it does about the topic"
+    text = "run the job: its log says how it treats the topic"
     return replace(finding, repair=text, is_repairable=False)
 
 
@@ -258,9 +258,9 @@ def _require_job_plan(examined: Examined, asked: DoctorAsked) -> RepairPlan:
     plan = _require_plan(examined)
     if plan.is_back:
         raise CheckpointUnfit(
-            f"{examined.place}: the last whole batch is {plan.batch}, and the table has newer "
+            f"{examined.place}: the last complete batch is {plan.batch}, and the table has newer "
             "ones; nothing was changed",
-            hint=f"take both back: `ashore roll-back {asked.where} TABLE --to-batch {plan.batch}`",
+            hint=f"roll both back: `ashore roll-back {asked.where} TABLE --to-batch {plan.batch}`",
             why="goes_back",
         )
     return plan

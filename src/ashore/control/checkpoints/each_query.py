@@ -52,6 +52,6 @@ def require_queries(job_file: str, to: str, clock: Clock) -> None:
     if not sinks_of(load_job_file(job_file)):
         raise JobFileInvalid(
             f"{job_file} has no query: only SQL keeps a checkpoint",
-            hint="leave --savepoint away",
+            hint="omit --savepoint",
         )
     open_shelf(to, clock, links=True)

@@ -97,7 +97,7 @@ def go_on_from(
     twice = {each.query for each in chosen if sum(one.query == each.query for one in chosen) > 1}
     if twice:
         raise CheckpointUnfit(
-            f"{min(twice)} has more than one savepoint to go on from",
+            f"{min(twice)} has more than one savepoint to continue from",
             hint="name one savepoint of each query",
             why="twice",
         )
@@ -124,8 +124,8 @@ def _choose(opened: OpenJob, where: str) -> _Chosen:
         raise CheckpointUnfit(
             f"the savepoint {savepoint.place} is of {owner}, which is no query of {job.path}; "
             "nothing was changed",
-            hint="name a savepoint of this job, or the job file that it is of; to go on from it "
-            f"in an empty table: `--output another-table{told}`",
+            hint="name a savepoint of this job, or the job file that it is of; to continue from "
+            f"it in an empty table: `--output another-table{told}`",
             why="other_job",
         )
     return _Chosen(queries[owner], savepoint, manifest)

@@ -93,14 +93,14 @@ def rescale(asked: RescaleAsked, wanted: int, clock: Clock, report: Report) -> R
 
 
 def undo(asked: RescaleAsked) -> Undo:
-    """Take the last rescale of a job back.
+    """Undo the last rescale of a job.
 
     Raises JobFileInvalid, CheckpointUnfit, StorageError, LogGrows.
     """
     if not is_job_file(asked.where):
         raise JobFileInvalid(
             f"{asked.where} is not a job file: there is nothing to undo",
-            hint="start the query with the checkpoint from before: it was only read",
+            hint="start the query with the original checkpoint: it was only read",
         )
     with _opened(asked) as (opened, query):
         if asked.explains:

@@ -143,7 +143,7 @@ def plan_undo(query: StoppedQuery) -> Undo:
     newest = require_newest(query.attempts, query.fills)
     before = query.attempts.before(newest)
     if before is None:
-        raise _no_undo(newest, "there is no checkpoint from before")
+        raise _no_undo(newest, "there is no previous checkpoint")
     now, then = take_survey(newest).required, take_survey(before).required
     if now.query_id != then.query_id or now.batch != then.batch:
         raise _no_undo(newest, f"batches have run since: {then.batch} was the last one then")

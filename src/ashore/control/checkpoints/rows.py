@@ -208,7 +208,7 @@ def _as_unfit(error: PathMissing | CheckpointUnfit) -> CheckpointUnfit:
         return error
     return CheckpointUnfit(
         f"{error.message}: a file of the batch is gone",
-        hint="does the query run? Then leave the batch away, or choose a newer one",
+        hint="does the query run? Then omit --batch, or choose a newer one",
         why="missing",
     )
 
@@ -258,7 +258,7 @@ def _require_file(to: str | None) -> None:
             hint=f"end its name with {' or '.join(ENDS)}",
         )
     if path.exists() or not path.absolute().parent.is_dir():
-        what = "is there already" if path.exists() else "is in a directory that does not exist"
+        what = "already exists" if path.exists() else "is in a directory that does not exist"
         raise JobFileInvalid(f"{to} {what}", hint="name a new file in a directory that exists")
 
 

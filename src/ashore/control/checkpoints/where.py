@@ -42,7 +42,7 @@ def find_checkpoint(where: str, query: str | None, clock: Clock) -> Checkpoint:
     if query is not None:
         raise JobFileInvalid(
             f"{where} is not a job file, so it has no query {query}",
-            hint="leave --query away, or name the job file",
+            hint="omit --query, or name the job file",
         )
     named = open_directory(where, clock)
     savepoint = Savepoint(named.storage, named.path, named.uri)

@@ -289,5 +289,5 @@ def _explain_adoption(step: AdoptFiles) -> str:
     shown = ", ".join(f"{place} at {end}" for place, end in sorted(ends.items())) or "as before"
     return (
         f"list {len(step.files)} files with {rows} rows in entries of their batches, and end the "
-        f"log of {step.name} with epoch {step.epoch}; landing goes on: {shown}"
+        f"log of {step.name} with epoch {step.epoch}; landing continues: {shown}"
     )

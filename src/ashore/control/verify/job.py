@@ -246,8 +246,8 @@ def _note_topics(topics: Sequence[str]) -> list[str]:
 def _note_begun(ledger: Ledger) -> list[str]:
     return [
         f"the log of {name} begins after batch {each.query.batch_id}, with the savepoint "
-        f"{each.savepoint} of {each.owner or 'a checkpoint without an owner'}: what came before "
-        "was not looked at; it is in another table"
+        f"{each.savepoint} of {each.owner or 'a checkpoint without an owner'}: earlier "
+        "batches were not checked; they are in another table"
         for name, each in ledger.begun
     ]
 

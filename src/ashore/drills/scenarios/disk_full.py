@@ -66,7 +66,7 @@ def _land(stage: Stage, site: MemorySite, full: DiskFull) -> FullStorage:
 
 DRILL = Drill(
     name="disk-full",
-    title="The disk is full in the midst of a batch",
+    title="The disk is full during a batch",
     shows="what was half written is never visible, and landing continues once there is space",
     short=Length(rounds=6, records=400, text="full six times, for 3 s to 10 min, in memory"),
     long=Length(

@@ -43,7 +43,7 @@ def play(stage: Stage) -> None:
         expired = _expire(stage, site, planned.number)
         landed = site.landed()
         end = site.live()
-        stage.require(end.code == OffsetsGone.exit_code, f"it went on over a gap: {end.code}")
+        stage.require(end.code == OffsetsGone.exit_code, f"it continued over a gap: {end.code}")
         unnamed = [text for text in expired if text not in end.message]
         stage.require(not unnamed, f"{end.message!r} does not name {unnamed}")
         stage.require(site.landed() == landed, "something was landed behind the gap")

@@ -24,7 +24,7 @@ def plan(dice: random.Random, length: Length) -> Schedule:
 
 DRILL = Drill(
     name="space-quota",
-    title="An HDFS space quota is used up in the midst of a batch, and raised later",
+    title="An HDFS space quota is used up during a batch, and raised later",
     shows="without space nothing half written is visible, and landing continues once there is some",
     short=Length(
         rounds=1,

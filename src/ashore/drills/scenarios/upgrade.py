@@ -42,7 +42,7 @@ def play(stage: Stage) -> None:
         site = stage.memory_site(OPTIONS)
         lake.put(site)
         is_half_moved, dirty = _find_left(site)
-        before = "the release before, in the midst of its moves"
+        before = "the release before, during its moves"
         stage.recorder.fault("kill", before, site.flight(must_be_half_done=True))
         stage.require_proof(is_half_moved, "the release before had moved everything, or nothing")
         stage.require_proof(len(dirty) > 0, "the release before has left no dirty file")

@@ -301,7 +301,7 @@ class _Striking(Quiet):
                 raise ProcessStopped(str(fault))
             case Freeze():
                 fault.meanwhile()
-                self._recorder.note("woken", "the frozen process goes on")
+                self._recorder.note("woken", "the frozen process continues")
             case Happens():
                 pass  # it has happened
             case Outage():

@@ -331,7 +331,7 @@ class RealSite:
         if isinstance(fault, Happens):  # while the job goes on
             self._recorder.fault(fault.kind, str(fault), flight_of(fault.act(), flight))
         if isinstance(fault, Freeze):
-            self._recorder.note("woken", "the frozen process goes on")
+            self._recorder.note("woken", "the frozen process continues")
 
 
 def _below(lake: str, location: str) -> str:

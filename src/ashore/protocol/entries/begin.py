@@ -33,7 +33,7 @@ class Begin:
 def fold_begin(fold: Fold, body: Begin, written_ms: int) -> Changes:
     """Return what a `begin` changes in the fold. Raises Refused. `written_ms`: of its entry."""
     require(is_empty(fold), "the slice has landed or read something before")
-    require(body.query.batch_id >= 0, f"it goes on from batch {body.query.batch_id}")
+    require(body.query.batch_id >= 0, f"it continues from batch {body.query.batch_id}")
     require(bool(body.query.query_id and body.query.lineage), "it does not say of which query")
     require(bool(body.digest) == bool(body.document), "it has half a plan")
     state = QueryState(

@@ -59,7 +59,7 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
         undone, migrations = fold.migrations[-1], fold.migrations[:-1]
         require(body.undoes == undone.entry, f"it undoes entry {body.undoes}")
         is_same = (body.digest, body.batch) == (undone.before, undone.batch)
-        require(is_same, "it returns to another plan or batch than that of before")
+        require(is_same, "it returns to another plan or batch than the previous one")
     return {
         "plan": PlanState(body.digest, body.document),
         "left_out": keep_read(fold.left_out, fold.shards),

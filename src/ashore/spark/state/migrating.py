@@ -113,7 +113,7 @@ def require_plan(rewrite: StateRewrite, graph: PlanGraph, job_file: str) -> None
     if digest_plan(graph) != rewrite.plan:
         raise QueryRefused(
             f"{job_file} has other SQL than the rewrite of the state was planned for",
-            hint="do not edit it meanwhile; run the command again",
+            hint="do not edit it while the command runs; run the command again",
         )
 
 
@@ -452,5 +452,5 @@ def _fits(old: StoreSchema, new: StoreSchema) -> bool:
 
 def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
     place = describe_place(checkpoint)
-    hint = "nothing was switched: the checkpoint is as it was"
+    hint = "nothing was switched: the checkpoint is unchanged"
     return CheckpointUnfit(f"{place}: {text}; nothing was changed", hint=hint, why=why)

@@ -123,9 +123,9 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
         )
     if not is_right:
         raise CheckpointUnfit(
-            f"`{rewrite.name}`: Spark writes its keys and values in another form than was taken "
-            "for granted; nothing was changed",
-            hint="keep this operator as it was, and please report this",
+            f"`{rewrite.name}`: Spark writes its keys and values in another form than "
+            "expected; nothing was changed",
+            hint="keep this operator unchanged, and please report this",
             why="other_form",
         )
 

@@ -75,7 +75,7 @@ def rescale(
     if before != after:
         raise CheckpointUnfit(
             f"{target.uri}: the rows that were written are not those that were read",
-            hint="nothing was switched: the checkpoint is as it was; please report this",
+            hint="nothing was switched: the checkpoint is unchanged; please report this",
             why="rows_differ",
         )
     return Rescaled(found)
