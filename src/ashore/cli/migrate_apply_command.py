@@ -83,12 +83,14 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.control.migration import judge_change  # noqa: PLC0415
 
             judged = judge_change(opened, to, edits, query, debug=debug)
+            shown = view.ShownMigration(judged.queries)
+            if not as_json:
+                print_lines(shown.judged_lines())
             asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why)
-            planned = migrating.plan_migrations(opened, other, judged, asked)
-            shown = view.ShownMigration(judged.queries, planned)
+            shown.planned = migrating.plan_migrations(opened, other, judged, asked)
             if not as_json:
                 print_lines(shown.planned_lines())
-            if planned and not explain:
+            if shown.planned and not explain:
                 with shown_progress(quiet=as_json) as progress:
                     migrator = migrating.Migrator(
                         other,
@@ -98,5 +100,5 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                         lambda done, total: progress("copying the savepoint", done, total),
                         lambda query, step: None if as_json else say(view.step_line(query, step)),
                     )
-                    shown.applied = migrating.apply_migrations(opened, planned, migrator)
+                    shown.applied = migrating.apply_migrations(opened, shown.planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

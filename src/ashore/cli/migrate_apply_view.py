@@ -42,18 +42,21 @@ class ShownMigration:
 
     Arguments:
         judged: the verdict on each query.
-        planned: what is to be done.
+        planned: what is to be done; none yet, or nothing.
         applied: what was done; none yet, or none wanted.
 
     """
 
     judged: Sequence[JudgedQuery]
-    planned: tuple[PlannedMigration, ...]
+    planned: tuple[PlannedMigration, ...] = ()
     applied: tuple[AppliedMigration, ...] = ()
 
+    def judged_lines(self) -> Iterator[str]:
+        """Yield the verdict on each query."""
+        return judged_lines(self.judged)
+
     def planned_lines(self) -> Iterator[str]:
-        """Yield the verdict, and how the state of each query is rewritten."""
-        yield from judged_lines(self.judged)
+        """Yield how the state of each query is rewritten."""
         for each in self.planned:
             size = format_size(each.size_bytes)
             yield f"{each.query.fills}: the state of batch {each.batch}, {size}, is rewritten"
@@ -74,11 +77,11 @@ class ShownMigration:
             kept = sum(store.after is None for store in each.state.stores)
             took = format_duration(1000 * each.took_s)
             yield (
-                f"{each.query}: migrated after batch {each.batch} in {took}: {rows:,} rows written "
-                f"and counted again, {kept} stores kept as files"
+                f"{each.query}: migrated after batch {each.batch} in {took}; rows written and "
+                f"counted again: {rows:,}, stores kept as files: {kept}"
             )
             for dropped in each.state.dropped:
-                yield f"  {dropped.rows:,} rows of operator {dropped.operator} were dropped"
+                yield f"  dropped rows of operator {dropped.operator}: {dropped.rows:,}"
             yield f"  the state from before is in {each.savepoint}"
         if self.applied:
             yield f"next: ashore run {to}; to take it back: ashore migrate undo {to}"
