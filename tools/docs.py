@@ -1,7 +1,7 @@
 """Write docs/reference from the code: what `make docs` runs.
 
-What it is: one page each for the job file, the command line, errors, events, counters and Nexmark;
-and the JSON Schema of the job file.
+What it is: one page each for the job file, the command line, errors, events, counters, Nexmark
+and changes of SQL; and the JSON Schema of the job file.
 What it promises: the same text for the same code; `--check` writes nothing and fails when a page
 is not what the code says. An event, a counter or an error that nobody explained stops it.
 What it must not know: anything that is not in the code. Prose by hand stands in the other folders.
@@ -426,6 +426,13 @@ def _nexmark_row(module: ModuleType, queries: list[Any]) -> str:
     return f"| {runs.name}: {runs.title} | {verdict} | {kind}{grows} | {runs.rewritten} |"
 
 
+def render_compatibility() -> str:
+    """Return the verdict on each change that the tests try."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return str(importlib.import_module("tests.spark.compatibility.page").render())
+
+
 # --- metrics -----------------------------------------------------------------------------------
 
 METRICS_HEAD = """\
@@ -529,6 +536,7 @@ PAGES = {
     "library.md": render_library,
     "metrics.md": render_metrics,
     "nexmark.md": render_nexmark,
+    "compatibility.md": render_compatibility,
     "job-file.md": render_reference,
     "command-line.md": render_command_line,
     "errors.md": render_errors,

@@ -1,0 +1,218 @@
+"""Changes of joins of two streams, of unions, and of two operators above each other."""
+
+from tests.spark.compatibility.change import CONVERT, FULL, LOST, PARTIAL, REFUSED, Base, Change
+from tests.spark.compatibility.groups import CANNOT, COMES_OUT, HOUR, NAMED, OTHER_INPUTS, STARTS
+
+FORM = "its keys or values are written in another form"
+OFFSETS = "no command moves the offsets"
+WAITS = "it is new: in the rows that wait it is NULL"
+UNUSED = "the new SQL does not use it: it is dropped"
+
+INNER = Base(
+    "an inner join",
+    "SELECT a.id, a.country, b.page FROM plain a JOIN other b ON a.id = b.id",
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change("what is made of results", [("b.page", "upper(b.page) AS page")], FULL),
+        Change(
+            "a column of the left side added",
+            [("b.page", "b.page, a.amount")],
+            PARTIAL,
+            WAITS,
+            stays=FORM,
+            columns={"left.plain.amount": PARTIAL, "left.plain.id": CONVERT},
+        ),
+        Change(
+            "a column of the left side dropped", [("a.country, ", "")], LOST, UNUSED, stays=FORM
+        ),
+        Change(
+            "a column of the right side added",
+            [("b.page", "b.page, b.seen")],
+            PARTIAL,
+            WAITS,
+            stays=FORM,
+            is_run=True,
+        ),
+        Change(
+            "another key",
+            [("a.id = b.id", "a.country = b.page")],
+            REFUSED,
+            "was join on plain.id = other.id, is join on plain.country = other.page",
+            is_run=True,
+        ),
+        Change(
+            "a key added",
+            [("b.id", "b.id AND a.country = b.page")],
+            REFUSED,
+            "is join on plain.id = other.id and plain.country = other.page",
+        ),
+        Change("a left join", [(" JOIN", " LEFT JOIN")], REFUSED, "left outer"),
+        Change(
+            "a filter of rows that wait",
+            [("a.id = b.id", "a.id = b.id AND a.country = 'DE'")],
+            PARTIAL,
+            COMES_OUT,
+            meant=[("a.country = 'DE'", "(a.country = 'DE' OR a.ts < HALF)")],
+        ),
+        Change("a dimension added above", [NAMED], PARTIAL, COMES_OUT, is_other=True),
+    ),
+)
+
+BOUND = "b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
+PAIRED = (
+    f"SELECT a.id, a.country, a.ts, b.page FROM clicks a JOIN views b ON a.id = b.id AND {BOUND}"
+)
+INTERVAL = Base(
+    "an interval join",
+    PAIRED,
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change("the order of results", [("a.id, a.country", "a.country, a.id")], FULL),
+        Change("a longer interval", [("1 HOUR", "2 HOURS")], REFUSED, "its condition has changed"),
+        Change(
+            "a shorter interval",
+            [("1 HOUR", "30 MINUTES")],
+            REFUSED,
+            "its condition has changed",
+            is_run=True,
+        ),
+        Change("no interval", [(f" AND {BOUND}", "")], REFUSED, "its condition has changed"),
+        Change(
+            "another key",
+            [("a.id = b.id", "a.country = b.page")],
+            REFUSED,
+            "was join on clicks.id = views.id, is join on clicks.country = views.page",
+        ),
+        Change("a left join", [(" JOIN", " LEFT JOIN")], REFUSED, "left outer"),
+        Change(
+            "a column of the left side added",
+            [("b.page", "b.page, a.amount")],
+            PARTIAL,
+            WAITS,
+            stays=FORM,
+        ),
+        Change("a dimension added above", [NAMED], PARTIAL, COMES_OUT, is_other=True, is_run=True),
+        Change("a dimension dropped above", [], FULL, before=[NAMED], is_other=True),
+    ),
+)
+
+OUTER = Base(
+    "an outer join",
+    PAIRED.replace(" JOIN", " LEFT JOIN"),
+    "append",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change("what is made of results", [("b.page", "coalesce(b.page, '-') AS page")], FULL),
+        Change(
+            "an inner join", [(" LEFT JOIN", " JOIN")], REFUSED, "it was left outer", is_run=True
+        ),
+        Change("a full outer join", [(" LEFT JOIN", " FULL JOIN")], REFUSED, "it was left outer"),
+        Change("a longer interval", [("1 HOUR", "2 HOURS")], REFUSED, "its condition has changed"),
+        Change(
+            "a column of the left side dropped", [("a.country, ", "")], LOST, UNUSED, stays=FORM
+        ),
+    ),
+)
+
+BOTH = "SELECT id FROM plain UNION ALL SELECT id FROM other"
+UNION = Base(
+    "a union",
+    f"SELECT id, count(*) AS n FROM ({BOTH}) GROUP BY id",
+    "update",
+    (
+        Change("nothing", (), FULL, is_run=True),
+        Change(
+            "a sum added",
+            [("count(*) AS n", "count(*) AS n, max(id) AS hi")],
+            PARTIAL,
+            STARTS,
+            meant=[
+                ("max(id)", "max(id) FILTER (WHERE at >= HALF)"),
+                ("id FROM plain", "id, ts AS at FROM plain"),
+                ("id FROM other", "id, seen AS at FROM other"),
+            ],
+        ),
+        Change(
+            "an input added",
+            [("FROM other", "FROM other UNION ALL SELECT id FROM clicks")],
+            PARTIAL,
+            "a union below it has more inputs: their rows reach it from now on",
+            stays=OFFSETS,
+        ),
+        Change(
+            "an input dropped",
+            [(" UNION ALL SELECT id FROM other", "")],
+            LOST,
+            "a union below it has fewer inputs",
+            stays=OFFSETS,
+            is_run=True,
+        ),
+        Change(
+            "inputs in another order",
+            [(BOTH, "SELECT id FROM other UNION ALL SELECT id FROM plain")],
+            CONVERT,
+            "its offsets move with it",
+            stays=OFFSETS,
+        ),
+        Change(
+            "a filter of one input",
+            [("FROM other", "FROM other WHERE id > 3")],
+            PARTIAL,
+            COMES_OUT,
+            meant=[("id > 3", "(id > 3 OR seen < HALF)")],
+            is_run=True,
+        ),
+        Change(
+            "something else of one input",
+            [("id FROM other", "id + 1 AS id FROM other")],
+            REFUSED,
+            CANNOT,
+        ),
+        Change(
+            "a topic replaced",
+            [("other", "views")],
+            LOST,
+            "the new SQL does not read it",
+            stays=OFFSETS,
+        ),
+    ),
+)
+
+ONE_SUM = f"SELECT {HOUR} AS w, country, sum(amount) AS s FROM clicks GROUP BY {HOUR}, country"
+ABOVE = Base(
+    "windows in order of time",
+    ONE_SUM,
+    "append",
+    (
+        Change(
+            "a deduplication added above",
+            [("", "SELECT DISTINCT w, s FROM (BASE)")],
+            PARTIAL,
+            "is operator 1, was operator 0",
+            is_run=True,
+            columns={"sum(": FULL},
+        ),
+        Change(
+            "a deduplication dropped above",
+            [],
+            LOST,
+            "the new SQL has no such operator: its state is dropped",
+            before=[("", "SELECT DISTINCT w, s FROM (BASE)")],
+        ),
+        Change(
+            "a deduplication dropped below",
+            [],
+            REFUSED,
+            OTHER_INPUTS,
+            before=[("FROM clicks", "FROM (SELECT DISTINCT country, ts, amount FROM clicks)")],
+        ),
+        Change(
+            "a deduplication added below",
+            [("FROM clicks", "FROM (SELECT DISTINCT country, ts, amount FROM clicks)")],
+            REFUSED,
+            OTHER_INPUTS,
+        ),
+    ),
+)

@@ -1,0 +1,60 @@
+"""The page of the reference that shows the table: `make docs` writes it."""
+
+from collections.abc import Iterator
+
+from tests.spark.compatibility.change import Base, Change, Swaps
+from tests.spark.compatibility.table import BASES
+
+HEAD = """\
+# What becomes of state when the SQL changes
+
+What [`ashore migrate check`](../migration.md) says of each change that the tests try on plans of
+Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost), *partial* (a part
+starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
+can be kept with a known meaning). A part of a query that is not shown has not changed.
+
+*Cannot be rewritten* stands where Ashore judges a change and does not rewrite the state for it.
+Other queries have the verdicts of their operators.
+"""
+TITLES = "| Change | Old SQL | New SQL | Verdict | Why |\n|---|---|---|---|---|"
+
+
+def render() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *(line for base in BASES for line in _render_base(base))])
+
+
+def _render_base(base: Base) -> Iterator[str]:
+    yield f"## {base.name[0].upper()}{base.name[1:]}\n"
+    yield f"```sql\n{base.sql}\n```\n"
+    yield TITLES
+    for change in base.changes:
+        was, now = _find_changed(change)
+        why = [change.why, f"cannot be rewritten: {change.stays}" if change.stays else ""]
+        said = "; ".join(each for each in why if each)
+        yield f"| {change.name} | {was} | {now} | {change.verdict} | {said} |"
+    yield ""
+
+
+def _find_changed(change: Change) -> tuple[str, str]:
+    """Return the parts of both queries that differ."""
+    if any(not old for old, _ in (*change.before, *change.swaps)):
+        return _tell_whole(change.before), _tell_whole(change.swaps)
+    before, after = dict(change.before), dict(change.swaps)
+    parts = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+    was, now = (
+        ", ".join(_quoted(side.get(each, each)) for each in parts) for side in (before, after)
+    )
+    return was, now
+
+
+def _tell_whole(swaps: Swaps) -> str:
+    text = "…"
+    for old, new in swaps:
+        text = text.replace(old, new) if old else new.replace("BASE", text)
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    text = " ".join(text.split())
+    return f"`{text}`" if text else ""

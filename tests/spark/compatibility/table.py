@@ -1,0 +1,28 @@
+"""All changes of the compatibility suite: what the tests play, and `make docs` writes."""
+
+from collections.abc import Iterator
+
+from tests.spark.compatibility.change import Base, Change
+from tests.spark.compatibility.groups import (
+    DISTINCT,
+    GROUPS,
+    SESSIONS,
+    SLIDING,
+    TUMBLING,
+    TWO_KEYS,
+)
+from tests.spark.compatibility.joins import ABOVE, INNER, INTERVAL, OUTER, UNION
+from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
+
+BASES: tuple[Base, ...] = (
+    *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
+    *(INNER, INTERVAL, OUTER, UNION, ABOVE),
+    *(Q3, Q5, Q7, Q8, Q12, Q20),
+)
+
+
+def every_change() -> Iterator[tuple[Base, Change]]:
+    """Yield each change with its base."""
+    for base in BASES:
+        for change in base.changes:
+            yield base, change
