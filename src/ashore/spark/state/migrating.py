@@ -101,6 +101,8 @@ def migrate(
     with tempfile.TemporaryDirectory(prefix="ashore-migrate-") as directory:
         planned = Checkpoint(LocalStorage(directory), "planned", f"file://{directory}/planned")
         settings = _settings_of(migration)
+        # Of a join Spark looks for what an earlier batch said, and for that batch.
+        planned.plan(0, migration.target.read_offsets(migration.batch))
         plan = write_operators(query.frame, query.mode, planned.uri, settings)
         required = take_survey(migration.source, migration.batch).required
         said = _Saying.of(planned, find_aggregates(plan))
