@@ -77,7 +77,7 @@ def test_verify_asks_for_nothing_before_and_says_so() -> None:
     result = verify_job(begun.opened)
     assert result.problem_counts == {}
     (note,) = [each for each in result.notes if "begins after batch 7" in each]
-    assert "clicks/ods__old: what came before was not looked at" in note
+    assert "clicks/ods__old: earlier batches were not checked" in note
 
 
 def test_verify_goes_on_from_where_it_ends() -> None:
