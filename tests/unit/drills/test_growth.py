@@ -131,7 +131,7 @@ def test_the_heap_is_looked_at_once_in_each_part():
     assert grown(looked_at(40)) == ["heap that is reached"]
 
 
-GOLDEN = Path(__file__).parents[2] / "golden"
+KEPT = Path(__file__).parent / "soak_threads.json"
 THREADS = next(gauge for gauge in GAUGES if gauge.name == "threads of the JVM")
 FREQUENT, RARE = 5.0, 0.5  # batches a second
 RATES = {
@@ -179,7 +179,7 @@ def test_a_thread_that_each_tenth_batch_leaves_grows(rates: str) -> None:
 
 def kept(leaks_each: int = 0) -> list[Sample]:
     """Return a life of five minutes that was played with Spark, beside much other work."""
-    rows = json.loads((GOLDEN / "soak_threads.json").read_text("utf-8"))
+    rows = json.loads(KEPT.read_text("utf-8"))
     return [
         STEADY._replace(
             at_s=at_s,
