@@ -22,6 +22,7 @@ WITHIN_S = 300.0  # for a moment to come, on a busy machine
 SPARK_ENDS_S = 30.0  # once the command is gone
 PARTITIONS = 3  # that are wanted
 BATCH = 11  # the last one of the checkpoint
+AT_ONCE_S = 0.05  # before anything can be imported and written
 A_LITTLE_S = 0.3
 
 
@@ -41,7 +42,7 @@ def some_time(seconds: float) -> Callable[[Path], bool]:
 STATE = f"state/0/*/{BATCH + 1}.*"  # of a partition: its first file that counts
 # What is in flight when the kill comes, in the order of a rescale; how that is seen; how long then.
 IN_FLIGHT: dict[str, tuple[Callable[[Path], bool], float]] = {
-    "the command is imported": (some_time(A_LITTLE_S), 0),
+    "the command is imported": (some_time(AT_ONCE_S), 0),
     "what is not state is copied": (has_files("*"), 0),
     "offsets are written with the new number": (has_files("offsets/*"), 0),
     "Spark starts": (has_files(f"offsets/{BATCH}"), A_LITTLE_S),
