@@ -24,10 +24,18 @@ class Countdown:
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
         self._left = moment.number
+        self._is_put_off = False
 
     def has_come(self, step: str) -> bool:
-        """Take a step that begins. True once."""
+        """Take a step that begins. True once, unless it is put off."""
         if step != self._moment.step:
             return False
         self._left -= 1
         return self._left == 0
+
+    def put_off(self) -> bool:
+        """Let the moment come once more, at the next such step; False: it was put off before."""
+        if self._is_put_off:
+            return False
+        self._left, self._is_put_off = 1, True
+        return True

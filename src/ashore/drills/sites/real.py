@@ -314,17 +314,28 @@ class RealSite:
                 self.ahead.start_next(self.job_file)
             for fault, countdown in waiting:
                 if countdown.has_come(moment_of(event)):
-                    self._let_strike(fault, striking)
+                    alone = sum(each.at == fault.at for each, _ in waiting) == 1
+                    self._let_strike(fault, striking, countdown if alone else None)
             if isinstance(event, WarningEvent):
                 self._recorder.note(event.kind, event.message)
             if isinstance(event, Failed):
                 message = event.message
         return message
 
-    def _let_strike(self, fault: JobFault, striking: "_FaultEffects") -> None:
-        """Let a fault strike, and take down what was in flight: the process stands still then."""
+    def _let_strike(
+        self, fault: JobFault, striking: "_FaultEffects", countdown: Countdown | None
+    ) -> None:
+        """Let a fault strike, and take down what was in flight: the process stands still then.
+
+        `countdown`: of an outage that may strike later. On a busy machine all files can be moved
+        before anybody has heard that moves begin: it then strikes in the moves of the next batch.
+        """
         with striking.frozen():
             flight = self.flight(must_be_half_done=concerns_what_is_begun(fault))
+            is_late = isinstance(fault, Outage) and fault.at.step == "move" and not flight.is_proof
+            if is_late and countdown is not None and countdown.put_off():
+                self._recorder.note("put off", f"{fault}: {flight.text}")
+                return
             if not isinstance(fault, Happens):
                 self._recorder.fault(fault.kind, str(fault), flight)
                 striking.strike(fault)
