@@ -1,12 +1,12 @@
-"""How long a restart takes to load state, as it was measured.
+"""How long a restart takes to load state, as was measured or estimated.
 
 What it is: rates, and the formulas over them.
 What it promises: pure. The rates of changelogs of RocksDB were measured by `bench/checkpoints`, on
-two cores beside one DataNode, with 0.1 to 5 million keys; those of snapshots, and of the changes of
-the HDFS-backed provider, by `bench/snapshot_load`, with a thousand and a million keys, on a local
-disk whose files were in its cache, on two cores that had much else to do. Bytes of its changes were
-not measured alone: they are taken to load as those of its snapshots do, which have the same form.
-The spread is wide, and a network is slower.
+two cores beside one DataNode, with 0.1 to 5 million keys. Those of snapshots are estimates, which
+two or three loads by the parts of `bench/snapshot_load` bear out within a factor of four: single
+runs, with a thousand to a million keys, on a local disk whose files were in its cache, on two cores
+that had much else to do. Bytes of changes of the HDFS-backed provider were not measured alone: they
+are taken to load as those of its snapshots do, which have the same form. A network is slower.
 What it must not know: which files there are.
 """
 

@@ -243,24 +243,25 @@ def _repair_job(
     examined = _examine_job(opened, query, asked)
     if not examined.findings:
         return examined
-    _require_job_plan(examined, asked)  # refused before anything is taken over
+    _require_job_plan(examined, query, asked)  # refused before anything is taken over
     epoch = take_over(opened, query, takes_over=asked.takes_over)
     newest = require_newest(query.attempts, str(query.name))
     examined = _examine_job(opened, query, asked)
-    plan = _require_job_plan(examined, asked)
+    plan = _require_job_plan(examined, query, asked)
     made = query.attempts.remake(
         epoch, newest, lambda target: write_repair(newest, target, plan, advance)
     )
     return Repaired(examined, plan, describe_place(made))
 
 
-def _require_job_plan(examined: Examined, asked: DoctorAsked) -> RepairPlan:
+def _require_job_plan(examined: Examined, query: "StoppedQuery", asked: DoctorAsked) -> RepairPlan:
     plan = _require_plan(examined)
     if plan.is_back:
         raise CheckpointUnfit(
             f"{examined.place}: the last complete batch is {plan.batch}, and the table has newer "
             "ones; nothing was changed",
-            hint=f"roll both back: `ashore roll-back {asked.where} TABLE --to-batch {plan.batch}`",
+            hint=f"roll both back: `ashore roll-back {asked.where} {query.fills} --to-batch "
+            f"{plan.batch}`",
             why="goes_back",
         )
     return plan

@@ -3,7 +3,7 @@
 What it is: the part of a migration that needs Spark: what its planner says of the new operators,
 and stores that are written.
 What it promises: the source is only read. Stores that are kept are linked or copied as files, and
-none of their rows is read. What Spark plans is held against the rewrite, operator by operator and
+none of their rows is read. What Spark plans is compared with the rewrite, operator by operator and
 type by type, before anything is written.
 What it must not know: how a rewrite is decided; what becomes of the target.
 """
@@ -202,10 +202,14 @@ class _Migrator:
         if old != set(self.required.operators):
             text = f"the old plan has operators {sorted(old)}, and the checkpoint has"
             raise _unfit(source, "operators", f"{text} {sorted(self.required.operators)}")
+        kept = [each.old for each in rewrite.operators if each.kind is RewriteKind.KEEP]
+        if None in kept or len(set(kept)) < len(kept):
+            text = f"the rewrite keeps the stores of operators {kept}: each once is expected"
+            raise _unfit(source, "operators", text)
 
     def _require_same_form(self, kept: OperatorRewrite) -> None:
         """Raise CheckpointUnfit where the bytes of a kept store would mean something else."""
-        old = self.required.operators[kept.old or 0]
+        old = self.required.operators[fail("kept of none") if kept.old is None else kept.old]
         new = self.said.operators[kept.operator]
         files = [each for each in self.required.files if _operator_of(each) == old.operator]
         before = _forms(self.migration.source, files)
