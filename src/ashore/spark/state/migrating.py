@@ -101,10 +101,10 @@ def migrate(
     with tempfile.TemporaryDirectory(prefix="ashore-migrate-") as directory:
         planned = Checkpoint(LocalStorage(directory), "planned", f"file://{directory}/planned")
         settings = _settings_of(migration)
-        # Of a join Spark looks for what an earlier batch said, and for that batch.
-        planned.plan(0, migration.target.read_offsets(migration.batch))
-        plan = write_operators(query.frame, query.mode, planned.uri, settings)
         required = take_survey(migration.source, migration.batch).required
+        # Of a join Spark looks for what an earlier batch said, and refuses where there is no batch.
+        planned.plan(migration.batch, required.offsets)
+        plan = write_operators(query.frame, query.mode, planned.uri, settings)
         said = _Saying.of(planned, find_aggregates(plan))
         migrator = _Migrator(spark, migration, planned, said, required, send)
         return migrator.run()
@@ -267,11 +267,9 @@ class _Migrator:
 
     def _lay_out_batch(self) -> None:
         """Let what was planned look as if the batch was done there."""
-        for path, data in (
-            (BatchPath(BatchLog.OFFSETS, self.migration.batch), self.required.offsets.write()),
-            (BatchPath(BatchLog.COMMITS, self.migration.batch), self.required.commit.write()),
-        ):
-            self.planned.storage.create(names.join(self.planned.path, path.path), data)
+        path = BatchPath(BatchLog.COMMITS, self.migration.batch).path
+        data = self.required.commit.write()
+        self.planned.storage.create(names.join(self.planned.path, path), data)
 
     def _compare(self, written: Sequence[OperatorRewrite]) -> Iterator[MovedStores]:
         """Yield what was written, read again. Raises CheckpointUnfit where it is something else."""
