@@ -24,18 +24,18 @@ class Countdown:
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
         self._left = moment.number
-        self._is_put_off = False
+        self._is_postponed = False
 
     def has_come(self, step: str) -> bool:
-        """Take a step that begins. True once, unless it is put off."""
+        """Take a step that begins. True once, unless it is postponed."""
         if step != self._moment.step:
             return False
         self._left -= 1
         return self._left == 0
 
-    def put_off(self) -> bool:
-        """Let the moment come once more, at the next such step; False: it was put off before."""
-        if self._is_put_off:
+    def postpone(self) -> bool:
+        """Let the moment come once more, at the next such step; False: it was postponed before."""
+        if self._is_postponed:
             return False
-        self._left, self._is_put_off = 1, True
+        self._left, self._is_postponed = 1, True
         return True

@@ -333,8 +333,8 @@ class RealSite:
         with striking.frozen():
             flight = self.flight(must_be_half_done=concerns_what_is_begun(fault))
             is_late = isinstance(fault, Outage) and fault.at.step == "move" and not flight.is_proof
-            if is_late and countdown is not None and countdown.put_off():
-                self._recorder.note("put off", f"{fault}: {flight.text}")
+            if is_late and countdown is not None and countdown.postpone():
+                self._recorder.note("postponed", f"{fault}: {flight.text}")
                 return
             if not isinstance(fault, Happens):
                 self._recorder.fault(fault.kind, str(fault), flight)
