@@ -32,8 +32,8 @@ from ashore.control.jobs import OpenJob
 from ashore.control.migration import JudgedChange, JudgedQuery
 from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
-from ashore.control.state_process import run_state_process
-from ashore.errors import JobProcessEnded, QueryRefused, StateNotAccepted
+from ashore.control.state_process import run_state_process, take_answer
+from ashore.errors import QueryRefused, StateNotAccepted
 from ashore.jobs.events import StateMigrated, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
 from ashore.landing.job import lake_of
@@ -293,15 +293,9 @@ def _rewrite(
         query=planned.query.fills,
         rewrite=planned.rewrite,
     )
-    done: StateMigrated | None = None
-    for event in run_state_process("migrate", source.uri, request, debug=migrator.debug):
-        match event:
-            case StateStep():
-                migrator.report(planned.query.fills, event)
-            case StateMigrated():
-                done = event
-            case _:
-                pass
-    if done is None:
-        raise JobProcessEnded("the state process has ended without an answer")
-    return done
+
+    def report(step: StateStep) -> None:
+        migrator.report(planned.query.fills, step)
+
+    events = run_state_process("migrate", source.uri, request, debug=migrator.debug)
+    return take_answer(events, StateMigrated, report)

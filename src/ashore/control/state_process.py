@@ -1,18 +1,21 @@
 """Spark for one verb of `ashore checkpoint`.
 
-What it is: `run_state_process`, which starts it and passes on what it tells; `follow_launch`, the
-same for any process.
+What it is: `run_state_process`, which starts it and passes on what it tells; `take_answer`,
+which returns its answer; `follow_launch`, the same for any process.
 What it promises: its error is raised here, as it was raised there. It ends when this one does.
 What it must not know: verbs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from ashore.errors import AshoreError, JobProcessEnded, error_of
-from ashore.jobs.events import Event
+from ashore.jobs.events import Event, StateStep
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import write_request
+
+E = TypeVar("E")
 
 
 def run_state_process(
@@ -33,6 +36,28 @@ def run_state_process(
         is_state=True, debug=debug, name=f"checkpoint-{command}", request=write_request(request)
     )
     yield from follow_launch(JobLaunch(command, where, options))
+
+
+def take_answer(events: Iterable[Event], kind: type[E], report: Callable[[StateStep], None]) -> E:
+    """Follow a process that rewrites state, and return its answer.
+
+    Arguments:
+        events: what it tells.
+        kind: of the event that is the answer.
+        report: called with each step.
+
+    Raises what reading the events raises; JobProcessEnded where there is no answer among them.
+
+    """
+    answer: E | None = None
+    for event in events:
+        if isinstance(event, StateStep):
+            report(event)
+        elif isinstance(event, kind):
+            answer = event
+    if answer is None:
+        raise JobProcessEnded("the state process has ended without an answer")
+    return answer
 
 
 def follow_launch(launch: JobLaunch) -> Iterator[Event]:

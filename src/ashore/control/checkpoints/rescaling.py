@@ -26,8 +26,8 @@ from ashore.control.checkpoints.where import require_newest
 from ashore.control.jobs import OpenJob
 from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery
-from ashore.control.state_process import run_state_process
-from ashore.errors import CheckpointUnfit, JobProcessEnded
+from ashore.control.state_process import run_state_process, take_answer
+from ashore.errors import CheckpointUnfit
 from ashore.jobs.events import Rescaled, StateStep, StoreRows
 from ashore.jobs.requests import CheckpointAddress, RescaleRequest, SparkRequest
 
@@ -196,15 +196,8 @@ def _rescale(
         partitions=plan.wanted,
         state_format=plan.state_format,
     )
-    rescaled: Rescaled | None = None
-    for event in run_state_process("rescale", source.uri, request, debug=rescaler.debug):
-        match event:
-            case StateStep():
-                rescaler.report(event)
-            case Rescaled():
-                rescaled = event
-    if rescaled is None:
-        raise JobProcessEnded("the state process has ended without an answer")
+    events = run_state_process("rescale", source.uri, request, debug=rescaler.debug)
+    rescaled = take_answer(events, Rescaled, rescaler.report)
     finish(source, target)
     return RescaleResult(
         describe_place(target),
