@@ -67,9 +67,12 @@ NOT_ALLOWED = frozenset(
 # Of a consumer that joins no group: the library looks for the coordinator of one all the same.
 HARMLESS = PASSING | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
-# What librdkafka says of a listener without a login, and of one without TLS.
+# What librdkafka says of a listener without a login, and of one without TLS, which closes in the
+# midst of the handshake: by the moment of it the library sees that it failed or only that it ended.
 _NO_SASL = re.compile(r"handshake failed: .*supported mechanisms:\s*$")
-_NO_TLS = "connecting to a PLAINTEXT broker listener?"
+_NO_TLS = re.compile(
+    r"connecting to a PLAINTEXT broker listener\?|Disconnected: .* in state SSL_HANDSHAKE\)"
+)
 
 
 @dataclass(slots=True)
@@ -104,11 +107,12 @@ def explain(
 ) -> SourceError:
     """Return the error of Ashore that means `error`, after a call of `timeout_s` to `servers`."""
     code = error.code()
-    reason = _short(complaints.login, complaints.tls, complaints.last, error.str())
-    if _NO_SASL.search(reason) or _NO_TLS in reason:
-        wanted = "SASL" if _NO_SASL.search(reason) else "TLS"
+    complaint = _first((complaints.login, complaints.tls, complaints.last, error.str()))
+    no_sasl = _NO_SASL.search(_short(complaint))
+    if no_sasl or _NO_TLS.search(complaint):
         return SourceError(
-            f"Kafka at {servers} does not speak {wanted} at this port: {reason}",
+            f"Kafka at {servers} does not speak {'SASL' if no_sasl else 'TLS'} at this port:"
+            f" {_short(complaint)}",
             hint="write the port of a listener that does, or correct security.protocol in"
             " source.kafka.options",
         )

@@ -119,6 +119,32 @@ def test_permission_and_tls_have_hints_of_their_own() -> None:
     assert "no TLS connection to Kafka at k:1: handshake" in handshake.message
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        (
+            "SSL handshake failed: Disconnected: connection reset by peer: connecting to a"
+            " PLAINTEXT broker listener? (after 0ms in state SSL_HANDSHAKE)"
+        ),
+        "Disconnected: SSL connection closed by peer (after 3ms in state SSL_HANDSHAKE)",
+        "Disconnected: connection reset by peer (after 0ms in state SSL_HANDSHAKE)",
+    ],
+)
+def test_a_port_that_closes_in_the_tls_handshake_does_not_speak_tls(said: str) -> None:
+    complaints = Complaints()
+    complaints.note(KafkaError(KafkaError._TRANSPORT, f"ssl://k:1/bootstrap: {said}"))
+    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
+    assert "does not speak TLS at this port" in reported.message
+    assert "SSL_HANDSHAKE" not in reported.message
+
+
+def test_a_broker_that_closes_a_connection_is_not_told_to_be_without_tls() -> None:
+    complaints = Complaints()
+    complaints.note(KafkaError(KafkaError._TRANSPORT, "Disconnected (after 9ms in state UP)"))
+    reported = explain(KafkaError(KafkaError._TIMED_OUT), complaints, "k:1", 5)
+    assert isinstance(reported, SourceUnreachable)
+
+
 def test_a_value_that_the_library_refuses_is_an_invalid_job_file() -> None:
     cluster = Cluster.of("kafka:9092", {"request.timeout.ms": "soon"}, 5)
     with pytest.raises(JobFileInvalid, match=r"socket\.timeout\.ms") as reported:
