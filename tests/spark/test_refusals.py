@@ -25,6 +25,10 @@ from ashore.spark.session import LOUD
 
 BOUND = "ON a.id = b.id AND b.seen BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
 MINUTES = "(SELECT country, window(ts, '1 minute') AS w, count(*) AS n FROM clicks GROUP BY 1, 2)"
+WINDOW_OF_MILLIS = (
+    "SELECT window.start, count(*) FROM plain WATERMARK timestamp_millis(id) AS t "
+    "DELAY OF INTERVAL 10 SECONDS GROUP BY window(t, '1 minute')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +249,39 @@ CASES = [
         "the watermark column `id` is BIGINT",
         "SELECT * FROM plain WATERMARK timestamp_millis(id) AS t DELAY OF INTERVAL 10 SECONDS",
     ),
+    Case(
+        "SELECT window.start, count(*) FROM clicks GROUP BY window(id, '1 minute')",
+        "the time column of `window(...)`, `id`, is BIGINT, and must be TIMESTAMP",
+        WINDOW_OF_MILLIS,
+    ),
+    Case(
+        "SELECT session_window.start, count(*) FROM clicks c GROUP BY country, "
+        "session_window(c.id, '1 minute')",
+        "the time column of `session_window(...)`, `id`, is BIGINT",
+        "SELECT session_window.start, count(*) FROM clicks GROUP BY country, "
+        "session_window(ts, '1 minute')",
+    ),
+    Case(
+        "SELECT count(*) FROM clicks GROUP BY window(id, '1 minute')",
+        "the time column of `window(...)`, `id`, is BIGINT",
+        WINDOW_OF_MILLIS,
+    ),
+    Case(
+        "SELECT window.end, count(*) FROM clicks GROUP BY window(tss, '1 minute')",
+        "the time column of `window(...)`, `tss`, does not exist",
+        "SELECT window.end, count(*) FROM clicks GROUP BY window(ts, '1 minute')",
+    ),
+    Case(
+        "SELECT window.start, count(*) FROM (SELECT struct(id AS t) AS meta FROM clicks) "
+        "GROUP BY window(meta.t, '1 minute')",
+        "Spark cannot compute `window(...)` of `meta.t`",
+        WINDOW_OF_MILLIS,
+    ),
+    Case(
+        "SELECT window.start, count(*) FROM clicks GROUP BY window(ts, '0 minutes')",
+        "Spark cannot compute `window(...)` of `ts`",
+        "SELECT window.start, count(*) FROM clicks GROUP BY window(ts, '1 minute')",
+    ),
 ]
 
 
@@ -292,7 +329,7 @@ def test_every_rule_is_tried(views: SparkSession) -> None:
     [
         ("SELECT id.nope FROM clicks", "Can't extract a value"),
         ("SELEC", "Syntax error at or near 'SELEC'"),
-        ("SELECT count(*) FROM clicks GROUP BY window(id, '1 minute')", "has the type"),
+        ("SELECT count(*) FROM clicks GROUP BY window(ts, '1 x')", "x"),
         ("SELECT count(*) FROM clicks GROUP BY window(ts, '1 month')", "greater than a month"),
     ],
 )

@@ -19,6 +19,10 @@ WATERMARK = (
     "DELAY OF INTERVAL 10 SECONDS`"
 )
 APPEND = "write its rows in append mode: to a table, or to a topic with `mode: append`"
+TIME_OF_WINDOW = (
+    "use `event_time`, which a view has where its item of `tables` has `event_time`; or convert "
+    "the column: `FROM t WATERMARK timestamp_millis({0}) AS ts DELAY OF INTERVAL 10 SECONDS`"
+)
 BOUNDED_JOIN = (
     "add a watermark to both sides and a time bound to the join, as in `ON a.id = b.id AND b.ts "
     "BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR`"
@@ -38,14 +42,21 @@ class SparkRefusal:
 class Rule:
     """One refusal: Spark's condition, a pattern of its words, and ours.
 
-    `{0}`, `{1}` in the sentence are the pattern's groups.
+    `{0}`, `{1}` in the sentence are the pattern's groups. With `reads_plan` the pattern is searched
+    in the plan too, which follows Spark's words.
     """
 
     condition: str
     pattern: str
     sentence: str
     hint: str
+    reads_plan: bool = False
 
+
+# Where Spark cannot compute a window, it complains first that its `start` is unknown. The plan
+# still has the window, with the column's name and number; numbers of BIGINT columns end with L.
+MISSING = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+_NO_WINDOW = r"(?s)with name `((?:session_)?window)`.+?\b(?:session_?)?window\("
 
 # Most of Spark's check has one condition for everything, so that only the words tell them apart.
 CHECK = "_LEGACY_ERROR_TEMP_3102"
@@ -213,7 +224,34 @@ RULES = (
         "give the view another name",
     ),
     Rule(
-        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        MISSING,
+        _NO_WINDOW + r"(\w+)#\d+L,",
+        "the time column of `{0}(...)`, `{1}`, is BIGINT, and must be TIMESTAMP",
+        TIME_OF_WINDOW.replace("{0}", "{1}"),
+        reads_plan=True,
+    ),
+    Rule(
+        MISSING,
+        _NO_WINDOW + r"'([\w.]+),",
+        "the time column of `{0}(...)`, `{1}`, does not exist",
+        "name a TIMESTAMP column; the event time of a topic is `event_time`",
+        reads_plan=True,
+    ),
+    Rule(
+        MISSING,
+        _NO_WINDOW + r"(\w+)#\d+(?:-T\w+)?((?:\.\w+)*),",
+        "Spark cannot compute `{0}(...)` of `{1}{2}`, so that `{0}` is not a column",
+        "its time column must be TIMESTAMP, and its durations more than 0 and less than a month",
+        reads_plan=True,
+    ),
+    Rule(
+        "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE",
+        r'"(window|session_window)\(.+ however "([^"]+)" has the type "([^"]+)"',
+        "the time column of `{0}(...)`, `{1}`, is {2}, and must be TIMESTAMP",
+        TIME_OF_WINDOW.replace("{0}", "{1}"),
+    ),
+    Rule(
+        MISSING,
         r"with name (`.+`) cannot be resolved\. Did you mean one of the following\? \[(.+)\]",
         "the column {0} does not exist",
         "the nearest ones are {1}",
@@ -238,7 +276,8 @@ def explain_refusal(error: PySparkException) -> SparkRefusal:
     condition = str(error.getCondition() or "")
     words = _words(error)
     for rule in RULES:
-        found = re.search(rule.pattern, words) if rule.condition == condition else None
+        text = str(error) if rule.reads_plan else words
+        found = re.search(rule.pattern, text) if rule.condition == condition else None
         if found:
             groups = [_spaced(each) for each in found.groups()]
             return SparkRefusal(rule.sentence.format(*groups), rule.hint.format(*groups))
