@@ -9,7 +9,7 @@
     - AnswerUnknown           no answer within the deadline; it may still be applied
     - NotApplied              no server took the call: nothing was applied, nor will be
     - SyncFailed              what was written may not be durable; never repeated, stop
-    - CallsHang               too many calls of this process hang; it makes no more and ends
+    - CallsHang               too many calls of this process hang; it exits
   + LogError
     - LogDamaged              an entry, snapshot or archive is not what a writer wrote
     - LogLost                 tables hold what was written after the log's end: entries are gone
@@ -132,7 +132,7 @@ class SyncFailed(StorageError):
 
 
 class CallsHang(StorageError):
-    """So many calls of this process hang that it makes no more: it ends and is started again."""
+    """Too many storage calls of this process hang: it exits and is started again."""
 
     code = "calls-hang"
 

@@ -77,6 +77,29 @@ def test_no_message_says_what_the_field_would_not_say(phrase: str) -> None:
     assert not found, f"say: {NEVER[phrase]} (docs/style.md)"
 
 
+@cache
+def pages() -> tuple[tuple[str, str], ...]:
+    """Return place and text of every paragraph; not of quotes, and decisions are of their day."""
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    texts = {
+        path: re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for path in found
+        if path != STYLE and "decisions" not in path.parts
+    }
+    return tuple(
+        (str(path.relative_to(ROOT)), re.sub(r"`[^`]*`", "", " ".join(each.split())))
+        for path, text in sorted(texts.items())
+        for each in text.split("\n\n")
+    )
+
+
+@pytest.mark.parametrize("phrase", NEVER)
+def test_no_page_says_what_the_field_would_not_say(phrase: str) -> None:
+    pattern = re.compile(phrase, re.IGNORECASE)
+    found = [(place, text) for place, text in pages() if pattern.search(text)]
+    assert not found, f"say: {NEVER[phrase]} (docs/style.md)"
+
+
 def test_a_message_is_read_as_one_whatever_its_lines_and_docstrings_are_left_out() -> None:
     source = '''
 def fail(name):
