@@ -1,12 +1,11 @@
 """How long a restart takes to load state, as was measured or estimated.
 
 What it is: rates, and the formulas over them.
-What it promises: pure. The rates of changelogs of RocksDB were measured by `bench/checkpoints`, on
-two cores beside one DataNode, with 0.1 to 5 million keys. Those of snapshots are estimates, which
-two or three loads by the parts of `bench/snapshot_load` bear out within a factor of four: single
-runs, with a thousand to a million keys, on a local disk whose files were in its cache, on two cores
-that had much else to do. Bytes of changes of the HDFS-backed provider were not measured alone: they
-are taken to load as those of its snapshots do, which have the same form. A network is slower.
+What it promises: pure. The rates of changelogs of RocksDB, and what a file of changes costs, were
+measured by `bench/checkpoints` on HDFS, on two cores beside one DataNode, with 0.1 to 5 million
+keys. The others were measured by `bench/snapshot_load` with a thousand to a million keys on a local
+disk whose files were in its cache, two stores at a time. There a file of changes costs nearly
+nothing, and a load of many small ones is expected too slow. A network is slower.
 What it must not know: which files there are.
 """
 
@@ -28,8 +27,8 @@ class LoadRate:
 
 
 LOAD_RATES: Mapping[str, LoadRate] = {
-    "RocksDBStateStoreProvider": LoadRate(0.05, 50e6, REPLAY_BYTES_PER_S, REPLAY_FILE_S),
-    "HDFSBackedStateStoreProvider": LoadRate(0.08, 1.7e6, 1.7e6, 0.013),
+    "RocksDBStateStoreProvider": LoadRate(0.17, 50e6, REPLAY_BYTES_PER_S, REPLAY_FILE_S),
+    "HDFSBackedStateStoreProvider": LoadRate(0.01, 5e6, 3.2e6, REPLAY_FILE_S),
 }
 
 
