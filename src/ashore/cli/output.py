@@ -6,6 +6,7 @@ What it must not know: commands.
 
 import json
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -84,9 +85,32 @@ def print_error(error: AshoreError) -> None:
 
 def print_failure(failed: Failed) -> None:
     """Print the error that a job process has told, as `print_error` does."""
-    say(f"[bold red]error[/] {escape(failed.message)}  [dim]({failed.code})[/]")
+    code = f"({failed.code})"
+    reported = _fold(f"error {failed.message}  {code}").removeprefix("error").removesuffix(code)
+    say(f"[bold red]error[/]{escape(reported)}[dim]{code}[/]")
     if failed.hint:
-        say(f"[bold]next[/]  {escape(failed.hint)}")
+        say(f"[bold]next[/]{escape(_fold(f'next  {failed.hint}').removeprefix('next'))}")
+
+
+def _fold(text: str) -> str:
+    """Return text whose lines fit the terminal, where words allow it: a path is never broken.
+
+    What goes to a file or a pipe keeps its lines.
+    """
+    if not talk.is_terminal:
+        return text
+    width = talk.width
+    return "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent=" " * 6,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )
+        for line in text.split("\n")
+    )
 
 
 def failure_document(failed: Failed) -> dict[str, object]:

@@ -25,7 +25,7 @@ def show_answer(launch: JobLaunch, *, as_json: bool) -> int:
         for event in launch.events():
             match event:
                 case Reading():
-                    say(f"reading {event.offsets:,} offsets of {', '.join(event.topics) or 'none'}")
+                    say(_reading(event))
                 case Answered():
                     answer = event
                 case Note() | Talk():
@@ -63,3 +63,9 @@ def _text(value: object) -> str:
             return value
         case _:
             return json.dumps(value, ensure_ascii=False)
+
+
+def _reading(event: Reading) -> str:
+    if not event.topics:
+        return "reading no topic"
+    return f"reading {event.offsets:,} offsets of {', '.join(event.topics)}"

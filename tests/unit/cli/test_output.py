@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from ashore.cli import output
+from ashore.errors import LogError
 
 COLUMNS = {"table": "left", "fetched": "right", "landed": "right", "bytes": "right", "why": "left"}
 ROWS = [
@@ -42,3 +43,34 @@ def test_markup_in_a_cell_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "out", console)
     output.print_table("", {"topic": "left"}, [["[red]a[/]"]])
     assert "[red]a[/]" in console.file.getvalue()
+
+
+PATH = "/data/lakes/production/.ashore/clicks_of_all_countries/log/000000000118-of-the-job.json"
+
+
+def reported(monkeypatch: pytest.MonkeyPatch, width: int, *, terminal: bool = True) -> str:
+    console = Console(
+        file=io.StringIO(), width=width, highlight=False, force_terminal=terminal, no_color=True
+    )
+    monkeypatch.setattr(output, "talk", console)
+    output.print_error(
+        LogError(
+            f"the entry {PATH} [not JSON] cannot be read: 118 bytes of 1,234,567 bytes are there,"
+            " and nobody knows the others\n  a line that is indented",
+            hint=f"restore {PATH} from a copy, or accept that the job's history ends before it",
+        )
+    )
+    return re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue())
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_an_error_is_folded_between_words(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    text = reported(monkeypatch, width)
+    assert all(len(line) <= width for line in text.splitlines() if PATH not in line), text
+    assert text.count(PATH) == 2
+    assert text.split() == reported(monkeypatch, width, terminal=False).split()
+    assert "\n  a line that is indented" in text
+
+
+def test_an_error_in_a_file_keeps_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(reported(monkeypatch, 50, terminal=False).splitlines()) == 3
