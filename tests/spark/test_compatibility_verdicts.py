@@ -10,6 +10,8 @@ from tests.spark.compatibility.judged import Planner, tell, wrong_with
 from tests.spark.compatibility.table import BASES, every_change
 from tests.spark.compatibility.views import plan_views
 
+from ashore.errors import QueryRefused
+from ashore.migration.rewriting import RewriteKind
 from ashore.migration.verdicts import StateVerdict, worst
 
 CHANGES = [pytest.param(*each, id=f"{each[0].name}: {each[1].name}") for each in every_change()]
@@ -27,6 +29,23 @@ def test_a_change_has_its_verdict(planner: Planner, base: Base, change: Change) 
     for operator in found.operators:
         parts = [each.verdict for each in operator.columns]
         assert operator.verdict.rank >= worst(parts).rank
+
+
+@pytest.mark.parametrize(("base", "change"), CHANGES)
+def test_a_verdict_promises_what_apply_rewrites(
+    planner: Planner, base: Base, change: Change
+) -> None:
+    verdict = planner.judge(base, change)
+    if verdict.verdict is StateVerdict.REFUSED:
+        with pytest.raises(QueryRefused, match="the state cannot be rewritten: "):
+            planner.rewrite(base, change, verdict)
+        return
+    rewrite = planner.rewrite(base, change, verdict)
+    empty = {each.operator for each in rewrite.operators if each.kind is RewriteKind.EMPTY}
+    new = [each for each in verdict.operators if each.new is not None]
+    assert len(rewrite.operators) == len(new)
+    assert len(empty) == sum(each.old is None for each in new)
+    assert len(rewrite.dropped) == sum(each.new is None for each in verdict.operators)
 
 
 def test_the_table_is_as_large_as_was_said() -> None:

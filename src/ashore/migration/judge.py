@@ -3,16 +3,17 @@
 What it is: `judge_query`, from the plan that made a state and the one that is to go on with it.
 What it promises: pure. `full` is said only where the state means the same to both plans: operators
 are compared by what they compute down to the columns of sources, never by types or names. What
-cannot be compared is refused.
+cannot be compared is refused, and so is a state that would have to be rewritten and cannot be.
 What it must not know: checkpoints, logs; how large a state is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ashore.migration.aggregates import judge_aggregate
 from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import judge_deduplicate, judge_join
+from ashore.migration.rewriting import find_obstacles
 from ashore.migration.side import KeptOperator
 from ashore.migration.sources import SourceMapping, judge_sources, match_sources
 from ashore.migration.verdicts import (
@@ -75,7 +76,24 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
     mapping = match_sources(old.graph, new.graph)
     if mapping.unclear:
         return _refuse(*mapping.unclear)
-    return _Judge(old, new, edits, mapping).judge()
+    verdict = _Judge(old, new, edits, mapping).judge()
+    if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
+        return verdict  # nothing is rewritten
+    return _with_obstacles(verdict, find_obstacles(old, new, verdict.mapping))
+
+
+def _with_obstacles(verdict: QueryVerdict, obstacles: Mapping[str, str]) -> QueryVerdict:
+    """Refuse the operators whose stores cannot be rewritten. `obstacles`: why, by their new ids."""
+    operators = tuple(
+        replace(
+            each, verdict=StateVerdict.REFUSED, why=(*each.why, f"it cannot be rewritten: {why}")
+        )
+        if (why := obstacles.get(each.new or ""))
+        else each
+        for each in verdict.operators
+    )
+    found = worst([verdict.verdict, *(each.verdict for each in operators)])
+    return replace(verdict, verdict=found, operators=operators)
 
 
 def _refuse(*why: str) -> QueryVerdict:

@@ -1,7 +1,7 @@
 """How the state of a query is rewritten for SQL that has changed, in words of its stores.
 
 What it is: `plan_rewrite`, from two plans and the verdict on them to a `StateRewrite`: for each
-operator of the new plan what its stores are made of.
+operator of the new plan what its stores are made of; `find_obstacles`, what it would refuse.
 What it promises: pure. What is not known to be right is refused with a sentence, never guessed; a
 rewrite keeps no more than the verdict says. Operators are named by the numbers that they have in
 the checkpoints of their plans.
@@ -18,7 +18,7 @@ from ashore.migration.compared import compare_plans
 from ashore.migration.keyed import WITHIN
 from ashore.migration.side import KeptOperator
 from ashore.migration.sources import match_sources
-from ashore.migration.verdicts import QueryVerdict, StateVerdict
+from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import KeptColumn, PlanGraph
 from ashore.plans.operator_graph import describe_graph
@@ -34,6 +34,14 @@ _HINT = (
 
 AGGREGATE = "StateStoreSaveExec"
 _DEDUPLICATES = {"StreamingDeduplicateExec", WITHIN}
+_JOINS = "StreamingSymmetricHashJoinExec"
+_OTHER_FORM = (
+    "its keys or values are written in another form; keep its keys and functions as they are"
+)
+_JOIN_FORM = (
+    "the rows that wait would be written in another form; keep the columns that the SQL takes from "
+    "each side of the join"
+)
 
 
 class RewriteKind(StrEnum):
@@ -137,7 +145,26 @@ def plan_rewrite(old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> Sta
     """
     if verdict.verdict is StateVerdict.REFUSED:
         raise _refuse("; ".join(_tell_refused(verdict)))
-    return _Rewriter(old, new, verdict).rewrite()
+    try:
+        return _Rewriter(old, new, verdict.mapping).rewrite()
+    except _CannotRewrite as error:
+        raise _refuse(str(error)) from None
+
+
+def find_obstacles(
+    old: StoredPlan, new: StoredPlan, mapping: Sequence[MappedPair]
+) -> dict[str, str]:
+    """Return why stores of the new plan cannot be made of the old ones; empty where all can.
+
+    Arguments:
+        old: what the state was made by.
+        new: what is to go on with it.
+        mapping: which stateful operator is which.
+
+    The keys are ids of operators of the new plan. Raises SparkUnknown.
+
+    """
+    return dict(_Rewriter(old, new, mapping).obstacles())
 
 
 def digest_plan(graph: PlanGraph) -> str:
@@ -164,14 +191,22 @@ def _refuse(why: str) -> QueryRefused:
     return QueryRefused(f"the state cannot be rewritten: {why}", hint=_HINT)
 
 
+class _CannotRewrite(Exception):
+    """An operator whose stores cannot be made. `why`: for people."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"`{name}`: {why}")
+        self.why = why
+
+
 class _Rewriter:
-    def __init__(self, old: StoredPlan, new: StoredPlan, verdict: QueryVerdict) -> None:
+    def __init__(self, old: StoredPlan, new: StoredPlan, mapping: Sequence[MappedPair]) -> None:
         compared = compare_plans(old, new, match_sources(old.graph, new.graph))
         before, after = compared.before, compared.after
         self._plan = digest_plan(new.graph)
         was = {each.id: each for each in before.operators if each.state is not None}
         now = {each.id: each for each in after.operators if each.state is not None}
-        pairs = [(was[each.old], now[each.new]) for each in verdict.mapping]
+        pairs = [(was[each.old], now[each.new]) for each in mapping]
         numbers = {
             one.state.operator_id: other.state.operator_id
             for one, other in pairs
@@ -181,6 +216,14 @@ class _Rewriter:
         self._old = {each.id: old_side.kept(each) for each in was.values()}
         self._new = {each.id: new_side.kept(each) for each in now.values()}
         self._pairs = {other.id: one.id for one, other in pairs}
+
+    def obstacles(self) -> Iterator[tuple[str, str]]:
+        """Yield the ids of operators whose stores cannot be made, and why."""
+        for id_, kept in self._new.items():
+            try:
+                self._operator(id_, kept)
+            except _CannotRewrite as error:
+                yield id_, error.why
 
     def rewrite(self) -> StateRewrite:
         used = set(self._pairs.values())
@@ -206,7 +249,7 @@ class _Rewriter:
             return OperatorRewrite(number, name, RewriteKind.KEEP, was)
         kinds = {old.node.kind, new.node.kind}
         if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
-            raise _refuse(f"`{name}`: its keys or values are written in another form")
+            raise _CannotRewrite(name, _JOIN_FORM if kinds == {_JOINS} else _OTHER_FORM)
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
         is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
@@ -226,7 +269,7 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
     term = new.keys[place]
     found = find_source(old, new, term)
     if found is None:
-        raise _refuse(f"`{new.operator.name}`: {new.tell(term)} is not one of the old keys")
+        raise _CannotRewrite(new.operator.name, f"{new.tell(term)} is not one of the old keys")
     column = old.keys.index(found)
     was, now = _typed_keys(old)[column], _typed_keys(new)[place]
     if is_wider(old, found, new, term):
@@ -237,14 +280,14 @@ def _key_source(old: KeptOperator, new: KeptOperator, place: int) -> KeySource:
         return KeySource(column)
     window = new.side.term(term).window
     if window is None or _typed_keys(new)[place].type != _WINDOW:
-        raise _refuse(f"`{new.operator.name}`: {new.tell(term)} is not a window of TIMESTAMP")
+        raise _CannotRewrite(new.operator.name, f"{new.tell(term)} is not a window of TIMESTAMP")
     return KeySource(column, window.length_us, window.offset_us)
 
 
 def _typed_keys(operator: KeptOperator) -> tuple[KeptColumn, ...]:
     keys = operator.node.state.keys if operator.node.state else ()
     if len(keys) != len(operator.keys):
-        raise _refuse(f"`{operator.operator.name}`: Spark does not say the types of its keys")
+        raise _CannotRewrite(operator.operator.name, "Spark does not say the types of its keys")
     return keys
 
 
@@ -254,7 +297,7 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
     }
     now = {(new.side.digests[each.term], each.part) for each in new.columns}
     if len(was) != len(old.columns) or len(now) != len(new.columns):
-        raise _refuse(f"`{new.operator.name}`: two of its functions cannot be distinguished")
+        raise _CannotRewrite(new.operator.name, "two of its functions cannot be distinguished")
     for each in new.columns:
         place = was.get((new.side.digests[each.term], each.part))
         if place is not None:
@@ -266,9 +309,9 @@ def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: Ke
     """Refuse a column that is kept as another type, or may be NULL where it must not be."""
     if was.type != now.type or was.is_nullable > now.is_nullable:
         nulls = " and may be NULL" if was.is_nullable > now.is_nullable else ""
-        raise _refuse(
-            f"`{new.operator.name}`: {old.tell_column(was)} was kept as {was.type}{nulls}, "
-            f"is kept as {now.type}"
+        raise _CannotRewrite(
+            new.operator.name,
+            f"{old.tell_column(was)} was kept as {was.type}{nulls}, is kept as {now.type}",
         )
 
 

@@ -24,8 +24,8 @@ class Change:
         why: a part of what is said.
         meant: what is replaced in the new SQL, so that it gives over the whole input what the new
             query gives with the state of the old one. Empty: it gives the same as the new SQL.
-        stays: why the state cannot be rewritten, where the verdict does not refuse it. Empty: it
-            can.
+        unplayed: why the tests do not play it on streams of files. Empty: they do, unless the
+            verdict refuses it.
         before: what is replaced in the SQL of the base for the old query.
         columns: a part of a column's name in the state, and its verdict.
         is_run: its state is rewritten in the everyday run of the tests.
@@ -38,7 +38,7 @@ class Change:
     verdict: StateVerdict
     why: str = ""
     meant: Swaps = ()
-    stays: str = ""
+    unplayed: str = ""
     before: Swaps = ()
     columns: Mapping[str, StateVerdict] = field(default_factory=dict)
     is_run: bool = False

@@ -423,9 +423,8 @@ SESSIONS = Base(
         Change(
             "a function added",
             [("sum(amount) AS s", "sum(amount) AS s, max(id) AS hi")],
-            PARTIAL,
-            STARTS,
-            stays="another form",
+            REFUSED,
+            "it cannot be rewritten: its keys or values are written in another form",
             is_run=True,
         ),
         Change("another gap", [("'5 minutes'", "'10 minutes'")], REFUSED, CANNOT),

@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 from tests.spark.compatibility.change import Base, Change
 
 from ashore.migration.judge import judge_query
+from ashore.migration.rewriting import StateRewrite, plan_rewrite
 from ashore.migration.verdicts import QueryVerdict
 from ashore.plans.stored import StoredPlan
 from ashore.plans.text import normalise_sql
@@ -25,6 +26,11 @@ class Planner:
 
     def judge(self, base: Base, change: Change) -> QueryVerdict:
         return judge_query(self.plan(base.old(change)), self.plan(base.new(change)))
+
+    def rewrite(self, base: Base, change: Change, verdict: QueryVerdict) -> StateRewrite:
+        """Return how the state is rewritten. Raises QueryRefused."""
+        old, new = self.plan(base.old(change)), self.plan(base.new(change))
+        return plan_rewrite(old, new, verdict)
 
 
 def tell(found: QueryVerdict) -> str:

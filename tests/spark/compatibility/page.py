@@ -13,8 +13,9 @@ Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost)
 starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
 can be kept with a known meaning). A part of a query that is not shown has not changed.
 
-*Cannot be rewritten* stands where Ashore judges a change and does not rewrite the state for it.
-Other queries have the verdicts of their operators.
+What is not refused here can be planned by `ashore migrate apply`. Before it writes it compares what
+Spark plans with the checkpoint, and there it still refuses some joins that keep a column of event
+time; nothing is changed then. Other queries have the verdicts of their operators.
 """
 TITLES = "| Change | Old SQL | New SQL | Verdict | Why |\n|---|---|---|---|---|"
 
@@ -30,9 +31,7 @@ def _render_base(base: Base) -> Iterator[str]:
     yield TITLES
     for change in base.changes:
         was, now = _find_changed(change)
-        why = [change.why, f"cannot be rewritten: {change.stays}" if change.stays else ""]
-        said = "; ".join(each for each in why if each)
-        yield f"| {change.name} | {was} | {now} | {change.verdict} | {said} |"
+        yield f"| {change.name} | {was} | {now} | {change.verdict} | {change.why} |"
     yield ""
 
 
