@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.compatibility.change import Base, Change
 from tests.spark.compatibility.judged import Planner, tell, wrong_with
+from tests.spark.compatibility.sabotage import MUTATIONS, Mutation
 from tests.spark.compatibility.table import BASES, every_change
 from tests.spark.compatibility.views import plan_views
 
@@ -46,6 +47,19 @@ def test_a_verdict_promises_what_apply_rewrites(
     assert len(rewrite.operators) == len(new)
     assert len(empty) == sum(each.old is None for each in new)
     assert len(rewrite.dropped) == sum(each.new is None for each in verdict.operators)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+def test_a_wrong_rule_is_noticed(
+    planner: Planner, monkeypatch: pytest.MonkeyPatch, mutation: Mutation
+) -> None:
+    mutation.put_in(monkeypatch)
+    noticed = {
+        (base.name, change.name)
+        for base, change in every_change()
+        if wrong_with(change, planner.judge(base, change))
+    }
+    assert (mutation.base, mutation.change) in noticed, sorted(noticed)
 
 
 def test_the_table_is_as_large_as_was_said() -> None:

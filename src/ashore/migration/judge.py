@@ -31,6 +31,10 @@ from ashore.plans.operators import GROUPED, OperatorKind
 from ashore.plans.stored import StoredPlan
 
 FILTERED = "it takes other rows from now on: results differ from those of a replay"
+MOVED = (
+    "a filter below a watermark has changed: the watermark follows other rows, so windows close, "
+    "late rows are dropped and state is forgotten at other times than before"
+)
 NOT_MET = "what is in the state and does not meet the new condition would still come out"
 OTHER_OWN = "it computes something else, in a way that Ashore does not know"
 OTHER_INPUTS = "an operator below it computes other rows"
@@ -118,6 +122,7 @@ class _Judge:
             if one.state and other.state
         }
         self._old, self._new = compared.sides(numbers)
+        self._moves_watermark = self._old.watermarked != self._new.watermarked
 
     def judge(self) -> QueryVerdict:
         operators = tuple(self._judge_operators())
@@ -142,6 +147,8 @@ class _Judge:
     def _judge_pair(self, one: Operator, other: Operator) -> OperatorVerdict:
         old, new = self._old.kept(one), self._new.kept(other)
         found, columns = _judge_kept(old, new)
+        if self._moves_watermark and new.may_follow_watermark:
+            found = replace(found, why=(*found.why, MOVED), differs=True)
         verdict = worst([found.verdict, *(each.verdict for each in columns)])
         return OperatorVerdict(
             other.name, verdict, found.why, columns, one.id, other.id, found.differs

@@ -7,12 +7,11 @@ What it must not know: what stands below the operator, which is the same.
 
 from collections.abc import Iterator
 
-from ashore.migration.side import KeptOperator
+from ashore.migration.side import WITHIN, KeptOperator
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.graph import split_condition
 from ashore.plans.operators import join_type
 
-WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 EXPIRES_LAST = (
     "rows that are no longer distinguished become one, which expires with the last of them: a row "
     "that a replay hands on may be held back, and what has expired already is gone"

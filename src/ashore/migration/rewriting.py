@@ -15,8 +15,7 @@ from enum import StrEnum
 from ashore.errors import QueryRefused
 from ashore.migration.aggregates import find_source, is_wider
 from ashore.migration.compared import compare_plans
-from ashore.migration.keyed import WITHIN
-from ashore.migration.side import KeptOperator
+from ashore.migration.side import WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
 from ashore.plans.digests import hash_form

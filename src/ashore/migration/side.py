@@ -15,11 +15,17 @@ from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.digests import TermDigests
 from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanGraph, PlanNode, split_condition
 from ashore.plans.operator_graph import Operator, OperatorGraph, State
+from ashore.plans.operators import OperatorKind
 from ashore.plans.regions import FILTER, Region, find_regions, number_sources, walk_region
 from ashore.plans.stored import StoredPlan
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.words import Words
 from ashore.protocol.codec import Json
+
+WATERMARK = "EventTimeWatermarkExec"
+WITHIN = "StreamingDeduplicateWithinWatermarkExec"
+# Without event time among their keys, these keep what they have.
+_BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
 
 
 class Side:
@@ -62,6 +68,21 @@ class Side:
         """Tell whether both have the same statements and Python functions."""
         mine, theirs = self.plan, other.plan
         return (mine.texts, mine.functions) == (theirs.texts, theirs.functions)
+
+    @cached_property
+    def watermarked(self) -> frozenset[str]:
+        """The conditions that rows have to meet to move a watermark, by their digests."""
+        graph = self.plan.graph
+        waiting = [place for place, node in enumerate(graph.nodes) if node.kind == WATERMARK]
+        found = set[str]()
+        while waiting:
+            node = graph.nodes[waiting.pop()]
+            waiting += node.inputs
+            if node.kind == FILTER:
+                terms = node.terms("condition")
+                parts = (part for term in terms for part in split_condition(graph, term))
+                found |= {self.digests[part] for part in parts}
+        return frozenset(found)
 
     def term(self, place: int) -> Term:
         """Return a term."""
@@ -132,6 +153,15 @@ class KeptOperator:
     def has_event_time(self) -> bool:
         """Whether a watermark lets it forget keys."""
         return self.node.state is not None and self.node.state.has_event_time
+
+    @property
+    def may_follow_watermark(self) -> bool:
+        """Whether a watermark may say what it hands on, drops or forgets."""
+        sides = self.node.state.sides if self.node.state else ()
+        if self.operator.kind == OperatorKind.JOIN:
+            return any(each.is_bounded for each in sides)
+        is_by_keys = self.operator.kind in _BY_KEYS and self.node.kind != WITHIN
+        return self.has_event_time or not is_by_keys
 
     def digests(self, terms: Sequence[int]) -> list[str]:
         """Return the digests of terms."""

@@ -1,0 +1,161 @@
+"""Wrong verdicts, put in on purpose: the suite has to notice each of them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from ashore.migration import aggregates, judge, keyed
+from ashore.migration.side import Side
+from ashore.migration.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
+
+FULL = StateVerdict.FULL
+Patch = tuple[object, str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A rule of the judge, made wrong.
+
+    Arguments:
+        name: what is said wrongly.
+        base: of a change that has to be noticed.
+        change: its name.
+        patches: what is replaced: its owner, its name, and the wrong one.
+
+    """
+
+    name: str
+    base: str
+    change: str
+    patches: tuple[Patch, ...]
+
+    def put_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for owner, name, wrong in self.patches:
+            monkeypatch.setattr(owner, name, wrong)
+
+
+def _always(value: object) -> Callable[..., object]:
+    return lambda *_: value
+
+
+def _found_as_it_was(*told: Any) -> object:
+    """Stand for a rule that adds something to what was found: nothing is added."""
+    return told[-1]
+
+
+def _all_full(columns: Iterator[ColumnVerdict]) -> Iterator[ColumnVerdict]:
+    for each in columns:
+        if each.verdict is not StateVerdict.LOST:
+            yield ColumnVerdict(each.name, FULL)
+
+
+def _wrongly_full(rule: Callable[..., Iterator[ColumnVerdict]]) -> Callable[..., object]:
+    return lambda *sides: _all_full(rule(*sides))
+
+
+def _full_where(verdicts: set[StateVerdict]) -> Callable[..., object]:
+    """Return the rule of keys, with some of its verdicts taken for full."""
+    rule = aggregates._judge_keys
+
+    def judge_keys(old: Any, new: Any) -> object:
+        found = rule(old, new)
+        return replace(found, verdict=FULL, why="") if found.verdict in verdicts else found
+
+    return judge_keys
+
+
+def _without_reasons(rule: Callable[..., OperatorVerdict]) -> Callable[..., object]:
+    return lambda *told: replace(rule(*told), verdict=FULL, why=())
+
+
+def _only_filtered(old: Any, new: Any, found: Any) -> object:
+    if old.conditions.keys() == new.conditions.keys():
+        return found
+    return replace(found, why=(*found.why, judge.FILTERED), differs=True)
+
+
+EVERYTHING: Mapping[str, object] = type("Everything", (dict,), {"__contains__": _always(True)})()
+# An operator whose columns are all full has to be the same as a whole too: a second net.
+NO_NET: Patch = (judge, "_is_full", _always(False))
+MERGED = {StateVerdict.CONVERT, StateVerdict.PARTIAL}
+AGGREGATES = _wrongly_full(aggregates.judge_aggregate)
+
+MUTATIONS = (
+    Mutation(
+        "the sum of another column is full",
+        *("groups", "the sum of something else"),
+        ((judge, "judge_aggregate", AGGREGATES), NO_NET),
+    ),
+    Mutation(
+        "another key of the same type is full",
+        *("groups", "another key"),
+        ((aggregates, "_judge_keys", _full_where({StateVerdict.REFUSED})), NO_NET),
+    ),
+    Mutation(
+        "longer windows are full",
+        *("tumbling windows", "windows of several"),
+        ((aggregates, "_judge_keys", _full_where(MERGED)), NO_NET),
+    ),
+    Mutation(
+        "groups that are gone are not missed",
+        *("tumbling windows", "windows of several"),
+        ((aggregates, "_is_forgotten", _always(False)),),
+    ),
+    Mutation(
+        "everything can be merged",
+        *("groups by two keys", "a key dropped, and what cannot be merged"),
+        ((aggregates, "MERGEABLE", EVERYTHING),),
+    ),
+    Mutation(
+        "the order of functions does not count",
+        *("groups", "functions in another order"),
+        ((aggregates, "_form", _always(())), NO_NET),
+    ),
+    Mutation(
+        "nothing is said of a filter below",
+        *("groups", "a filter added"),
+        ((judge, "_with_conditions", _found_as_it_was),),
+    ),
+    Mutation(
+        "groups that do not meet a new condition are full",
+        *("groups", "a filter on a key added"),
+        ((judge, "_with_conditions", _only_filtered),),
+    ),
+    Mutation(
+        "nothing is said of the inputs of a union",
+        *("a union", "an input dropped"),
+        ((judge, "_with_inputs", _found_as_it_was),),
+    ),
+    Mutation(
+        "an operator that has another number is full",
+        *("windows in order of time", "a deduplication added above"),
+        ((judge, "_judge_place", _always(judge._Found(FULL))),),
+    ),
+    Mutation(
+        "an operator that is gone is full",
+        *("groups", "no state"),
+        ((judge, "_judge_removed", _without_reasons(judge._judge_removed)),),
+    ),
+    Mutation(
+        "an operator that is new is full",
+        *("groups", "state where there was none"),
+        ((judge, "_judge_added", _without_reasons(judge._judge_added)),),
+    ),
+    Mutation(
+        "rows that meet others are full",
+        *("an inner join", "another key"),
+        ((keyed, "_changed", _always(())), NO_NET),
+    ),
+    Mutation(
+        "other columns of a join are full",
+        *("an inner join", "a column of the left side added"),
+        ((judge, "judge_join", _wrongly_full(keyed.judge_join)), NO_NET),
+    ),
+    Mutation(
+        "a watermark that follows other rows is not told",
+        *("Nexmark q8", "a filter added"),
+        ((Side, "watermarked", frozenset()),),
+    ),
+)
