@@ -92,7 +92,8 @@ class Savepoint:
         except PathMissing:
             raise CheckpointUnfit(
                 f"{self.place} is not a complete savepoint: {place} is missing",
-                hint="`ashore checkpoint list DIR` shows which are complete",
+                hint=f"name a savepoint: `ashore checkpoint list {self.place}` shows those of a"
+                " directory, and which are complete",
                 why="no_savepoint",
             ) from None
         return parse_manifest(data, place)
