@@ -224,6 +224,14 @@ def test_links_lead_somewhere():
     assert not broken, "\n".join(broken)
 
 
+def test_the_rule_of_a_table_stands_alone():
+    """Otherwise the table is shown as text."""
+    lines = [line for text in documents().values() for line in without_blocks(text).splitlines()]
+    rules = [line for line in lines if re.search(r"\| *:?-{2,}:? *\|", line)]
+    assert rules
+    assert [line for line in rules if set(line) - set("|-: ")] == []
+
+
 def test_every_document_can_be_reached():
     """From the README, by links, as a reader would."""
     reached, waiting = set(), ["README.md"]
