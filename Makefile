@@ -22,15 +22,18 @@ FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-jars java lint check check-tests test test-all run-tests demo \
-	drill bench bench-peers docs lock lock-jars clean
+.PHONY: help setup setup-python setup-native setup-jars java lint check check-tests test test-all run-tests demo \
+	drill bench bench-peers docs lock lock-jars wheel-native clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: setup-jars ## Python packages and jars; quick when nothing changed
+setup: setup-jars setup-native ## Python packages, the native module and jars; quick when nothing changed
 
 setup-python: .venv/.ashore
+
+# Rust is optional: without cargo this says so, and looks again the next time.
+setup-native: .venv/.native
 
 # uv comes first, by its own lines of the lock, so that it is checked like everything else. The lock
 # that is installed is kept, so that a touched but unchanged one needs no network.
@@ -51,6 +54,10 @@ setup-python: .venv/.ashore
 	@env -u PYTHONPYCACHEPREFIX $(BIN)/python tools/compile.py
 	@touch $@
 
+.venv/.native: .venv/.packages tools/native.py $(shell find native -name '*.rs' -o -name '*.toml') native/crates.lock
+	@$(BIN)/python tools/native.py setup
+	@! command -v cargo > /dev/null || touch $@
+
 # Looks first, so that a machine without Java hears of it before anything is downloaded.
 java:
 	@test -z "$(PYTHON)" || PYTHONPATH=src $(PYTHON) -B tools/setup_jars.py --java-only
@@ -64,6 +71,7 @@ lint: setup-python
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_lock.py
+	$(BIN)/python tools/native.py lint
 
 check: setup-python ## lint, types, import contract, fast tests: no Java, no network
 	@$(MAKE) -j 2 --output-sync=target lint check-tests
@@ -105,11 +113,15 @@ docs: setup-python ## write the reference pages and the pictures from the code
 	@$(BIN)/python tools/docs.py
 	@$(BIN)/python -m tools.pictures
 
-lock: setup-python ## resolve Python packages again (UPGRADE=1: to the newest)
+lock: setup-python ## resolve Python packages and crates again (UPGRADE=1: to the newest)
 	$(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
+	$(BIN)/python tools/native.py lock $(if $(UPGRADE),--upgrade)
 
 lock-jars: java setup-python ## resolve jars again
 	$(BIN)/python tools/lock_jars.py
+
+wheel-native: setup-python ## a wheel of the native module in dist/, for any Linux of this processor
+	$(BIN)/python tools/native.py wheel
 
 clean: ## remove .venv and what tools left; jars stay in the user's cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
