@@ -66,7 +66,8 @@ def ask_for_source(pinned: str) -> str:
         )
         if offline.returncode:
             subprocess.run(command, cwd=here, check=True)
-        return _SOURCE.findall((here / "Cargo.lock").read_text("utf-8"))[0]
+        (source,) = set(_SOURCE.findall((here / "Cargo.lock").read_text("utf-8")))
+    return str(source)
 
 
 def restore_lock() -> None:
