@@ -9,7 +9,7 @@ What it must not know: how a rewrite is decided; what becomes of the target.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +28,8 @@ from ashore.checkpoints.layout import (
     Settings,
     StatePath,
     Store,
-    StoreSchema,
     StoreSchemaPath,
     TablePath,
-    parse_schemas,
 )
 from ashore.checkpoints.required import Required
 from ashore.checkpoints.survey import describe_place, take_survey
@@ -51,6 +49,7 @@ from ashore.spark.internals.state import (
     read_state,
     rewrite_state,
 )
+from ashore.spark.state.forms import ONLY, Forms
 from ashore.spark.state.recoding import RowForm, recode
 from ashore.spark.state.tasks import told_progress
 from ashore.storage import LocalStorage
@@ -59,7 +58,6 @@ Send = Callable[[Event], None]
 Ids = tuple[tuple[str, ...], ...]  # of an operator's stores: by partition, then by store
 StoreFile = StatePath | ChecksumPath | TablePath
 _ROCKSDB = "RocksDBStateStoreProvider"
-_ONLY = "default"  # the name of a store that is the only one of its partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +176,10 @@ class _Migrator:
         self._require_planned()
         kept = [each for each in rewrite.operators if each.kind is RewriteKind.KEEP]
         written = [each for each in rewrite.operators if each.kind is not RewriteKind.KEEP]
-        for each in kept:
-            self._require_same_form(each)
+        forms = {each.operator: self._require_same_form(each) for each in kept}
         # Spark's writer writes each operator that the target has, so that the kept come after it.
         self._write(written)
-        self._keep(kept)
+        self._keep(kept, forms)
         self._commit()
         moved = [*self._compare(written), *self._tell_kept(kept)]
         moved.sort(key=lambda each: (each.operator, each.stores))
@@ -207,25 +204,33 @@ class _Migrator:
             text = f"the rewrite keeps the stores of operators {kept}: each once is expected"
             raise _unfit(source, "operators", text)
 
-    def _require_same_form(self, kept: OperatorRewrite) -> None:
-        """Raise CheckpointUnfit where the bytes of a kept store would mean something else."""
+    def _require_same_form(self, kept: OperatorRewrite) -> Forms:
+        """Return the form of a kept store.
+
+        Raises CheckpointUnfit where its bytes would mean something else.
+        """
         old = self.required.operators[fail("kept of none") if kept.old is None else kept.old]
         new = self.said.operators[kept.operator]
         files = [each for each in self.required.files if _operator_of(each) == old.operator]
-        before = _forms(self.migration.source, files)
-        after = _forms(self.planned, self.said.files[kept.operator])
-        is_same = old.name == new.name and before.keys() == after.keys()
-        if not is_same or not all(_fits(before[each], after[each]) for each in after):
+        before = Forms.read(self.migration.source, files)
+        after = Forms.read(self.planned, self.said.files[kept.operator])
+        if old.name != new.name or not before.has_types_of(after):
             text = f"`{kept.name}`: Spark would read the state of operator {old.operator} otherwise"
             raise _unfit(self.migration.source, "other_form", text)
+        return before
 
-    def _lay_out(self, operator: int) -> None:
-        """Write what an operator says of itself, and the schemas of its state."""
+    def _lay_out(self, operator: int, kept: Forms | None = None) -> None:
+        """Write what an operator says of itself, and the schemas of its state.
+
+        `kept`: those of the stores that it has; None: its stores are written as Spark plans them.
+        """
         target = self.migration.target
         for each in self.said.files[operator]:
             data = self.planned.storage.read(names.join(self.planned.path, each.path))
             if isinstance(each.of, OperatorPath):
                 data = self.said.operators[operator].move_to(target.uri).write()
+            elif kept is not None:
+                data = kept.data_for(each) or data
             target.storage.create(names.join(target.path, each.path), data)
 
     # ---- stores that are written
@@ -291,12 +296,12 @@ class _Migrator:
 
     # ---- stores that are kept
 
-    def _keep(self, kept: Sequence[OperatorRewrite]) -> None:
+    def _keep(self, kept: Sequence[OperatorRewrite], forms: Mapping[int, Forms]) -> None:
         """Give files of stores a second name below another operator, or copy them."""
         numbers = {each.old: each.operator for each in kept if each.old is not None}
         for each in kept:
             self.send(StateStep(StateWork.WRITE, each.operator, ""))
-            self._lay_out(each.operator)
+            self._lay_out(each.operator, forms[each.operator])
         files = [
             (each, _renumber(each.of, numbers).path)
             for each in self.required.files
@@ -398,7 +403,7 @@ def _operator_of(file: CheckpointFile) -> int | None:
 def _store_of(file: CheckpointFile) -> tuple[int, str] | None:
     match file.of:
         case StatePath(store=store) | TablePath(store=store) | ChecksumPath(StatePath(store=store)):
-            return store.operator, store.name or _ONLY
+            return store.operator, store.name or ONLY
         case _:
             return None
 
@@ -417,41 +422,6 @@ def _renumber_ids(ids: Mapping[int, Ids], numbers: Mapping[int, int]) -> dict[in
 
 def _renumbered(store: Store, numbers: Mapping[int, int]) -> Store:
     return replace(store, operator=numbers[store.operator])
-
-
-def _forms(
-    checkpoint: Checkpoint, files: Iterable[CheckpointFile]
-) -> dict[tuple[str, str], StoreSchema]:
-    """Return the newest schemas of an operator's stores, by store and column family."""
-    found: dict[tuple[str, str], StoreSchema] = {}
-    for each in sorted(files, key=_batch_of):
-        match each.of:
-            case SchemaPath(store_name=name):
-                store = name
-            case StoreSchemaPath(of):
-                store = of.name or _ONLY
-            case _:
-                continue
-        place = names.join(checkpoint.path, each.path)
-        for schema in parse_schemas(checkpoint.storage.read(place), place):
-            found[store, schema.family] = schema
-    return found
-
-
-def _batch_of(file: CheckpointFile) -> int:
-    return file.of.batch if isinstance(file.of, SchemaPath) else 0
-
-
-def _fits(old: StoreSchema, new: StoreSchema) -> bool:
-    """Tell whether the bytes of the old are read right as the new: names play no part."""
-    return all(
-        len(was) == len(now)
-        and all(
-            one.type == other.type and one.is_nullable <= other.is_nullable
-            for one, other in zip(was, now, strict=True)
-        )
-        for was, now in ((old.key, new.key), (old.value, new.value))
-    )
 
 
 def _unfit(checkpoint: Checkpoint, why: str, text: str) -> CheckpointUnfit:
