@@ -42,6 +42,7 @@ from ashore.protocol.entries import (
     Skip,
     Version,
     Withdrawn,
+    read_entry,
     write_entry,
 )
 from ashore.protocol.extend import extend
@@ -49,7 +50,7 @@ from ashore.protocol.files import DataFile, FileSpan, Role, Target
 from ashore.protocol.fold import EMPTY, Fold
 from ashore.protocol.names import ARCHIVE_ENTRIES
 from ashore.protocol.positions import OffsetRange, ShardKey, ShardRange
-from ashore.protocol.query import Letter, link
+from ashore.protocol.query import Letter, MappingEdit, link
 from ashore.protocol.snapshot import write_snapshot
 from ashore.protocol.tables import TableColumn, TableDefinition
 
@@ -286,6 +287,9 @@ def _migration_files(log: _Log) -> dict[str, bytes]:
         by="ana",
         why="only orders that are paid",
     )
+    edited = replace(body, pinned=(MappingEdit("n3", "n2"),), forbidden=(MappingEdit("n3", "n4"),))
+    edited_bytes = write_entry(log.draft(edited, None))[1]
+    edited_fold = extend(log.fold, read_entry(edited_bytes))
     log.add(body)
     back = replace(body, digest="0" * 64, before="2" * 64, mapping=(), undoes=10)
     (key,) = log.fold.shards
@@ -303,6 +307,8 @@ def _migration_files(log: _Log) -> dict[str, bytes]:
     return {
         "entry-migrate.json": log.entries[10][1],
         "migrate-snapshot.json": write_snapshot(log.fold),
+        "edited-migrate.json": edited_bytes,
+        "edited-snapshot.json": write_snapshot(edited_fold),
         "undo-migrate.json": write_entry(log.draft(back, None))[1],
         "undo-rewind.json": write_entry(log.draft(rolled, None))[1],
     }

@@ -97,8 +97,12 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert [each["rewrite"] for each in shown["planned"][0]["operators"]] == ["recode"]
     assert read_log(site.storage, NAME).end == end, "nothing was appended"
 
-    attempt = newest_attempt(site)
-    done = migrate(*asked, "--accept", "partial")
+    attempt, mapping = newest_attempt(site), site.directory / "mapping.yaml"
+    found = migrate("check", old, "--to", new, "--write-mapping", mapping, code=4)
+    (pair,) = found["mapping"]
+    pins = [{"old": pair["old"], "new": pair["new"]}]
+    assert found["queries"][0]["edits"] == {"pin": [], "forbid": []}
+    done = migrate(*asked, "--accept", "partial", "--mapping", mapping)
     (applied,) = done["applied"]
     (stores,) = applied["stores"]
     assert stores["before"] == stores["after"] > 0
@@ -106,6 +110,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert Path(applied["savepoint"].removeprefix("file://")).is_dir()
     entry = migrations(site)[-1]
     assert (entry.why, entry.savepoint) == ("wrong country", applied["savepoint"])
+    assert [(each.old, each.new) for each in entry.pinned] == [(pair["old"], pair["new"])]
 
     with pytest.raises(QueryRefused):  # the old SQL is not that of the state
         run(site, old)
@@ -125,7 +130,8 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert landed(site) == expected([*first, *second], "CN", START_MS + 3 * MINUTE_MS)
     assert "no query" in migrate("undo", old, "--take-over", code=2)["error"]["message"]
 
-    assert migrate(*asked, "--accept", "partial")["done"]
+    again = migrate(*asked, "--accept", "partial")
+    assert (again["done"], again["queries"][0]["edits"]["pin"]) == (True, pins), "it was kept"
     third, minute = clicks(200, 100), START_MS + 3 * MINUTE_MS
     site.produce(topic, encode(third))
     run(site, new)

@@ -8,7 +8,7 @@ there is only read.
 What it must not know: Spark; how state is rewritten; terminals.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ashore.checkpoints import rescaling
@@ -22,12 +22,13 @@ from ashore.checkpoints.versions import require_migration, require_own
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
+from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.protocol.entries import Begin, Commit, Migrate, MigratedOperator, Plan
 from ashore.protocol.entries.rollback import Rollback
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_rollback import Wish
-from ashore.protocol.query import MigrationState, PlanState
+from ashore.protocol.query import MappingEdit, MigrationState, PlanState
 from ashore.storage.base import Storage
 
 
@@ -66,6 +67,7 @@ class MigrationWish:
         mapping: which operator has the state of which.
         by: who wants it, for the log.
         why: for what reason.
+        edits: what a person has said of which operator is which.
 
     """
 
@@ -74,6 +76,7 @@ class MigrationWish:
     mapping: tuple[MigratedOperator, ...]
     by: str
     why: str
+    edits: MappingEdits = NO_EDITS
 
 
 def plan_target(source: Checkpoint) -> TargetPlan:
@@ -180,11 +183,17 @@ def migrate_query(
             mapping=wish.mapping,
             by=wish.by,
             why=wish.why,
+            pinned=_kept(wish.edits.pinned),
+            forbidden=_kept(wish.edits.forbidden),
         ),
         None,
     )
     attempts.release(fold.epoch)
     return log.fold
+
+
+def _kept(pairs: Iterable[tuple[str, str]]) -> tuple[MappingEdit, ...]:
+    return tuple(MappingEdit(old, new) for old, new in pairs)
 
 
 @dataclass(frozen=True, slots=True)

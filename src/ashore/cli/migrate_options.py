@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ashore.config.mapping import load_mapping
-from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.plans.matching import MappingEdits
 
 NewJobFile = Annotated[
     Path,
@@ -21,14 +21,18 @@ OneQuery = Annotated[
 ]
 MappingFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Which operator is which: pins and forbids pairs."),
+    typer.Option(
+        metavar="FILE",
+        help="Which operator is which: pins and forbids pairs. By default what was given at an "
+        "earlier `migrate apply` of this change holds.",
+    ),
 ]
 
 
-def read_edits(path: Path | None) -> MappingEdits:
-    """Return what a mapping file says; without one, nothing. Raises JobFileInvalid."""
+def read_edits(path: Path | None) -> MappingEdits | None:
+    """Return what a mapping file says; None without one. Raises JobFileInvalid."""
     if path is None:
-        return NO_EDITS
+        return None
     read = load_mapping(path)
     pinned, forbidden = (
         tuple((each.old, each.new) for each in some) for some in (read.pin, read.forbid)

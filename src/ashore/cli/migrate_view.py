@@ -21,6 +21,7 @@ from ashore.migration.verdicts import (
     StateVerdict,
     worst,
 )
+from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.protocol.codec import Json
 
 _NEXT = {
@@ -37,6 +38,7 @@ def judged_lines(found: Sequence[JudgedQuery]) -> Iterator[str]:
     for query in found:
         yield f"{query.query}: {query.verdict.verdict}"
         yield from (f"  {why}" for why in (*query.verdict.why, *_spark_of_query(query.verdict)))
+        yield from (f"  {text}" for text in _edits_lines(query.edits))
         yield from _changed_sources(query.verdict.sources)
         pairs = {pair.new: pair for pair in query.verdict.mapping}
         for operator in query.verdict.operators:
@@ -203,6 +205,7 @@ def judged_document(found: Sequence[JudgedQuery]) -> dict[str, Json]:
                 "spark": _spark_document(each.verdict.spark),
                 "replay": _replay_document(each.replay),
                 "lost": _losses_document(each.losses),
+                "edits": _edits_document(each.edits),
             }
             for each in found
         ],
@@ -258,8 +261,22 @@ def _spark_document(spark: SparkAlone | None) -> Json:
     return None if spark is None else {"accepts": spark.accepts, "error": spark.error or None}
 
 
+def _edits_lines(edits: MappingEdits) -> Iterator[str]:
+    """Yield what a person has said of which operator is which."""
+    if edits != NO_EDITS:
+        yield f"a mapping holds: {edits.tell()}"
+
+
+def _edits_document(edits: MappingEdits) -> Json:
+    return {
+        name: [{"old": old, "new": new} for old, new in some]
+        for name, some in (("pin", edits.pinned), ("forbid", edits.forbidden))
+    }
+
+
 def mapping_text(found: Sequence[JudgedQuery]) -> str:
-    """Return the pairs as a mapping file, to be edited."""
+    """Return the pairs as a mapping file, to be edited, with what is forbidden already."""
     return write_mapping(
-        (each.old, each.new, each.why.value) for query in found for each in query.verdict.mapping
+        ((each.old, each.new, each.why.value) for query in found for each in query.verdict.mapping),
+        (each for query in found for each in query.edits.forbidden),
     )

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from ashore.base.units import format_time
 from ashore.control.versions import ComparedVersions, QueryVersions
 from ashore.landing.versions import RecordedVersion
+from ashore.plans.matching import MappingEdits
 from ashore.plans.operator_graph import Operator
 from ashore.plans.version_changes import ChangeKind, ColumnChange, OperatorChange, SettingChange
 from ashore.protocol import codec
 from ashore.protocol.codec import Json
+from ashore.protocol.query import EditsState
 
 SIGNS = {
     ChangeKind.SAME: " ",
@@ -32,6 +34,9 @@ def list_lines(found: Sequence[QueryVersions]) -> Iterator[str]:
                 f"  {each.version:>3}  {format_time(each.written_ms)}  from batch {each.batch}  "
                 f"Ashore {releases.ashore}, Spark {releases.spark}  {_states(each)}"
             )
+        if query.edits is not None:
+            told = _edits(query.edits).tell()
+            yield f"  mapping, by the migration in entry {query.edits.entry}: {told}"
         if not query.versions:
             yield "  no version yet: the next start writes one"
     if not found:
@@ -47,10 +52,21 @@ def list_document(found: Sequence[QueryVersions]) -> dict[str, Json]:
     """Return all versions as JSON, each as its log has it."""
     return {
         "queries": [
-            {"query": query.query, "versions": [_document(each) for each in query.versions]}
+            {
+                "query": query.query,
+                "versions": [_document(each) for each in query.versions],
+                "edits": codec.encode(query.edits),
+            }
             for query in found
         ]
     }
+
+
+def _edits(kept: EditsState) -> MappingEdits:
+    return MappingEdits(
+        tuple((each.old, each.new) for each in kept.pinned),
+        tuple((each.old, each.new) for each in kept.forbidden),
+    )
 
 
 def _document(version: RecordedVersion) -> Json:

@@ -61,13 +61,24 @@ def load_mapping(path: Path) -> MappingFile:
     raise invalid(str(path), locate(findings, str(path), document.lines))
 
 
-def write_mapping(pairs: Iterable[tuple[str, str, str]]) -> str:
+def write_mapping(
+    pairs: Iterable[tuple[str, str, str]], forbidden: Iterable[tuple[str, str]] = ()
+) -> str:
     """Return the text of a file that pins pairs.
 
-    `pairs`: the id of the old operator, of the new one, and why they are a pair.
+    Arguments:
+        pairs: the id of the old operator, of the new one, and why they are a pair.
+        forbidden: the ids of two that are no pair.
+
     """
-    lines = [
-        f"  - {{old: {json.dumps(old)}, new: {json.dumps(new)}}}  # {why}"
-        for old, new, why in pairs
-    ]
-    return "\n".join([HEAD + ("pin:" if lines else "pin: []"), *lines, "forbid: []", ""])
+    pins = [f"{_pair(old, new)}  # {why}" for old, new, why in pairs]
+    forbids = [_pair(old, new) for old, new in forbidden]
+    sections = (("pin", pins), ("forbid", forbids))
+    lines = (
+        line for name, some in sections for line in (f"{name}:" if some else f"{name}: []", *some)
+    )
+    return HEAD + "\n".join([*lines, ""])
+
+
+def _pair(old: str, new: str) -> str:
+    return f"  - {{old: {json.dumps(old)}, new: {json.dumps(new)}}}"

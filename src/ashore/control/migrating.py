@@ -217,7 +217,7 @@ def _plan_query(
     sources = judged.verdict.sources
     return PlannedMigration(
         query,
-        MigrationWish(fold.plan.digest, plan, mapping, operator(), why),
+        MigrationWish(fold.plan.digest, plan, mapping, operator(), why, judged.edits),
         rewrite,
         sources if any(moves_offsets(each) for each in sources) else (),
         {},

@@ -23,6 +23,7 @@ from ashore.jobs.requests import PlanRequest, write_request
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
 from ashore.migration.judge import judge_query
+from ashore.migration.kept_edits import choose_edits, restrict_edits
 from ashore.migration.replay import ReplayLook
 from ashore.migration.spark_alone import add_spark
 from ashore.migration.verdicts import QueryVerdict, StateVerdict
@@ -44,6 +45,7 @@ class JudgedQuery:
     verdict: QueryVerdict
     replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
     losses: Losses | None = None  # of one that drops state; None: nobody has measured
+    edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class JudgedChange:
 def judge_change(
     opened: OpenJob,
     to: Path,
-    edits: MappingEdits = NO_EDITS,
+    edits: MappingEdits | None = None,
     query: str | None = None,
     *,
     debug: bool = False,
@@ -67,7 +69,7 @@ def judge_change(
     Arguments:
         opened: the job as it is.
         to: the other job file.
-        edits: what the user says of which operator is which.
+        edits: what the user says of which operator is which; None: what the logs keep of it.
         query: the table or topic of the only one that is asked for.
         debug: what Spark says on stderr is shown.
 
@@ -117,7 +119,7 @@ def require_same_job(opened: OpenJob, other: OpenJob) -> None:
 def judge_job(
     opened: OpenJob,
     planned: Sequence[PlannedQuery],
-    edits: MappingEdits = NO_EDITS,
+    edits: MappingEdits | None = None,
     query: str | None = None,
 ) -> tuple[JudgedQuery, ...]:
     """Return what becomes of the state of each query, in the order of the job file.
@@ -125,7 +127,7 @@ def judge_job(
     Arguments:
         opened: the job as it is.
         planned: the queries that it would have.
-        edits: what the user says of which operator is which.
+        edits: what the user says of which operator is which; None: what the logs keep of it.
         query: the table or topic of the only one that is asked for.
 
     Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
@@ -140,29 +142,36 @@ def judge_job(
         name = sink_slice(job.job, sink)
         fold = read_log(opened.storage, name)
         require_log_of(fold, name, filled if isinstance(sink, Table) else "")
-        found.append(JudgedQuery(filled, _judge(name, fold, new.pop(filled, None), edits)))
+        judged, used = _judge(name, fold, new.pop(filled, None), edits)
+        found.append(JudgedQuery(filled, judged, edits=used))
     found += [JudgedQuery(filled, _anew("its INSERT is new: " + STARTS_ANEW)) for filled in new]
-    _check_edits(found, edits)
+    if edits is not None:
+        _check_edits(found, edits)
     return tuple(found)
 
 
 def _judge(
-    name: SliceName, fold: Fold, new: PlannedQuery | None, edits: MappingEdits
-) -> QueryVerdict:
+    name: SliceName, fold: Fold, new: PlannedQuery | None, edits: MappingEdits | None
+) -> tuple[QueryVerdict, MappingEdits]:
+    """Return the verdict on a query, and the edits that it has been judged with."""
     if fold.query is None:
-        return _anew(STARTS_ANEW)
+        return _anew(STARTS_ANEW), NO_EDITS
     if new is None:
         why = "its INSERT was removed: its state and its checkpoint are no longer used"
-        return QueryVerdict(StateVerdict.LOST, (why,), (), ())
+        return QueryVerdict(StateVerdict.LOST, (why,), (), ()), NO_EDITS
     if fold.plan is None:
         why = "its log has no plan: an earlier release made its state, and nothing can be compared"
-        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ())
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ()), NO_EDITS
     try:
         old = read_stored(fold.plan.document)
     except Malformed as error:
         why = f"the plan in the log of {name} cannot be read: {error}"
-        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ())
-    return add_spark(judge_query(old, new.plan, edits), new)
+        return QueryVerdict(StateVerdict.REFUSED, (why,), (), ()), NO_EDITS
+    if edits is None:
+        used = choose_edits(fold.edits, fold.plan.digest, old, new.plan)
+    else:
+        used = restrict_edits(edits, old, new.plan)
+    return add_spark(judge_query(old, new.plan, used), new), used
 
 
 def look_at_replays(

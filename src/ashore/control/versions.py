@@ -16,6 +16,7 @@ from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
 from ashore.landing.versions import RecordedVersion, read_versions
 from ashore.plans.version_changes import VersionDiff, compare_versions
 from ashore.protocol.names import SliceName
+from ashore.protocol.query import EditsState
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class QueryVersions:
     query: str  # the table or topic that it fills
     name: SliceName
     versions: tuple[RecordedVersion, ...]
+    edits: EditsState | None = None  # what a person has said of its operators at a migration
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,10 @@ def list_versions(opened: OpenJob, query: str | None = None) -> tuple[QueryVersi
     for filled, sink in wanted.items():
         name = sink_slice(job.job, sink)
         is_table = isinstance(sink, Table)
-        require_log_of(read_log(opened.storage, name), name, filled if is_table else "")
+        fold = read_log(opened.storage, name)
+        require_log_of(fold, name, filled if is_table else "")
         newest_first = tuple(read_versions(opened.storage, name))
-        found.append(QueryVersions(filled, name, newest_first[::-1]))
+        found.append(QueryVersions(filled, name, newest_first[::-1], fold.edits))
     return tuple(found)
 
 

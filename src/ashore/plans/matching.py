@@ -57,6 +57,15 @@ class MappingEdits:
     pinned: tuple[tuple[str, str], ...] = ()
     forbidden: tuple[tuple[str, str], ...] = ()
 
+    def tell(self) -> str:
+        """Return them in words; empty where there are none."""
+        parts = (
+            f"{verb} {', '.join(f'{old} -> {new}' for old, new in some)}"
+            for verb, some in (("pins", self.pinned), ("forbids", self.forbidden))
+            if some
+        )
+        return "; ".join(parts)
+
 
 NO_EDITS = MappingEdits()
 

@@ -57,6 +57,7 @@ from ashore.protocol.effects import Action, DeferredAction, HasEffects
 from ashore.protocol.files import PartitionKey
 from ashore.protocol.positions import ShardKey
 from ashore.protocol.query import (
+    EditsState,
     Letter,
     MigrationState,
     PlanState,
@@ -159,6 +160,7 @@ class Fold:
     version: VersionState | None = None  # of the job that the query is of
     migrations: tuple[MigrationState, ...] = ()  # of the query; the newest is the last
     attempt: int = 0  # the epoch of the one that the last migration, or undo, names; 0: of none
+    edits: EditsState | None = None  # what a person has said last of which operator is which
     base: int = -1  # number of the snapshot that the fold began with
 
     @property
@@ -216,6 +218,7 @@ class Changes(TypedDict, total=False):
     version: VersionState | None
     migrations: tuple[MigrationState, ...]
     attempt: int
+    edits: EditsState | None
 
 
 def forget_sealed(fold: Fold, before_ms: int) -> Fold:

@@ -58,6 +58,28 @@ class MigrationState:
     savepoint: str  # the place of that of the state before
 
 
+@codec.positional
+@dataclass(frozen=True, slots=True)
+class MappingEdit:
+    """An operator of a plan and one of the plan after it, by their ids."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditsState:
+    """What a person has said, at a migration, of which operator is which.
+
+    Nothing of the protocol is decided by it. An undo keeps it.
+    """
+
+    entry: int  # of the migration
+    before: str  # the digest of the plan whose operators are the old ones
+    pinned: tuple[MappingEdit, ...] = codec.added(())  # that are a pair
+    forbidden: tuple[MappingEdit, ...] = codec.added(())  # that are none
+
+
 @dataclass(frozen=True, slots=True)
 class VersionState:
     """The version of its job that a slice's query runs as; its document is in the entry."""

@@ -20,6 +20,7 @@ from ashore.protocol.entries import (
 )
 from ashore.protocol.fold import Failing, Fold, PartitionState, ShardState
 from ashore.protocol.query import (
+    EditsState,
     Letter,
     MigrationState,
     PlanState,
@@ -54,6 +55,7 @@ class _Document:
     left_out: tuple[Letter, ...] = codec.added(())
     migrations: tuple[MigrationState, ...] = codec.added(())
     attempt: int = codec.added(0)
+    edits: EditsState | None = codec.added(None)  # noqa: RUF009
 
 
 def write_snapshot(fold: Fold) -> bytes:
@@ -81,6 +83,7 @@ def write_snapshot(fold: Fold) -> bytes:
         left_out=fold.left_out,
         migrations=fold.migrations,
         attempt=fold.attempt,
+        edits=fold.edits,
     )
     encoded = codec.encode_object(document)
     return seal_bytes({key: encoded[key] for key in encoded if key != "checksum"})
@@ -112,5 +115,6 @@ def read_snapshot(data: bytes) -> Fold:
         version=document.version,
         migrations=document.migrations,
         attempt=document.attempt,
+        edits=document.edits,
         base=document.number,
     )

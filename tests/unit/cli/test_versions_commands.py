@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.test_commands import invoke
 
+from ashore.cli.versions_view import list_document, list_lines
+from ashore.control.versions import QueryVersions
 from ashore.landing.log import LandingLog, LogContext
 from ashore.landing.versions import read_versions
 from ashore.plans.graph import read_graph
@@ -20,6 +22,7 @@ from ashore.plans.version import (
 )
 from ashore.protocol.entries import next_version
 from ashore.protocol.names import SliceName
+from ashore.protocol.query import EditsState, MappingEdit
 from ashore.storage import LocalStorage
 from ashore.testing import FakeClock
 
@@ -75,6 +78,15 @@ def test_a_version_is_read_as_it_was_written(job_file: Path) -> None:
     found = list(read_versions(storage, NAME))
     assert [(each.version, each.batch) for each in found] == [(2, 0), (1, 0)]
     assert [each.content for each in found] == [NEW, OLD]
+
+
+def test_a_mapping_is_shown_with_the_versions() -> None:
+    kept = EditsState(10, "0" * 64, (MappingEdit("3f2a9c1b", "12e4aaaa"),))
+    found = [QueryVersions("ods.big", NAME, (), kept)]
+    lines = "\n".join(list_lines(found))
+    assert "mapping, by the migration in entry 10: pins 3f2a9c1b -> 12e4aaaa" in lines
+    document = list_document(found)["queries"][0]
+    assert document["edits"]["pinned"] == [["3f2a9c1b", "12e4aaaa"]]
 
 
 def test_versions_are_listed_by_query(job_file: Path) -> None:

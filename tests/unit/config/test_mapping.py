@@ -14,6 +14,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = load_mapping(path)
     assert [(each.old, each.new) for each in read.pin] == [("3f2a", "12e4"), ('a"b', "c: d")]
     assert read.forbid == ()
+    path.write_text(write_mapping([], [("3f2a", "0000")]))
+    assert [(each.old, each.new) for each in load_mapping(path).forbid] == [("3f2a", "0000")]
     path.write_text(write_mapping([]))
     assert load_mapping(path).pin == ()
     path.write_text("")

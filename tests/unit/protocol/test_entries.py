@@ -45,7 +45,10 @@ ASIDE = [
     "dead-rewind.json",
     *(f"aside-{name}.json" for name in ("prepare", "rewind", "snapshot")),
 ]
-MIGRATION = ["migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json"]
+MIGRATION = [
+    *("migrate-snapshot.json", "undo-migrate.json", "undo-rewind.json"),
+    *("edited-migrate.json", "edited-snapshot.json"),
+]
 TABLES = ["snapshot-tables.json", "headers-define.json"]
 MOVED = ["begin-snapshot.json"]
 SHOWN = [*ENTRIES, "snapshot.json", *QUERY, *ASIDE, *MIGRATION, *LEADERS, *TABLES, *MOVED]

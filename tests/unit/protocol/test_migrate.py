@@ -11,7 +11,7 @@ from ashore.protocol.entries import Commit, LeaveOut, Migrate, MigratedOperator,
 from ashore.protocol.plan_query import QueryBatch, WriteRows, plan_query_batch
 from ashore.protocol.plan_rollback import NoRollback, Wish, plan_rollback
 from ashore.protocol.positions import OffsetRange, ShardRange
-from ashore.protocol.query import Letter, MigrationState, choose_letters
+from ashore.protocol.query import EditsState, Letter, MappingEdit, MigrationState, choose_letters
 from ashore.protocol.query_history import read_batches
 from ashore.protocol.snapshot import read_snapshot, write_snapshot
 
@@ -71,6 +71,24 @@ def test_a_snapshot_has_it() -> None:
     fold = migrated().fold
     again = read_snapshot(write_snapshot(fold))
     assert (again.migrations, again.attempt) == (fold.migrations, fold.attempt)
+
+
+def test_what_was_said_of_operators_is_kept_after_an_undo_too() -> None:
+    chain = two_batches()
+    chain.open()
+    pins = (MappingEdit("n3", "n2"),)
+    chain.add(replace(forth(chain), pinned=pins))
+    kept = EditsState(chain.fold.end, "old", pins)
+    assert chain.fold.edits == kept
+    assert read_snapshot(write_snapshot(chain.fold)).edits == kept
+    chain.open()
+    with pytest.raises(LogDamaged, match="pairs no operators"):
+        chain.add(replace(undo(chain), pinned=pins))
+    chain.add(undo(chain))
+    assert chain.fold.edits == kept
+    chain.open()
+    chain.add(forth(chain))
+    assert chain.fold.edits == kept, "nothing else was said"
 
 
 def test_an_undo_returns_to_the_plan_of_before() -> None:

@@ -3,7 +3,8 @@
 What it promises: it is the switch: what was written before it counts for nobody, and with it plan
 and state change together. It names the attempt whose state was rewritten, which the writer that
 appends it has made; all attempts before that one count no more. An undo is the same entry the other
-way round, with the plan of before. Only a slice of a query has one.
+way round, with the plan of before. What a person has said of which operator is which is kept until
+another migration says something else. Only a slice of a query has one.
 What it must not know: how state is rewritten; how plans are compared.
 """
 
@@ -12,7 +13,7 @@ from typing import ClassVar
 
 from ashore.protocol import codec
 from ashore.protocol.fold import Changes, Fold
-from ashore.protocol.query import MigrationState, PlanState
+from ashore.protocol.query import EditsState, MappingEdit, MigrationState, PlanState
 from ashore.protocol.rules import Refused, keep_read, require
 
 
@@ -40,6 +41,8 @@ class Migrate:
     by: str
     why: str
     undoes: int | None = codec.added(None)  # the entry of the migration that is undone
+    pinned: tuple[MappingEdit, ...] = codec.added(())  # pairs that a person has made
+    forbidden: tuple[MappingEdit, ...] = codec.added(())  # and those that are none
 
 
 def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
@@ -51,6 +54,10 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
     require(body.before == known.digest, "it names another plan before")
     require(body.batch == fold.query.batch_id, f"batch {body.batch} is not the last one")
     require(body.attempt == fold.epoch, f"its attempt is of epoch {body.attempt}")
+    edits = fold.edits
+    if body.pinned or body.forbidden:
+        require(body.undoes is None, "an undo pairs no operators")
+        edits = EditsState(number, body.before, body.pinned, body.forbidden)
     if body.undoes is None:
         made = MigrationState(number, body.attempt, body.batch, body.before, body.savepoint)
         migrations = (*fold.migrations, made)
@@ -64,5 +71,6 @@ def fold_migrate(fold: Fold, body: Migrate, number: int) -> Changes:
         "plan": PlanState(body.digest, body.document),
         "left_out": keep_read(fold.left_out, fold.shards),
         "migrations": migrations,
+        "edits": edits,
         "attempt": body.attempt,
     }

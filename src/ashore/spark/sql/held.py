@@ -16,9 +16,11 @@ from ashore.errors import QueryRefused
 from ashore.landing.log_reader import read_history
 from ashore.landing.query_sink import unfit
 from ashore.migration.judge import judge_query
+from ashore.migration.kept_edits import choose_edits
 from ashore.migration.told import tell_verdict
 from ashore.migration.verdicts import QueryVerdict, StateVerdict
 from ashore.plans.changes import find_changes
+from ashore.plans.matching import MappingEdits
 from ashore.plans.sources import list_topics
 from ashore.plans.stored import StoredPlan, read_stored, write_stored
 from ashore.protocol.codec import Malformed
@@ -72,18 +74,27 @@ def hold_plan(
         return None
     new = plan.describe(planned.graph, version)
     if known is not None and not is_same and fold.query is not None:
-        _hold_state(name, _read(name, known), new, report)
+        old = _read(name, known)
+        edits = choose_edits(fold.edits, known.digest, old, new)
+        _hold_state(name, (old, new), edits, report)
     return PlanState(plan.digest, write_stored(new))
 
 
 def _hold_state(
-    name: SliceName, old: StoredPlan, new: StoredPlan, report: Callable[[str], None]
+    name: SliceName,
+    plans: tuple[StoredPlan, StoredPlan],
+    edits: MappingEdits,
+    report: Callable[[str], None],
 ) -> None:
-    """Refuse what gives a state another meaning; report what only gives it other rows."""
+    """Refuse what gives a state another meaning; report what only gives it other rows.
+
+    `plans`: what made the state, and what is to go on with it.
+    """
+    old, new = plans
     changes = find_changes(old, new)
     if not changes:
         return
-    verdict = judge_query(old, new)
+    verdict = judge_query(old, new, edits)
     if verdict.verdict is not StateVerdict.FULL:
         _refuse(name, verdict, changes)
     filtered = [f"`{each.name}`" for each in verdict.operators if each.differs_from_replay]
