@@ -98,10 +98,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert read_log(site.storage, NAME).end == end, "nothing was appended"
 
     attempt, mapping = newest_attempt(site), site.directory / "mapping.yaml"
-    found = migrate("check", old, "--to", new, "--write-mapping", mapping, code=4)
-    (pair,) = found["mapping"]
-    pins = [{"old": pair["old"], "new": pair["new"]}]
-    assert found["queries"][0]["edits"] == {"pin": [], "forbid": []}
+    pins = write_mapping(old, new, mapping)
     done = migrate(*asked, "--accept", "partial", "--mapping", mapping)
     (applied,) = done["applied"]
     (stores,) = applied["stores"]
@@ -110,7 +107,7 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert Path(applied["savepoint"].removeprefix("file://")).is_dir()
     entry = migrations(site)[-1]
     assert (entry.why, entry.savepoint) == ("wrong country", applied["savepoint"])
-    assert [(each.old, each.new) for each in entry.pinned] == [(pair["old"], pair["new"])]
+    assert [{"old": each.old, "new": each.new} for each in entry.pinned] == pins
 
     with pytest.raises(QueryRefused):  # the old SQL is not that of the state
         run(site, old)
@@ -137,6 +134,13 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     run(site, new)
     assert len(migrations(site)) == 3
     assert landed(site)[minute, "DE"] == totals(third, "DE")[minute]
+
+
+def write_mapping(old: Path, new: Path, mapping: Path) -> list[dict[str, object]]:
+    """Write the pairs that are found; return them."""
+    found = migrate("check", old, "--to", new, "--write-mapping", mapping, code=4)
+    assert found["queries"][0]["edits"] == {"pin": [], "forbid": []}
+    return [{"old": each["old"], "new": each["new"]} for each in found["mapping"]]
 
 
 def mixed(first: list[Click], second: list[Click]) -> dict[tuple[int, str], object]:
