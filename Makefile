@@ -22,8 +22,8 @@ FAST := tests/unit tests/property tests/contract tests/architecture
 PYTEST := $(BIN)/python -m pytest -p tests.no_silent_skips -rs \
 	$(if $(TIMES),-p tests.times --times=$(TIMES))
 
-.PHONY: help setup setup-python setup-native setup-jars java lint check check-tests test test-all run-tests demo \
-	drill bench bench-peers docs lock lock-jars wheel-native clean
+.PHONY: help setup setup-python setup-native setup-jars java lint check check-tests test test-all \
+	run-tests chromium demo drill bench bench-peers docs lock lock-jars wheel-native clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,10 +85,17 @@ test: run-tests ## tests of everything, on real servers; fails if one is left ou
 
 test-all: run-tests ## the same, and those that are marked long
 
-run-tests: setup lint
-	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash
+run-tests: setup lint chromium
+	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash tests/browser
 	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder $(CHOSEN) --durations=25 \
 		tests/spark tests/drills tests/integration
+
+# Pages are looked at in a browser, which no Python package brings.
+chromium:
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		&& echo "installing Chromium for the tests of pages" >&2 \
+		&& apt-get update -qq >&2 && apt-get install -y -qq chromium >&2; } || { \
+		echo "Chromium is needed for the tests of pages: apt-get install chromium" >&2; exit 7; }
 
 demo: setup ## two topics, a kill half-way, and the proof: lost 0, duplicated 0
 	@$(BIN)/ashore demo

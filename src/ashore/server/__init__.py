@@ -1,0 +1,4 @@
+"""The control plane of many jobs: what `ashore serve` runs.
+
+What it must not know: Spark; terminals.
+"""

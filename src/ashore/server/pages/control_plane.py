@@ -1,0 +1,111 @@
+"""What the pages ask of the server that they belong to.
+
+What it is: `ControlPlane`, a seam, and the values that cross it.
+What it promises: `jobs` and `job` answer from memory; whoever looks at a page waits for no lake.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from ashore.control.fleet import FleetRow
+from ashore.control.jobs import OpenJob
+from ashore.server.watching import RateSample, WatchedJob
+
+
+class UserRole(StrEnum):
+    """What somebody who logged in may do."""
+
+    READ = "read"
+    OPERATE = "operate"
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """What the supervisor says of a job.
+
+    Arguments:
+        desired: what it is to be: `running`, `paused`, `stopped`.
+        phase: what it is being done about that, in words; empty: nothing.
+        restarts: how often it was started again since it was asked for.
+        problem: why it is not as desired, and needs a person; empty: it does not.
+        hint: what that person can do.
+        verbs: what may be asked for now.
+
+    """
+
+    desired: str
+    phase: str
+    restarts: int
+    problem: str
+    hint: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job as the server last saw it.
+
+    Arguments:
+        name: what it is called here: the name of its file.
+        path: of the job file.
+        row: its status, or why it could not be read.
+        seen_ms: when.
+        samples: of the last minutes, oldest first.
+        supervised: None: nobody here starts it.
+        slow_since_ms: when a look at it began that has not ended; None: none takes long.
+        warnings: what its process last warned of, newest first.
+
+    """
+
+    name: str
+    path: Path
+    row: FleetRow
+    seen_ms: int
+    samples: tuple[RateSample, ...] = ()
+    slow_since_ms: int | None = None
+    supervised: Supervised | None = None
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: WatchedJob) -> "SeenJob":
+        """Return what a watch has seen, of a job that nobody here starts."""
+        return cls(
+            found.name, found.path, found.row, found.seen_ms, found.samples, found.slow_since_ms
+        )
+
+
+class ControlPlane(Protocol):
+    """The server, as pages see it. Methods are called by several threads at once."""
+
+    @property
+    def directory(self) -> str:
+        """Where job files are looked for."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        ...
+
+    def jobs(self) -> Sequence[SeenJob]:
+        """Return all jobs by name, as they were last seen."""
+        ...
+
+    def job(self, name: str) -> SeenJob | None:
+        """Return a job as it was last seen, or None."""
+        ...
+
+    def stamp(self, name: str | None) -> str:
+        """Return a text that changes with what a page of a job, or of all, would show."""
+        ...
+
+    def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
+        """Open a job for a look at its lake. Raises JobFileInvalid, AshoreError."""
+        ...
+
+    def act(self, name: str, verb: str) -> None:
+        """Do what a verb says with a job. Raises AshoreError where that cannot be."""
+        ...

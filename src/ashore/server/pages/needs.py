@@ -1,0 +1,96 @@
+"""What needs a person, and what that person can do: one list for a job.
+
+What it is: `find_needs`, from what was last seen of a job.
+What it promises: pure. Whatever keeps a job from landing is in it, gravest first, each with what to
+do; the commands name the job's own file.
+What it must not know: HTML.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from ashore.base.units import format_duration
+from ashore.control.health import BAD_STATES, DECISIONS
+from ashore.control.state import JobState
+from ashore.control.status import JobStatus
+from ashore.server.pages.control_plane import SeenJob
+
+NO_HINT = "the log of the job process says more: see the page of the job"
+NO_ANSWER = (
+    "check the network, the NameNodes or the mount of the lake, and the brokers; the job itself "
+    "waits for as long as it takes"
+)
+_STATES = {
+    JobState.STUCK: "kill its process and start it: any moment is safe. If it is stuck at the same "
+    "step again, look at what that step needs: Kafka, the lake, the catalog",
+    JobState.FAILED: "start it: it resumes from its landing log",
+    JobState.NEVER_STARTED: "start it: nothing has landed yet",
+}
+
+
+class Level(IntEnum):
+    """How much something needs a person."""
+
+    DECIDE = 3  # nothing goes on before somebody has decided
+    BROKEN = 2
+    WATCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs a person: what is so, and what to do."""
+
+    level: Level
+    subject: str
+    text: str
+    hint: str
+
+    @property
+    def word(self) -> str:
+        """What the level is called on a page."""
+        return {Level.DECIDE: "decide", Level.BROKEN: "broken", Level.WATCH: "look"}[self.level]
+
+
+def find_needs(seen: SeenJob) -> tuple[Need, ...]:
+    """Return what needs a person, gravest first; nothing twice."""
+    found: dict[str, Need] = {}
+    for each in _all_needs(seen):
+        found.setdefault(each.text, each)
+    ordered = sorted(found.values(), key=lambda each: -each.level)
+    return tuple(replace(each, hint=_with_path(each.hint, str(seen.path))) for each in ordered)
+
+
+def _with_path(hint: str, path: str) -> str:
+    return hint.replace("JOB.yaml", path)
+
+
+def _all_needs(seen: SeenJob) -> Iterator[Need]:
+    error, status, supervised = seen.row.error, seen.row.status, seen.supervised
+    if seen.slow_since_ms is not None:
+        text = "its lake or its Kafka does not answer: what is shown may be old"
+        yield Need(Level.BROKEN, seen.name, text, NO_ANSWER)
+    if error is not None:
+        yield Need(Level.DECIDE, seen.name, error.message, error.hint or NO_HINT)
+    if supervised is not None and supervised.problem:
+        yield Need(Level.DECIDE, seen.name, supervised.problem, supervised.hint or NO_HINT)
+    if status is None:
+        return
+    for warned in status.warnings:
+        level = Level.DECIDE if warned.kind in DECISIONS else Level.WATCH
+        level = Level.BROKEN if warned.kind in {"kafka", "unclosed", "log_lost"} else level
+        yield Need(level, warned.subject, warned.text, warned.hint or NO_HINT)
+    yield from _of_state(seen, status)
+    for text in seen.warnings[:1]:
+        yield Need(Level.WATCH, seen.name, text, "the job continues, and tries again")
+
+
+def _of_state(seen: SeenJob, status: JobStatus) -> Iterator[Need]:
+    is_wanted = seen.supervised is None or seen.supervised.desired == "running"
+    if status.state not in BAD_STATES or not is_wanted:
+        return
+    since = status.since_ms
+    ago = "" if since is None else f" for {format_duration(max(0, status.now_ms - since))}"
+    never = status.state is JobState.NEVER_STARTED
+    level = Level.WATCH if never else Level.BROKEN
+    yield Need(level, seen.name, f"{status.state}{ago}: {status.why}", _STATES[status.state])

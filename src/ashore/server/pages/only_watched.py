@@ -1,0 +1,54 @@
+"""Pages over jobs that are only watched: nobody here starts them.
+
+What it must not know: supervisors.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.control.jobs import OpenJob
+from ashore.errors import AshoreError
+from ashore.server.pages.control_plane import SeenJob
+from ashore.server.watching import FleetWatch
+
+
+class OnlyWatched:
+    """A `ControlPlane` whose jobs are started elsewhere."""
+
+    def __init__(self, watch: FleetWatch, clock: Clock | None = None) -> None:
+        self._watch = watch
+        self._clock = clock or SystemClock()
+
+    @property
+    def directory(self) -> str:
+        """Where job files are looked for."""
+        return str(self._watch.directory)
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._clock.now_ms()
+
+    def jobs(self) -> Sequence[SeenJob]:
+        """Return all jobs by name, as they were last seen."""
+        return [SeenJob.of(each) for each in self._watch.jobs()]
+
+    def job(self, name: str) -> SeenJob | None:
+        """Return a job as it was last seen, or None."""
+        found = self._watch.job(name)
+        return None if found is None else SeenJob.of(found)
+
+    def stamp(self, name: str | None) -> str:
+        """Return a text that changes with what a page of a job, or of all, would show."""
+        return self._watch.stamp(name)
+
+    def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
+        """Open a job for a look at its lake. Raises JobFileInvalid."""
+        return self._watch.open_job(name)
+
+    def act(self, name: str, verb: str) -> None:
+        """Refuse: whoever starts these jobs has to do it."""
+        raise AshoreError(
+            f"{name}: this server does not start jobs, so it cannot {verb} one",
+            hint="use what started it, or `ashore run` and `ashore stop`",
+        )

@@ -1,0 +1,79 @@
+"""Templates, and how a page writes numbers and times.
+
+What it promises: everything that is not marked as safe is escaped; pictures of `drawing` are marked
+where they are shown. A page may load what this server sends, and nothing else.
+What it must not know: what is shown.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ashore.base.units import format_duration, format_size, format_time
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+UNKNOWN = "not known"
+# A word alone says the state; the sign beside it is for those who look quickly.
+SIGNS = {
+    "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
+    "idle": "\N{BLACK CIRCLE}",
+    "stuck": "\N{BLACK UP-POINTING TRIANGLE}",
+    "stopped": "\N{BLACK SQUARE}",
+    "failed": "\N{MULTIPLICATION SIGN}",
+    "never started": "\N{WHITE CIRCLE}",
+}
+
+
+def count(number: float | None) -> str:
+    """Return a whole number with separators."""
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def age(milliseconds: float | None) -> str:
+    """Return a duration; None: not known."""
+    return UNKNOWN if milliseconds is None else format_duration(max(0, milliseconds))
+
+
+def moment(now_ms: int | None) -> str:
+    """Return a time in UTC, to the second."""
+    return UNKNOWN if now_ms is None else format_time(now_ms)[:19].replace("T", " ")
+
+
+def make_environment() -> Environment:
+    """Return what renders the templates of this package."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "count": count,
+        "age": age,
+        "size": lambda size: UNKNOWN if size is None else format_size(size),
+        "moment": moment,
+        "picture": Markup,
+        "sign": lambda state: SIGNS.get(state, "?"),
+        "css": lambda state: str(state).replace(" ", "-"),
+    }
+    return made
+
+
+_ENVIRONMENT = make_environment()
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the HTML of a page."""
+    return _ENVIRONMENT.get_template(template).render(**values)

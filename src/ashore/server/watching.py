@@ -1,0 +1,246 @@
+"""What all jobs of a directory are at, looked at again and again while jobs run.
+
+What it is: `FleetWatch`: a thread that looks, and answers from memory.
+What it promises: a job whose log, heartbeat and file have not changed costs a listing; a lake or a
+broker that does not answer delays no other job, and is reported as that. A file that comes, changes
+or goes is seen with the next look.
+What it must not know: how jobs are started; pages.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.config import Job
+from ashore.control.fleet import FleetRow, read_job
+from ashore.control.jobs import OpenJob, open_job
+from ashore.errors import AshoreError
+from ashore.jobs.heartbeat import read_heartbeat
+from ashore.landing.log_reader import list_log
+
+LOOK_S = 1.0  # between two rounds
+FULL_MS = 30_000  # a job that seems unchanged is read again after so long: Kafka may have more
+SLOW_MS = 4_000  # a look that takes longer is worth saying
+SAMPLES = 150
+AT_ONCE = 8
+Opener = Callable[[Path], AbstractContextManager[OpenJob]]
+
+
+@dataclass(frozen=True, slots=True)
+class RateSample:
+    """Where a job stood at a moment; None: it was not known."""
+
+    at_ms: int
+    records_per_s: float | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedJob:
+    """A job as it was last seen.
+
+    Arguments:
+        name: of its file, without the ending.
+        path: of the job file.
+        row: its status, or why it could not be read.
+        seen_ms: when.
+        samples: of the last minutes, oldest first.
+        slow_since_ms: when the look began that has not ended; None: none takes long.
+
+    """
+
+    name: str
+    path: Path
+    row: FleetRow
+    seen_ms: int
+    samples: tuple[RateSample, ...] = ()
+    slow_since_ms: int | None = None
+
+
+@dataclass
+class _Place:
+    """What is kept of a job file. `lock` is held while it is looked at."""
+
+    path: Path
+    modified: tuple[int, int] = (0, 0)
+    stack: ExitStack = field(default_factory=ExitStack)
+    opened: OpenJob | None = None
+    error: AshoreError | None = None
+    signature: object = None
+    full_ms: int = -FULL_MS
+    began_ms: int | None = None
+    seen: WatchedJob | None = None
+    samples: deque[RateSample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    changes: int = 0
+
+    def close(self) -> None:
+        self.stack.close()
+
+
+class FleetWatch:
+    """Looks at the jobs of a directory. Methods may be called by any thread."""
+
+    def __init__(
+        self, directory: Path, clock: Clock | None = None, opener: Opener = open_job
+    ) -> None:
+        self.directory = directory
+        self._clock = clock or SystemClock()
+        self._opener = opener
+        self._places: dict[str, _Place] = {}
+        self._changes = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._pool = ThreadPoolExecutor(AT_ONCE, "ashore-look")
+        self._thread = threading.Thread(target=self._look_again, name="ashore-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for place in self._places.values():
+            place.close()
+
+    def jobs(self) -> Sequence[WatchedJob]:
+        """Return all jobs by name, as they were last seen."""
+        with self._lock:
+            places = sorted(self._places.items())
+        return [found for name, each in places if (found := self._watched(each))]
+
+    def job(self, name: str) -> WatchedJob | None:
+        """Return a job as it was last seen, or None."""
+        with self._lock:
+            place = self._places.get(name)
+        return None if place is None else self._watched(place)
+
+    def stamp(self, name: str | None) -> str:
+        """Return a text that changes with what was seen of a job, or of all."""
+        with self._lock:
+            if name is None:
+                slow = sum(1 for each in self._places.values() if self._slow_since(each))
+                return f"{self._changes}/{slow}"
+            place = self._places.get(name)
+            return "" if place is None else f"{place.changes}/{self._slow_since(place)}"
+
+    def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
+        """Open a job for a look of its own. Raises JobFileInvalid."""
+        return self._opener(self.directory / f"{name}.yaml")
+
+    def look(self) -> None:
+        """Look at all jobs once, and wait for it."""
+        self._find_files()
+        with self._lock:
+            places = list(self._places.values())
+        for done in [self._pool.submit(self._look_at, each) for each in places]:
+            done.result()
+
+    # ---- the thread
+
+    def _look_again(self) -> None:
+        while not self._ended.is_set():
+            self._find_files()
+            with self._lock:
+                idle = [each for each in self._places.values() if each.began_ms is None]
+            for place in idle:
+                place.began_ms = self._clock.now_ms()
+                with suppress(RuntimeError):  # the pool is shut down: the watch ends
+                    self._pool.submit(self._look_at, place)
+            self._ended.wait(LOOK_S)
+
+    def _find_files(self) -> None:
+        files = {path.stem: path for path in sorted(self.directory.glob("*.yaml"))}
+        with self._lock:
+            for name in self._places.keys() - files.keys():
+                self._places.pop(name).close()
+                self._changes += 1
+            for name in files.keys() - self._places.keys():
+                self._places[name] = _Place(files[name])
+                self._changes += 1
+
+    def _look_at(self, place: _Place) -> None:
+        place.began_ms = self._clock.now_ms()
+        try:
+            row = self._row(place)
+            if row is not None:
+                self._take(place, row)
+        finally:
+            place.began_ms = None
+
+    def _row(self, place: _Place) -> FleetRow | None:
+        """Return what is so with a job; None: as the last time."""
+        self._open(place)
+        name, now_ms = place.path.stem, self._clock.now_ms()
+        if place.opened is None:
+            is_known = place.seen is not None and place.seen.row.error is place.error
+            return None if is_known else FleetRow(name, None, (), place.error)
+        try:
+            signature = _signature(place.opened)
+            if signature == place.signature and now_ms - place.full_ms < FULL_MS:
+                return None
+            status, _ = read_job(place.opened, None)
+        except AshoreError as error:
+            place.signature, place.full_ms = None, now_ms
+            return FleetRow(name, None, (), error)
+        place.signature, place.full_ms = signature, now_ms
+        return FleetRow(name, status, (), None)
+
+    def _open(self, place: _Place) -> None:
+        """Read the job file again if it has changed."""
+        try:
+            stat = place.path.stat()
+            modified = (stat.st_mtime_ns, stat.st_size)
+        except OSError:
+            modified = (-1, -1)
+        if modified == place.modified:
+            return
+        place.close()
+        place.stack, place.opened, place.error = ExitStack(), None, None
+        place.modified, place.signature = modified, None
+        try:
+            place.opened = place.stack.enter_context(self._opener(place.path))
+        except AshoreError as error:
+            place.error = error
+
+    def _take(self, place: _Place, row: FleetRow) -> None:
+        now_ms = self._clock.now_ms()
+        status = row.status
+        if status is not None:
+            rates = [each.records_per_s for each in status.slices if each.records_per_s is not None]
+            place.samples.append(RateSample(now_ms, sum(rates) if rates else None, status.lag))
+        with self._lock:
+            place.seen = WatchedJob(place.path.stem, place.path, row, now_ms, tuple(place.samples))
+            place.changes += 1
+            self._changes += 1
+
+    def _watched(self, place: _Place) -> WatchedJob | None:
+        seen, slow = place.seen, self._slow_since(place)
+        if seen is None:
+            if slow is None:
+                return None
+            row = FleetRow(place.path.stem, None, (), None)
+            return WatchedJob(place.path.stem, place.path, row, slow, (), slow)
+        return WatchedJob(seen.name, seen.path, seen.row, seen.seen_ms, seen.samples, slow)
+
+    def _slow_since(self, place: _Place) -> int | None:
+        began_ms = place.began_ms
+        is_slow = began_ms is not None and self._clock.now_ms() - began_ms > SLOW_MS
+        return began_ms if is_slow else None
+
+
+def _signature(opened: OpenJob) -> object:
+    """Return what changes when a job does something, or its process ends. Raises StorageError."""
+    job: Job = opened.job
+    beat = read_heartbeat(job.job, str(job.lake))
+    said = None if beat is None else (beat.pid, beat.ended, beat.why, beat.is_alive, beat.step)
+    logs = tuple((str(name), list_log(opened.storage, name).latest) for name in opened.slices)
+    return said, logs

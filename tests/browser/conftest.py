@@ -1,0 +1,140 @@
+"""Pages of a real server in a real Chromium.
+
+The jobs are lakes in memory with a source that tests fill; the server, the watch and the browser
+are real.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.unit.control.lakes import Lake
+
+from ashore.base.clock import SystemClock
+from ashore.control.jobs import OpenJob, open_job
+from ashore.server.pages.control_plane import UserRole
+from ashore.server.pages.guard import TokenAccess
+from ashore.server.pages.only_watched import OnlyWatched
+from ashore.server.pages.routes import add_pages
+from ashore.server.watching import FleetWatch
+
+TOKENS = {"may-operate": UserRole.OPERATE, "may-read": UserRole.READ}
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+
+
+class Lakes:
+    """Jobs of a directory: `add` writes a file; its lake is in memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lakes: dict[str, Lake] = {}
+
+    def add(self, name: str, lake: Lake) -> Lake:
+        self.lakes[name] = lake
+        (self.directory / f"{name}.yaml").write_text("# its lake is in memory\n", "utf-8")
+        return lake
+
+    def open(self, path: Path) -> AbstractContextManager[OpenJob]:
+        lake = self.lakes.get(path.stem)
+        if lake is None:
+            return open_job(path)
+        job = lake.job.model_copy(update={"path": str(path)})
+        return nullcontext(replace(lake.opened(), job=job))
+
+
+@dataclass
+class Served:
+    """A server with its jobs."""
+
+    address: str
+    lakes: Lakes
+    watch: FleetWatch
+
+
+class _QuietServer(uvicorn.Server):
+    def install_signal_handlers(self) -> None:
+        """Leave signals to pytest."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    directory = tmp_path / "jobs"
+    directory.mkdir()
+    lakes = Lakes(directory)
+    watch = FleetWatch(directory, SystemClock(), lakes.open)
+    app = FastAPI()
+    add_pages(app, OnlyWatched(watch), TokenAccess(TOKENS.get, b"key"))
+    config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = _QuietServer(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    watch.start()
+    try:
+        yield Served(f"http://127.0.0.1:{port}", lakes, watch)
+    finally:
+        server.should_exit = True
+        thread.join()
+        watch.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path, "no Chromium is installed; run: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Browser, served: Served) -> Iterator[Any]:
+    """Return what opens a page, logged in. Errors of the script fail the test."""
+    opened = []
+
+    def open_(
+        path: str, *, token: str = "may-operate", dark: bool = False, narrow: bool = False
+    ) -> Page:
+        context = chromium.new_context(
+            base_url=served.address,
+            color_scheme="dark" if dark else "light",
+            viewport=NARROW if narrow else WIDE,
+        )
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on(
+            "console", lambda said: errors.append(said.text) if "Security" in said.text else None
+        )
+        opened.append((context, errors))
+        page.goto(f"/ui/login?next={path}")
+        page.get_by_label("Token").fill(token)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{path.partition('?')[0]}*")
+        return page
+
+    yield open_
+    for context, errors in opened:
+        context.close()
+        assert errors == []
+
+
+def check_axe(page: Page) -> None:
+    """Fail where axe finds something, or the page is wider than the window."""
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    across = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert across <= 0, f"the page is {across} pixels wider than the window"
