@@ -25,7 +25,7 @@ from ashore.control.jobs import OpenJob, open_job
 from ashore.server.pages.control_plane import UserRole
 from ashore.server.pages.guard import TokenAccess
 from ashore.server.pages.only_watched import OnlyWatched
-from ashore.server.pages.routes import add_pages
+from ashore.server.pages.routes import pages_router
 from ashore.server.watching import FleetWatch
 
 TOKENS = {"may-operate": UserRole.OPERATE, "may-read": UserRole.READ}
@@ -73,7 +73,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     lakes = Lakes(directory)
     watch = FleetWatch(directory, SystemClock(), lakes.open)
     app = FastAPI()
-    add_pages(app, OnlyWatched(watch), TokenAccess(TOKENS.get, b"key"))
+    app.include_router(pages_router(OnlyWatched(watch), TokenAccess(TOKENS.get, b"key")))
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     server = _QuietServer(config)
     thread = threading.Thread(target=server.run, daemon=True)

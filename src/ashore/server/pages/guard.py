@@ -52,6 +52,8 @@ class PageGuard:
 
     def visitor(self, request: Request) -> Visitor:
         """Return who looks at a page. Raises LoginNeeded."""
+        if self._access.is_open:
+            return self._sessions.anybody()
         cookie = request.cookies.get(COOKIE, "")
         found = self._sessions.visitor(cookie, self._now_ms()) if cookie else None
         if found is None:
@@ -60,7 +62,7 @@ class PageGuard:
 
     def log_in(self, token: str) -> dict[str, object] | None:
         """Return the arguments of the cookie for a token; None: it is none."""
-        role = UserRole.OPERATE if self._access.is_open else self._access.role_of(token)
+        role = self._access.role_of(token)
         if role is None:
             return None
         return {
@@ -71,11 +73,6 @@ class PageGuard:
             "samesite": "strict",
             "path": "/",
         }
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nobody has to log in."""
-        return self._access.is_open
 
     async def form(self, request: Request) -> dict[str, str]:
         """Return the fields of a form that changes something. Raises LoginNeeded, Forbidden."""

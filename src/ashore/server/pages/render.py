@@ -24,6 +24,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 UNKNOWN = "not known"
+VALUE_MAX = 400
 # A word alone says the state; the sign beside it is for those who look quickly.
 SIGNS = {
     "running": "\N{BLACK RIGHT-POINTING TRIANGLE}",
@@ -50,6 +51,15 @@ def moment(now_ms: int | None) -> str:
     return UNKNOWN if now_ms is None else format_time(now_ms)[:19].replace("T", " ")
 
 
+def bytes_text(value: bytes | None) -> str:
+    """Return the bytes of a record as a person may read them; cut where long."""
+    if value is None:
+        return "none"
+    cut = value[:VALUE_MAX]
+    text = cut.decode("utf-8", "backslashreplace")
+    return text + (f" ... {len(value):,} bytes in all" if len(value) > VALUE_MAX else "")
+
+
 def make_environment() -> Environment:
     """Return what renders the templates of this package."""
     made = Environment(
@@ -62,6 +72,7 @@ def make_environment() -> Environment:
     made.filters |= {
         "count": count,
         "age": age,
+        "bytes_text": bytes_text,
         "size": lambda size: UNKNOWN if size is None else format_size(size),
         "moment": moment,
         "picture": Markup,

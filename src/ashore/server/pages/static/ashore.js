@@ -36,24 +36,35 @@ function openDetails(region) {
 }
 
 function keyOf(details) {
-  return details.id || details.closest("tr, li, section")?.querySelector("a, h2, h3, p")?.textContent;
+  const near = details.closest("tr, li, section")?.querySelector("a, h2, h3, p")?.textContent;
+  const words = details.querySelector("summary")?.textContent.replace(/\d/g, "");
+  return details.id || `${near} ${words}`;
+}
+
+const FOCUSABLE = "a, button, summary, input, select, textarea, [tabindex]";
+
+// Returns what finds, in the fresh region, what was focused in the old one.
+function keepFocus(region) {
+  const focused = document.activeElement;
+  if (!region.contains(focused)) return () => null;
+  const name = focused.id || focused.getAttribute("href");
+  const place = [...region.querySelectorAll(FOCUSABLE)].indexOf(focused);
+  return () => {
+    const there = [...region.querySelectorAll(FOCUSABLE)];
+    const same = there.find((each) => name && (each.id || each.getAttribute("href")) === name);
+    return same ?? (there[place]?.tagName === focused.tagName ? there[place] : null);
+  };
 }
 
 function takeRegion(old, fresh) {
   if (old.innerHTML === fresh.innerHTML) return;
-  const focused = old.contains(document.activeElement) ? document.activeElement : null;
-  const target = focused && (focused.id || focused.getAttribute("href"));
+  const findFocused = keepFocus(old);
   const opened = openDetails(old);
   const scrolled = [...old.querySelectorAll(".wide")].map((each) => each.scrollLeft);
   old.innerHTML = fresh.innerHTML;
   for (const each of old.querySelectorAll("details")) each.open ||= opened.has(keyOf(each));
   [...old.querySelectorAll(".wide")].forEach((each, i) => { each.scrollLeft = scrolled[i] ?? 0; });
-  if (target) {
-    const found = [...old.querySelectorAll("[id], a")].find(
-      (each) => each.id === target || each.getAttribute("href") === target,
-    );
-    found?.focus({ preventScroll: true });
-  }
+  findFocused()?.focus({ preventScroll: true });
 }
 
 async function refresh() {
@@ -89,5 +100,18 @@ function startEvents() {
   source.addEventListener("error", () => { offline.hidden = false; });
 }
 
+// ---- a log is walked with the arrow keys
+
+function startWalking() {
+  document.addEventListener("keydown", (event) => {
+    const inField = event.target.closest("input, select, textarea, .wide, pre");
+    if (inField || event.altKey || event.ctrlKey || event.metaKey) return;
+    const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+    const link = rel && document.querySelector(`main a[rel=${rel}]`);
+    if (link) link.click();
+  });
+}
+
 startFilters();
+startWalking();
 startEvents();

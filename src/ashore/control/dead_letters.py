@@ -1,0 +1,121 @@
+"""Dead letters of a job: how many, for which reasons, and what some of them look like.
+
+What it is: `read_dead_letters`, from the newest files of the dead-letter tables.
+What it promises: reads only; of a file at most some rows, of a slice at most some files. What
+cannot be shown is named with why.
+What it must not know: how values are shown.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ashore.control.jobs import OpenJob
+from ashore.control.verify.offsets import Unreadable
+from ashore.control.verify.table_rows import read_rows
+from ashore.control.walk import read_window
+from ashore.errors import StorageError
+from ashore.formats.ddl import parse_ddl
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Entry, Prepare
+from ashore.protocol.files import BatchPlace, DataFile, Role, Target
+from ashore.protocol.names import SliceName
+from ashore.protocol.side_tables import DEAD_DDL
+
+ENTRIES = 200  # of each slice, the newest, are looked through
+FILES = 20  # and of what they list, so many files
+ROWS = 50  # of each file
+SCHEMA = parse_ddl(DEAD_DDL)
+NO_ORC = "files of ORC are not shown here: ask with SQL, SELECT reason, value FROM the table"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that is no row, with where it came from. `value`: as it came; None: it had none."""
+
+    table: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    reason: str
+    value: bytes | None
+    entry: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """What was found of a job's dead letters.
+
+    Arguments:
+        total: how many there are, since the logs began.
+        looked_at: how many of them were read.
+        reasons: of those, with how many, most first.
+        letters: of those, the newest first.
+        unread: what could not be read, and why.
+
+    """
+
+    total: int
+    looked_at: int
+    reasons: tuple[tuple[str, int], ...]
+    letters: tuple[DeadLetter, ...]
+    unread: tuple[str, ...]
+
+
+def read_dead_letters(opened: OpenJob, shown: int = 50) -> DeadLetters:
+    """Return dead letters of a job, newest first. Raises LogDamaged, StorageError."""
+    total, letters, unread = 0, list[DeadLetter](), list[str]()
+    for name in opened.slices:
+        fold = read_log(opened.storage, name)
+        total += sum(each.dead for each in fold.shards.values())
+        entries = read_window(opened.storage, name, fold.end + 1 - ENTRIES, fold.end + 1)
+        files = [each for entry in reversed(entries) for each in _dead_files(entry)]
+        for entry, file, target in files[:FILES]:
+            try:
+                letters += _read(opened, name, entry, file, target)
+            except (Unreadable, StorageError) as error:
+                unread.append(f"entry {entry.number}, {target.directory}: {error}")
+    reasons = Counter(each.reason for each in letters)
+    return DeadLetters(
+        total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
+    )
+
+
+def _dead_files(entry: Entry) -> list[tuple[Entry, DataFile, Target]]:
+    body = entry.body
+    if not isinstance(body, Prepare):
+        return []
+    placed = [(entry, each, body.targets[each.target]) for each in body.files]
+    return [each for each in placed if each[2].role is Role.DEAD]
+
+
+def _read(
+    opened: OpenJob, name: SliceName, entry: Entry, file: DataFile, target: Target
+) -> list[DeadLetter]:
+    """Return rows of a file, newest first. Raises Unreadable, StorageError."""
+    if target.extension == "orc":  # its parser may end the process where bytes are damaged
+        raise Unreadable(NO_ORC)
+    batch = entry.body.batch if isinstance(entry.body, Prepare) else 0
+    places = BatchPlace(name, entry.epoch, batch).place(file, target)
+    final = opened.storage.stat(places.final)
+    path = places.pending if final is None else places.final
+    first = max(0, file.rows - ROWS)
+    rows = read_rows(
+        opened.storage, (path, file.size_bytes), target.extension, SCHEMA, [(first, file.rows)]
+    )
+    found = [
+        DeadLetter(
+            target.table,
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            None if row["timestamp"] is None else row["timestamp"] // 1000,
+            row["reason"],
+            row["value"],
+            entry.number,
+            path,
+        )
+        for row in rows
+    ]
+    return found[::-1]

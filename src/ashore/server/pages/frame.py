@@ -1,0 +1,141 @@
+"""What every page has: who looks at it, its answers to errors, looks at a lake that may be slow.
+
+What it is: `PageFrame`, which routes use; the routers that it makes answer errors with pages.
+What it promises: what cannot be read is a page that says why and what to do, with a status that
+programs understand. Nobody waits longer for a lake than `PATIENCE_S`.
+What it must not know: what pages show.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.routing import APIRoute
+
+from ashore.control.jobs import OpenJob
+from ashore.errors import AshoreError, JobFileInvalid, SourceError, StorageError
+from ashore.server.pages.control_plane import ControlPlane, SeenJob
+from ashore.server.pages.guard import Forbidden, LoginNeeded, PageGuard
+from ashore.server.pages.render import HEADERS, render
+
+T = TypeVar("T")
+PATIENCE_S = 4.0
+LOOKS_AT_ONCE = 8
+
+
+class NoSuchJob(Exception):
+    """No job has this name."""
+
+
+class PageFrame:
+    """What routes use. One for all routes of a server."""
+
+    def __init__(self, plane: ControlPlane, guard: PageGuard) -> None:
+        self.plane = plane
+        self.guard = guard
+        self._pool = ThreadPoolExecutor(LOOKS_AT_ONCE, "ashore-page")
+
+    def router(self) -> APIRouter:
+        """Return a router whose errors are pages."""
+        frame = self
+
+        class PageRoute(APIRoute):
+            """A route that answers errors with pages."""
+
+            def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+                handle = super().get_route_handler()
+
+                async def answer(request: Request) -> Response:
+                    try:
+                        return await handle(request)
+                    except (LoginNeeded, Forbidden, NoSuchJob, AshoreError) as error:
+                        return frame.answer_error(request, error)
+
+                return answer
+
+        return APIRouter(route_class=PageRoute, include_in_schema=False)
+
+    def show(self, request: Request, template: str, /, **values: object) -> HTMLResponse:
+        """Return a page for who is logged in. Raises LoginNeeded."""
+        visitor = self.guard.visitor(request)
+        shown = {"events": "", "stamp": "", "at": "", "visitor": visitor, **values}
+        return HTMLResponse(render(template, **shown), headers=HEADERS)
+
+    def job(self, name: str) -> SeenJob:
+        """Return a job as it was last seen. Raises NoSuchJob."""
+        found = self.plane.job(name)
+        if found is None:
+            raise NoSuchJob(name)
+        return found
+
+    def live(self, name: str | None) -> dict[str, object]:
+        """Return what makes a page live: that of a job, or of all."""
+        query = "" if name is None else f"?job={quote(name)}"
+        return {"events": f"/ui/events{query}", "stamp": self.plane.stamp(name)}
+
+    async def look(self, name: str, look: Callable[[OpenJob], T]) -> T:
+        """Return what a look at a job's lake gives. Raises AshoreError; NoSuchJob."""
+        self.job(name)
+
+        def open_and_look() -> T:
+            with self.plane.open_job(name) as opened:
+                return look(opened)
+
+        return await self.wait(open_and_look)
+
+    async def wait(self, task: Callable[[], T]) -> T:
+        """Return what a task returns, which may wait for a lake or a broker."""
+        running = asyncio.get_running_loop().run_in_executor(self._pool, task)
+        try:
+            return await asyncio.wait_for(asyncio.shield(running), PATIENCE_S)
+        except TimeoutError:
+            raise StorageError(
+                f"the lake, or Kafka, has not answered for {PATIENCE_S:.0f} s",
+                hint="check the network, the NameNodes or the mount, and the brokers; then load "
+                "this page again. Jobs wait for as long as it takes",
+            ) from None
+
+    def answer_error(self, request: Request, error: Exception) -> Response:
+        """Return the page that an error is answered with."""
+        try:
+            self.guard.visitor(request)
+        except LoginNeeded:
+            return self._to_login(request)
+        match error:
+            case Forbidden():
+                hint = "load the page again, or log in again"
+                return self._message(request, AshoreError(str(error), hint=hint), 403)
+            case NoSuchJob():
+                missing = AshoreError(
+                    f"there is no job file {error}.yaml in {self.plane.directory}",
+                    hint="was it renamed or removed? the page of all jobs lists what is there",
+                )
+                return self._message(request, missing, 404)
+            case AshoreError():
+                return self._message(request, error, _status_of(error))
+            case _:
+                return self._to_login(request)
+
+    def _to_login(self, request: Request) -> Response:
+        query = f"?{request.url.query}" if request.url.query else ""
+        here = request.url.path + query
+        return RedirectResponse(f"/ui/login?next={quote(here)}", 303, HEADERS)
+
+    def _message(self, request: Request, error: AshoreError, status: int) -> HTMLResponse:
+        page = self.show(request, "message.html", title="This did not work", error=error)
+        page.status_code = status
+        return page
+
+
+def _status_of(error: AshoreError) -> int:
+    match error:
+        case JobFileInvalid():
+            return 422
+        case StorageError() | SourceError():
+            return 503
+        case _:
+            return 409

@@ -1,0 +1,109 @@
+"""The addresses of the pages of one job.
+
+What it must not know: how anything is found out, what it looks like.
+"""
+
+from functools import partial
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ashore.control.dead_letters import read_dead_letters
+from ashore.control.jobs import OpenJob
+from ashore.control.walk import RecentBatch, read_batches, read_window
+from ashore.errors import AshoreError
+from ashore.landing.log_reader import read_log
+from ashore.protocol.entries import Entry
+from ashore.protocol.names import SliceName
+from ashore.server.pages.frame import PageFrame
+from ashore.server.pages.job_view import view_job
+from ashore.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
+
+BATCHES = 20
+
+
+def job_routes(frame: PageFrame) -> APIRouter:
+    """Return the pages of a job."""
+    router = frame.router()
+
+    @router.get("/ui/jobs/{name}")
+    async def job(request: Request, name: str) -> Response:
+        live, seen = frame.live(name), frame.job(name)
+        batches: dict[str, tuple[RecentBatch, ...]] = {}
+        trouble = ""
+        if seen.row.status is not None and seen.row.status.slices:
+            try:
+                batches = await frame.look(name, _read_batches)
+            except AshoreError as error:
+                trouble = f"The last batches are not shown: {error.message}. {error.hint}"
+        values = {"view": view_job(seen, batches, trouble), "tab": "Overview", **live}
+        return frame.show(request, "job.html", name=name, at="Jobs", **values)
+
+    @router.get("/ui/jobs/{name}/log")
+    async def log(
+        request: Request,
+        name: str,
+        part: str = "",
+        to: str = "",
+    ) -> Response:
+        live = frame.live(name)
+        newest = int(to) if to.isdecimal() and len(to) < 12 else None
+        view = await frame.look(name, partial(_read_log, part, newest))
+        shown = {"view": view, "tab": "Landing log", **live}
+        return frame.show(request, "log.html", name=name, at="Jobs", **shown)
+
+    @router.get("/ui/jobs/{name}/log/{part}/{number}")
+    async def entry(
+        request: Request,
+        name: str,
+        part: str,
+        number: int,
+    ) -> Response:
+        found, at, end = await frame.look(name, partial(_read_entry, part, number))
+        view = view_entry(found, at, end)
+        return frame.show(request, "entry.html", name=name, at="Jobs", view=view, tab="Landing log")
+
+    @router.get("/ui/jobs/{name}/dead-letters")
+    async def dead_letters(request: Request, name: str) -> Response:
+        found = await frame.look(name, read_dead_letters)
+        shown = {"found": found, "tab": "Dead letters", "at": "Jobs"}
+        return frame.show(request, "dead_letters.html", name=name, **shown)
+
+    return router
+
+
+def _read_batches(opened: OpenJob) -> dict[str, tuple[RecentBatch, ...]]:
+    return {each.slice: read_batches(opened.storage, each, BATCHES) for each in opened.slices}
+
+
+def _find_slice(opened: OpenJob, wanted: str) -> tuple[SliceName, list[SliceName]]:
+    slices = opened.slices
+    if not slices:
+        raise AshoreError(
+            f"job {opened.job.job} has no landing log yet",
+            hint="its first start writes one: start it, then load this page again",
+        )
+    for each in slices:
+        if each.slice == (wanted or slices[0].slice):
+            return each, slices
+    names = ", ".join(each.slice for each in slices)
+    raise AshoreError(f"job {opened.job.job} has no slice {wanted}", hint=f"there is {names}")
+
+
+def _read_log(wanted: str, newest: int | None, opened: OpenJob) -> LogView:
+    name, slices = _find_slice(opened, wanted)
+    end = read_log(opened.storage, name).end
+    start, stop = page_of(end, newest)
+    entries = read_window(opened.storage, name, start - 1, stop)
+    return view_log(name, slices, entries[-PAGE - 1 :], end)
+
+
+def _read_entry(wanted: str, number: int, opened: OpenJob) -> tuple[SliceName, Entry, int]:
+    name, _ = _find_slice(opened, wanted)
+    end = read_log(opened.storage, name).end
+    found = read_window(opened.storage, name, number, number + 1)
+    if not found:
+        raise AshoreError(
+            f"the log of {name} has no entry {number}", hint=f"it has entries 0 to {end}"
+        )
+    return name, found[0], end

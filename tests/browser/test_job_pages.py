@@ -1,0 +1,125 @@
+"""The pages of one job: its overview, its log, its dead letters."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import expect
+from tests.browser.conftest import check_axe
+from tests.unit.control.lakes import Lake, fill, make_lake
+
+from ashore.protocol.entries import Commit, Open
+
+PARTS = ("", "/log", "/log/main/3", "/dead-letters")
+
+
+def served_lake(served):
+    lake = served.lakes.add("clicks", make_lake())
+    for number in range(6):
+        fill(lake.source, "clicks", 1, 100)
+        start = 40 + 100 * number
+        lake.land({lake.key(1): (start, start + 100)})
+    lake.append(Commit("idle"))
+    fill(lake.source, "clicks", 1, 1_234)
+    return lake
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("part", PARTS)
+def test_pages_of_a_job_are_for_everybody(served, open_page, part, dark, narrow):
+    served_lake(served)
+    served.watch.look()
+    page = open_page(f"/ui/jobs/clicks{part}", dark=dark, narrow=narrow)
+    check_axe(page)
+
+
+def put_dead_letters(lake: Lake) -> None:
+    """Put what a task writes where the lake of tests has a file of dead letters."""
+    fill(lake.source, "clicks", 0, 2)
+    entry = lake.land({lake.key(0): (100, 102)}, dead=[100, 101])
+    rows = {
+        "value": pa.array([b'{"id": "<b>ten</b>"}', None], pa.binary()),
+        "key": pa.array([None, b"k"], pa.binary()),
+        "topic": pa.array(["clicks", "clicks"]),
+        "partition": pa.array([0, 0], pa.int32()),
+        "offset": pa.array([100, 101], pa.int64()),
+        "timestamp": pa.array([1_763_000_000_000_000] * 2, pa.timestamp("us", "UTC")),
+        "reason": pa.array(["id is not a BIGINT", "the record has no value"]),
+    }
+    sink = io.BytesIO()
+    pq.write_table(pa.table(rows), sink)
+    lake.relist(entry, 0, sink.getvalue())
+
+
+def test_dead_letters_are_shown_with_reasons_and_what_to_do(served, open_page):
+    lake = served.lakes.add("clicks", make_lake())
+    put_dead_letters(lake)
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks/dead-letters")
+    main = page.locator("main")
+    expect(main).to_contain_text("4 records of this job are no row")
+    expect(main).to_contain_text("id is not a BIGINT")
+    expect(main).to_contain_text('{"id": "<b>ten</b>"}')
+    expect(main).to_contain_text("ask the producer's team")
+    expect(main).to_contain_text("does not exist in schema")  # of the files of make_lake
+    check_axe(page)
+
+
+def test_the_log_is_walked_by_keys_and_shows_another_writer(served, open_page):
+    lake = served_lake(served)
+    for _ in range(50):
+        lake.epoch += 1
+        lake.append(Open("there", 7, "1"))
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks/log")
+    expect(page.locator("#timeline")).to_contain_text("60 open")
+    expect(page.locator("#timeline")).to_contain_text("another writer")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**to=20")
+    expect(page.locator("#timeline")).to_contain_text("20 open")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**to=60")
+    page.get_by_role("link", name="60 open").click()
+    expect(page.locator("main")).to_contain_text("process 7 on there")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("heading", name="Entry 59: open")).to_be_visible()
+
+
+def test_a_page_is_live(served, open_page):
+    lake = served_lake(served)
+    page = open_page("/ui/jobs/clicks")
+    expect(page.locator("#facts")).to_contain_text("1,234")
+    page.locator("summary", has_text="topic partitions").focus()
+    page.keyboard.press("Enter")
+    lake.land({lake.key(1): (640, 700)})
+    expect(page.locator("#facts")).to_contain_text("1,174", timeout=10_000)
+    expect(page.get_by_role("cell", name="1,174")).to_be_visible()  # what was opened stays open
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_pages_that_cannot_be_read_say_what_to_do(served, open_page):
+    served_lake(served)
+    (served.lakes.directory / "bad.yaml").write_text("job: bad\nlake: nowhere\n", "utf-8")
+    served.watch.look()
+    for path, said in (
+        ("/ui/jobs/none", "there is no job file none.yaml"),
+        ("/ui/jobs/bad", "a lake is a URI"),
+        ("/ui/jobs/bad/log", "a lake is a URI"),
+        ("/ui/jobs/clicks/log/main/999", "it has entries 0 to"),
+        ("/ui/jobs/clicks/log?part=nope", "there is main"),
+    ):
+        page = open_page(path)
+        expect(page.locator("main")).to_contain_text(said)
+        expect(page.locator("main")).to_contain_text("next")
+        check_axe(page)
+
+
+def test_a_job_shows_lag_batches_and_what_it_waits_for(served, open_page):
+    served_lake(served)
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks")
+    expect(page.locator("#facts")).to_contain_text("1,234")
+    expect(page.locator("svg.waterfall")).to_be_visible()
+    expect(page.locator("svg.waterfall text", has_text="batch 7")).to_be_visible()
