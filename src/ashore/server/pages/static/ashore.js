@@ -41,19 +41,16 @@ function keyOf(details) {
   return details.id || `${near} ${words}`;
 }
 
-const FOCUSABLE = "a, button, summary, input, select, textarea, [tabindex]";
-
 // Returns what finds, in the fresh region, what was focused in the old one.
 function keepFocus(region) {
   const focused = document.activeElement;
   if (!region.contains(focused)) return () => null;
-  const name = focused.id || focused.getAttribute("href");
-  const place = [...region.querySelectorAll(FOCUSABLE)].indexOf(focused);
-  return () => {
-    const there = [...region.querySelectorAll(FOCUSABLE)];
-    const same = there.find((each) => name && (each.id || each.getAttribute("href")) === name);
-    return same ?? (there[place]?.tagName === focused.tagName ? there[place] : null);
-  };
+  const nameOf = (each) =>
+    each.tagName === "SUMMARY" ? keyOf(each.parentElement)
+      : each.id || each.getAttribute("href") || each.getAttribute("aria-label");
+  const name = nameOf(focused);
+  const alike = focused.tagName.toLowerCase();
+  return () => [...region.querySelectorAll(alike)].find((each) => nameOf(each) === name);
 }
 
 function takeRegion(old, fresh) {
