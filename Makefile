@@ -56,7 +56,6 @@ setup-native: .venv/.native
 
 .venv/.native: .venv/.packages tools/native.py $(shell find native -name '*.rs' -o -name '*.toml') native/crates.lock
 	@$(BIN)/python tools/native.py setup
-	@! command -v cargo > /dev/null || touch $@
 
 # Looks first, so that a machine without Java hears of it before anything is downloaded.
 java:

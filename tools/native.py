@@ -2,8 +2,9 @@
 
     python tools/native.py setup|lint|test|lock|wheel
 
-What it promises: without cargo, `setup` and `lint` do nothing and say so in one line. The crates
-that are built are those of `native/crates.lock`, by version and checksum, or nothing is built.
+What it promises: without a cargo that is new enough, or without its registry, `setup` does nothing
+and says so in one line; so does `lint` without cargo. The crates that are built are those of
+`native/crates.lock`, by version and checksum, or nothing is built.
 `crates.lock` is Cargo.lock without its `source` lines, which name the host of a registry; cargo
 itself is asked what to write there.
 """
@@ -22,8 +23,9 @@ CRATE = ROOT / "native"
 PINNED = CRATE / "crates.lock"
 CARGO_LOCK = CRATE / "Cargo.lock"
 BUILT = ROOT / ".venv" / "native"
+IS_BUILT = ROOT / ".venv" / ".native"  # make looks at it
 HEADER = "# Crates with checksums: Cargo.lock without the registry. Written by `make lock`.\n\n"
-WITHOUT = "no cargo: goes on without the native module (docs/concepts/native.md)"
+GOES_ON = "goes on without the native module (docs/concepts/native.md)"
 _SOURCE = re.compile(r'^source = "(.*)"\n', re.MULTILINE)
 _CHECKSUM = re.compile(r"^checksum = ", re.MULTILINE)
 
@@ -85,19 +87,38 @@ def restore_lock() -> None:
         sys.exit("native/Cargo.lock is not what native/crates.lock says; run: make lock")
 
 
+def why_not() -> str | None:
+    """Return why the crate cannot be built on this machine, or None where cargo is new enough."""
+    if shutil.which("cargo") is None:
+        return "no cargo"
+    least = tomllib.loads((CRATE / "Cargo.toml").read_text("utf-8"))["package"]["rust-version"]
+    asked = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False)
+    found = re.match(r"cargo (\d+)\.(\d+)", asked.stdout)
+    if found is None:
+        return f"cargo does not work: {asked.stderr.strip()}"
+    if tuple(map(int, found.groups())) < tuple(map(int, least.split("."))):
+        return f"cargo {found[1]}.{found[2]} is older than {least}"
+    return None
+
+
 def setup() -> None:
     """Build the module into .venv; without it everything works, and is slower."""
-    if shutil.which("cargo") is None:
-        print(WITHOUT)
+    if reason := why_not():
+        print(f"{reason}: {GOES_ON}")
         return
     print("building the native reader and decoder", file=sys.stderr)
-    restore_lock()
+    try:
+        restore_lock()
+    except subprocess.CalledProcessError:  # cargo has said why
+        print(f"no registry of crates: {GOES_ON}")
+        return
     wheels = BUILT / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     _maturin("--out", str(wheels))
     (wheel,) = wheels.glob("*.whl")
     install = ("-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--reinstall")
     _run(sys.executable, *install, "--python", sys.executable, str(wheel))
+    IS_BUILT.touch()
 
 
 def wheel() -> None:
@@ -108,8 +129,8 @@ def wheel() -> None:
 
 def lint() -> None:
     """Check format and clippy's warnings."""
-    if shutil.which("cargo") is None:
-        print(WITHOUT)
+    if reason := why_not():
+        print(f"{reason}: native/ is not checked")
         return
     restore_lock()
     _run("cargo", "fmt", "--check")
@@ -126,8 +147,8 @@ def test() -> None:
 
 def lock() -> None:
     """Resolve the crates; those that are locked stay unless `--upgrade` is given."""
-    if shutil.which("cargo") is None:
-        sys.exit("cargo is needed to lock the crates of native/")
+    if reason := why_not():
+        sys.exit(f"{reason}: cargo is needed to lock the crates of native/")
     if "--upgrade" in sys.argv:
         CARGO_LOCK.unlink(missing_ok=True)
     elif PINNED.exists():

@@ -83,3 +83,19 @@ def test_java_is_looked_for_before_there_is_a_package():
     assert "JAVA_HOME" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert answer.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [("cargo 1.66.0 (d65d197ad 2022-11-15)", "cargo 1.66 is older than "), (None, "no cargo")],
+)
+def test_setup_goes_on_without_a_cargo_that_builds_the_crate(says, reason, tmp_path: Path):
+    if says is not None:
+        cargo = tmp_path / "cargo"
+        cargo.write_text(f"#!/bin/sh\necho '{says}'\n")
+        cargo.chmod(0o755)
+    command = [sys.executable, "tools/native.py", "setup"]
+    own = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(reason)
+    assert done.stdout.endswith("goes on without the native module (docs/concepts/native.md)\n")
