@@ -44,6 +44,15 @@
   + JobNotRunning            no process of the job can be asked: it was killed, or failed
   + JobNotAnswering          a process of the job exists, or may exist, and does not answer
   + NotDone                  a job process refused what it was asked, or could not do it
+  + ServerRefused             a server of jobs did not do what was requested
+    - JobUnknown              it has no job of this name
+    - OperationUnknown        it has no operation of this id
+    - NotAllowed              the token is missing, or does not allow it
+    - PathNotAllowed          a path is outside the directories that it is confined to
+    - RequestInvalid          the request is not what the API expects
+    - ServerBusy              as much runs as its limits allow
+  + ServerRuns                another server has these job files
+  + ServerUnreachable         no server answers
   + NotInstalled              an optional package is missing; the hint prints the pip line
   + MetricsNotExported       the port or the file for metrics cannot be opened
   + SparkNotStarted          Spark does not start: its master, its settings or its JVM
@@ -367,6 +376,66 @@ class NotDone(AshoreError):
     """A job process refused what it was asked, or could not do it. The message says why."""
 
     code = "not-done"
+
+
+class ServerRefused(AshoreError):
+    """A server of jobs did not do what was requested. Nothing was changed."""
+
+    code = "server-refused"
+
+
+class JobUnknown(ServerRefused):
+    """The server has no job of this name."""
+
+    code = "job-unknown"
+    exit_code = 2
+
+
+class OperationUnknown(ServerRefused):
+    """The server has no operation of this id: it was removed as old, or never was."""
+
+    code = "operation-unknown"
+    exit_code = 2
+
+
+class NotAllowed(ServerRefused):
+    """The token of a request is missing or unknown, or its role does not allow the request."""
+
+    code = "not-allowed"
+
+
+class PathNotAllowed(ServerRefused):
+    """A path is outside the directories that the server is confined to."""
+
+    code = "path-not-allowed"
+    exit_code = 2
+
+
+class RequestInvalid(ServerRefused):
+    """A request is not what the API expects, or is too large. The message names what is wrong."""
+
+    code = "request-invalid"
+    exit_code = 2
+
+
+class ServerBusy(ServerRefused):
+    """As much runs as the limits of the server allow. A later try may succeed."""
+
+    code = "server-busy"
+
+
+class ServerRuns(AshoreError):
+    """Another server has these job files. Nothing was started."""
+
+    code = "server-runs"
+    exit_code = 3
+
+
+class ServerUnreachable(AshoreError):
+    """No server answers at the address. What was requested may have been done."""
+
+    code = "server-unreachable"
+    exit_code = 7
 
 
 class NotInstalled(AshoreError):

@@ -31,6 +31,11 @@ COMMANDS = (
     Listed("run", "run_command", "Run a job until it is stopped."),
     Listed("stop", "stop_command", "Stop a running job gracefully, and wait until it has stopped."),
     Listed(
+        "serve",
+        "serve_command",
+        "Run the jobs of a directory, and serve REST, metrics and pages over them.",
+    ),
+    Listed(
         "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
     ),
     Listed(

@@ -1,0 +1,140 @@
+"""The directory of job files: which there are, what each says, and what is wrong with it.
+
+What it is: `JobFiles`, which is asked again and again and reads what has changed.
+What it promises: a file that cannot be run is a `JobFile` with its problem and keeps no other from
+running. A job has the name of its file: two files can not be one job.
+What it must not know: who runs jobs.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ashore.config import Job
+from ashore.errors import AshoreError, JobFileInvalid
+from ashore.landing.job import load_job_file
+from ashore.runtime.layout import JOB_SUFFIXES, is_name
+
+BYTES_MAX = 1 << 20  # of a job file
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job file as it is now.
+
+    Arguments:
+        name: of the job, and of the file.
+        path: of the file.
+        digest: of its bytes, and of the files of SQL and functions that it names.
+        problem: why it cannot be run.
+        job: what it says; None where there is a problem.
+
+    """
+
+    name: str
+    path: Path
+    digest: str
+    problem: AshoreError | None
+    job: Job | None
+
+    def valid(self) -> Job:
+        """Return what it says. Raises what is wrong with it."""
+        if self.job is None:
+            raise self.problem or JobFileInvalid(f"{self.path.name} cannot be read")
+        return self.job
+
+
+_Mark = tuple[int, int, int]
+
+
+class JobFiles:
+    """The job files of a directory. Used by one thread."""
+
+    def __init__(self, directory: Path, load: Callable[[Path], Job] = load_job_file) -> None:
+        self._directory = directory
+        self._load = load
+        self._known: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
+
+    def look(self) -> dict[str, JobFile]:
+        """Return the job files by name. What has not changed is not read again. Raises OSError."""
+        found: dict[str, tuple[tuple[_Mark, ...], JobFile]] = {}
+        for path in find_job_files(self._directory):
+            known = self._known.get(path.stem)
+            beside = _beside(path, known[1].job if known else None)
+            marks = tuple(_mark(each) for each in (path, *beside))
+            if known is None or known[0] != marks or known[1].path != path:
+                file = read_job_file(path, self._load)
+                marks = tuple(_mark(each) for each in (path, *_beside(path, file.job)))
+                known = marks, file
+            found[path.stem] = known
+        self._known = found
+        return {name: file for name, (_, file) in found.items()}
+
+
+def find_job_files(directory: Path) -> list[Path]:
+    """Return the job files of a directory, one for each name. Raises OSError."""
+    found: dict[str, Path] = {}
+    for entry in sorted(os.scandir(directory), key=lambda each: each.name):
+        path = Path(entry.path)
+        if path.suffix in JOB_SUFFIXES and is_name(path.stem) and entry.is_file():
+            found.setdefault(path.stem, path)
+    return [found[name] for name in sorted(found)]
+
+
+def read_job_file(path: Path, load: Callable[[Path], Job] = load_job_file) -> JobFile:
+    """Return a job file. Raises nothing: what is wrong with it is its problem."""
+    name = path.stem
+    digest, problem, job = "", None, None
+    try:
+        content = path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        if len(content) > BYTES_MAX:
+            raise JobFileInvalid(
+                f"{path.name} has {len(content):,} bytes", hint=f"at most {BYTES_MAX:,} are read"
+            )
+        job = load(path)
+        digest = digest_of(path, job)
+        check_name(name, job)
+    except AshoreError as error:
+        problem, job = error, None
+    except OSError as error:
+        problem = JobFileInvalid(f"{path.name} cannot be read: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        problem = JobFileInvalid(f"{path.name} cannot be read: {error}")
+    return JobFile(name, path, digest, problem, job)
+
+
+def check_name(name: str, job: Job) -> None:
+    """Check that a job has the name of its file. Raises JobFileInvalid."""
+    if job.job != name:
+        raise JobFileInvalid(
+            f"the file is named {name}, and its job {job.job}",
+            hint=f"name the file {job.job}.yaml: so no two files are one job",
+        )
+
+
+def digest_of(path: Path, job: Job | None) -> str:
+    """Return the digest of a job file and of the files that it names. Raises OSError."""
+    digest = hashlib.sha256(path.read_bytes())
+    for each in _beside(path, job):
+        with suppress(OSError):  # then it has a problem, which is found when it is loaded
+            digest.update(b"\0" + each.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _beside(path: Path, job: Job | None) -> list[Path]:
+    """Return the files that a job file names."""
+    if job is None or job.sql is None:
+        return []
+    return [path.parent / name for name in (job.sql.file, job.sql.functions) if name is not None]
+
+
+def _mark(path: Path) -> _Mark:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)

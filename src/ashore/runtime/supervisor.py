@@ -1,0 +1,410 @@
+"""Keeping jobs as they are wanted: a loop over all jobs of a server.
+
+What it is: `Supervisor`, one thread that looks, decides and acts, and `JobView`, where a job is.
+What it promises: what it knows it has from files, so the next one goes on where it was ended, at
+any moment. A job that cannot be started, or a file that cannot be read, keeps no other from its
+turn. Who reads views waits for nobody.
+What it must not know: HTTP; who asked for what.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.unique import unique
+from ashore.errors import AshoreError
+from ashore.runtime.decide import (
+    KILLED,
+    Act,
+    Decision,
+    Facts,
+    Phase,
+    after_exit,
+    decide,
+)
+from ashore.runtime.files import read_record, write_record
+from ashore.runtime.job_files import JobFile, JobFiles
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.limits import Memory, ServerLimits
+from ashore.runtime.processes import LivingProcess, Processes
+from ashore.runtime.records import (
+    Desired,
+    DesiredState,
+    ExitRecord,
+    ProcessRecord,
+    RetryRecord,
+    RunSeen,
+)
+
+LOOK_S = 1.0
+STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
+KILL_BEYOND_GRACE_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """Where a job of a server is. Frozen: readers keep it as long as they like."""
+
+    name: str
+    file: JobFile | None
+    desired: Desired
+    decision: Decision
+    since_ms: int  # when it came to its phase, as far as is known
+    process: ProcessRecord | None  # of the process that lives
+    last: ExitRecord | None  # how the last run ended
+    retry: RetryRecord | None
+    seen: RunSeen | None  # as the run that lives, or the last one, wrote it
+    memory_bytes: int | None = None  # of its processes, when they were looked at last
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is."""
+        return self.decision.phase
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its process runs with an older file than there is."""
+        is_known = self.process is not None and self.file is not None
+        return is_known and self.process.digest != self.file.digest  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """Something that happened to a job, for the history, metrics and webhooks."""
+
+    kind: str  # phase | started | ended | adopted | changed
+    job: str
+    at_ms: int
+    fields: Mapping[str, object]
+
+
+@dataclass
+class _Managed:
+    """What the supervisor remembers of a job between two looks."""
+
+    name: str
+    living: LivingProcess | None = None
+    is_adopted_known: bool = False
+    phase: Phase | None = None
+    since_ms: int = 0
+    stop_asked_ms: int | None = None
+    stop_began_ms: int | None = None
+    seen: RunSeen | None = None
+    seen_mark: int = 0
+    last: ExitRecord | None = None
+    retry: RetryRecord | None = None
+    desired: Desired | None = None
+    desired_mark: int = -1
+    digest: str = ""
+    view: JobView | None = field(default=None, repr=False)
+
+
+class Supervisor:
+    """Keeps the jobs of a directory as they are wanted. `look` may be called by one thread.
+
+    Arguments:
+        layout: where files are.
+        processes: starts and finds them.
+        limits: how many jobs, and how much memory.
+        report: called with what happened, by the thread of the supervisor.
+        clock: of this machine.
+
+    """
+
+    def __init__(
+        self,
+        layout: ServerFiles,
+        processes: Processes | None = None,
+        limits: ServerLimits | None = None,
+        report: Callable[[Happened], None] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._layout = layout
+        self._processes = processes or Processes(layout)
+        self._limits = limits or ServerLimits()
+        self._memory = Memory(self._limits)
+        self._report = report or (lambda _happened: None)
+        self._clock = clock or SystemClock()
+        self._files = JobFiles(layout.jobs)
+        self._jobs: dict[str, _Managed] = {}
+        self._views: Mapping[str, JobView] = {}
+        self._wake = threading.Event()
+        self._is_over = threading.Event()
+        self._looked = threading.Condition()
+        self._looks = 0
+        self._is_looking = False
+        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
+        self.problem = ""  # why the directory cannot be read
+
+    # ---- for readers, by any thread
+
+    @property
+    def views(self) -> Mapping[str, JobView]:
+        """Where each job is, as of the last look: never changed, but replaced."""
+        return self._views
+
+    @property
+    def looks(self) -> int:
+        """How often it has looked."""
+        return self._looks
+
+    def wake(self) -> None:
+        """Look again soon: somebody has changed what is wanted."""
+        self._wake.set()
+
+    def wait_looked(self, timeout_s: float = 5.0) -> bool:
+        """Wait until a look that begins from now on has ended; return False where it has not."""
+        with self._looked:
+            wanted = self._looks + 1 + self._is_looking
+            self._wake.set()
+            return self._looked.wait_for(lambda: self._looks >= wanted, timeout_s)
+
+    # ---- its life
+
+    def start(self) -> None:
+        """Look once, and begin to look often."""
+        self.look()
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more. Jobs go on."""
+        self._is_over.set()
+        self._wake.set()
+        if self._thread.ident:
+            self._thread.join()
+        for managed in self._jobs.values():
+            if managed.living is not None:
+                managed.living.close()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            self._wake.wait(LOOK_S)
+            self._wake.clear()
+            if not self._is_over.is_set():
+                self.look()
+
+    # ---- one look
+
+    def look(self) -> None:
+        """Look at all jobs once, and act."""
+        with self._looked:
+            self._is_looking = True
+        try:
+            files = self._files.look()
+        except OSError as error:
+            self.problem = f"{self._layout.jobs} cannot be read: {error.strerror}"
+            files = {name: view.file for name, view in self._views.items() if view.file is not None}
+        else:
+            self.problem = ""
+        self._processes.reap()
+        now_ms = self._clock.now_ms()
+        for name in self._names(files):
+            self._jobs.setdefault(name, _Managed(name))
+        for managed in self._jobs.values():
+            self._refresh(managed, now_ms)
+        views = {}
+        living = sum(each.living is not None for each in self._jobs.values())
+        for name in sorted(self._jobs):
+            managed = self._jobs[name]
+            was_alive = managed.living is not None
+            views[name] = self._judge(managed, files.get(name), living, now_ms)
+            living += (managed.living is not None) - was_alive
+        for name in [name for name, view in views.items() if _is_gone(view)]:
+            del views[name], self._jobs[name]
+        self._views = views
+        with self._looked:
+            self._looks += 1
+            self._is_looking = False
+            self._looked.notify_all()
+
+    def _names(self, files: Mapping[str, JobFile]) -> set[str]:
+        """Return the jobs that have a file, that something is wanted of, or that may run."""
+        found = set(files)
+        for directory, suffix in ((self._layout.desired, ".json"), (self._layout.runs, "")):
+            try:
+                there = [path.name for path in directory.iterdir()]
+            except OSError:
+                continue
+            found |= {
+                name.removesuffix(suffix)
+                for name in there
+                if name.endswith(suffix) and not name.startswith(".")
+            }
+        return found
+
+    def _refresh(self, managed: _Managed, now_ms: int) -> None:
+        """Read what has changed of a job."""
+        run = self._layout.run_of(managed.name)
+        was_alive, record = managed.living is not None, None
+        living = managed.living
+        if living is None or living.handle is None or living.has_ended():
+            record = living.record if living is not None else None
+            if living is not None:
+                living.close()
+            managed.living = self._find(managed)
+        if managed.living is None:
+            if was_alive or not managed.is_adopted_known:
+                self._settle(managed, record, now_ms, was_alive=was_alive)
+        elif not was_alive and not managed.is_adopted_known and managed.living.record is not None:
+            found = managed.living.record
+            self._tell("adopted", managed.name, now_ms, pid=found.pid, run=found.run)
+        managed.is_adopted_known = True
+        self._refresh_seen(managed)
+        mark = _mark(self._layout.desired_of(managed.name))
+        if mark != managed.desired_mark:
+            managed.desired_mark = mark
+            managed.desired = read_record(Desired, self._layout.desired_of(managed.name))
+        if managed.last is None and managed.living is None:
+            managed.last = read_record(ExitRecord, run.exit)
+
+    def _find(self, managed: _Managed) -> LivingProcess | None:
+        try:
+            return self._processes.find(managed.name)
+        except OSError:
+            return managed.living  # the state directory does not answer: nothing is known
+
+    def _refresh_seen(self, managed: _Managed) -> None:
+        path = self._layout.run_of(managed.name).seen
+        mark = _mark(path)
+        if mark != managed.seen_mark:
+            managed.seen_mark = mark
+            managed.seen = read_record(RunSeen, path)
+
+    def _settle(
+        self, managed: _Managed, record: ProcessRecord | None, now_ms: int, *, was_alive: bool
+    ) -> None:
+        """Take in how the last run ended. One that was killed has not said so itself."""
+        run = self._layout.run_of(managed.name)
+        process = read_record(ProcessRecord, run.process)
+        last = read_record(ExitRecord, run.exit)
+        retry = read_record(RetryRecord, run.retry)
+        has_died = process is not None and (last is None or last.run != process.run)
+        if has_died and process is not None:
+            last = _killed(process.run, process.attempt, process.digest, now_ms)
+            write_record(run.exit, last)
+        elif was_alive and record is None and process is None:
+            wanted = managed.desired.attempt if managed.desired else 0
+            last = _killed(f"unrecorded-{unique()}", wanted, managed.digest, now_ms)
+            write_record(run.exit, last)
+        if last is not None and (retry is None or retry.run != last.run):
+            started_ms = process.started_ms if process and process.run == last.run else None
+            retry = after_exit(last, started_ms, retry, now_ms)
+            write_record(run.retry, retry)
+            told = {"code": last.code, "error": last.error, "message": last.message}
+            self._tell("ended", managed.name, now_ms, run=last.run, **told)
+        managed.last, managed.retry = last, retry
+        managed.stop_asked_ms = managed.stop_began_ms = None
+
+    def _judge(self, managed: _Managed, file: JobFile | None, living: int, now_ms: int) -> JobView:
+        desired = managed.desired or Desired(DesiredState.STOPPED, 0, 0, "", 0, "never started")
+        record = managed.living.record if managed.living else None
+        if file is not None and managed.digest not in ("", file.digest):
+            self._tell("changed", managed.name, now_ms, digest=file.digest)
+        managed.digest = file.digest if file is not None else managed.digest
+        seen = managed.seen
+        has_begun = record is not None and seen is not None and seen.run == record.run
+        has_begun = has_begun and seen is not None and seen.phase != "starting"
+        generation = record.generation if record else None
+        alive = managed.living is not None
+        memory = self._memory.look(managed.name, record, now_ms)
+        facts = Facts(file, desired, alive, has_begun, generation, managed.last, managed.retry)
+        decision = decide(facts, now_ms)
+        if decision.act is Act.START:
+            decision = self._start(managed, file, desired, living, decision)
+        elif decision.act is Act.STOP:
+            self._stop(managed, file, now_ms)
+        elif memory is not None and self._memory.is_too_much(memory):
+            decision = self._restart_for_memory(managed, decision, memory)
+        if decision.phase is not managed.phase:
+            fields = {"phase": str(decision.phase), "why": decision.why, "hint": decision.hint}
+            before = str(managed.phase) if managed.phase else None
+            lasted_ms = now_ms - managed.since_ms if managed.phase else 0
+            if managed.phase is not None or decision.phase is not Phase.STOPPED:
+                self._tell("phase", managed.name, now_ms, **fields, before=before, ms=lasted_ms)
+            managed.phase, managed.since_ms = decision.phase, now_ms
+        return JobView(
+            managed.name,
+            file,
+            desired,
+            decision,
+            managed.since_ms,
+            record,
+            managed.last,
+            managed.retry,
+            managed.seen,
+            memory,
+        )
+
+    def _start(
+        self,
+        managed: _Managed,
+        file: JobFile | None,
+        desired: Desired,
+        living: int,
+        decision: Decision,
+    ) -> Decision:
+        full = self._limits.why_full(living, self._memory)
+        if full:
+            return Decision(Act.NOTHING, Phase.WAITING, full)
+        if file is None:
+            return decision
+        try:
+            self._processes.start(managed.name, file.path, desired)
+        except (OSError, AshoreError) as error:
+            return Decision(
+                Act.NOTHING, Phase.BACKING_OFF, f"its process cannot be started: {error}"
+            )
+        managed.living = LivingProcess(None, None)  # its record comes in a moment
+        managed.stop_asked_ms = managed.stop_began_ms = None
+        code = managed.last.code if managed.last else None
+        self._tell("started", managed.name, self._clock.now_ms(), after=code)
+        return decision
+
+    def _stop(self, managed: _Managed, file: JobFile | None, now_ms: int) -> None:
+        """Ask a process to end; kill it where it has not ended long after its grace."""
+        if managed.living is None or managed.living.handle is None:
+            return
+        managed.stop_began_ms = managed.stop_began_ms or now_ms
+        grace_ms = file.job.grace_ms if file and file.job else 60_000
+        if now_ms - managed.stop_began_ms > grace_ms + KILL_BEYOND_GRACE_MS:
+            managed.living.send(signal.SIGKILL)
+        elif managed.stop_asked_ms is None or now_ms - managed.stop_asked_ms > STOP_AGAIN_MS:
+            managed.stop_asked_ms = now_ms
+            managed.living.send(signal.SIGTERM)
+
+    def _restart_for_memory(
+        self, managed: _Managed, decision: Decision, memory_bytes: int
+    ) -> Decision:
+        if managed.living is not None and managed.stop_asked_ms is None:
+            now_ms = self._clock.now_ms()
+            managed.stop_asked_ms = now_ms
+            self._tell("memory", managed.name, now_ms, bytes=memory_bytes)
+            managed.living.send(signal.SIGTERM)
+        why = f"its processes use {memory_bytes / 1e6:,.0f} MB, above the limit: it starts again"
+        return Decision(decision.act, Phase.STOPPING, why)
+
+    def _tell(self, kind: str, job: str, at_ms: int, **fields: object) -> None:
+        self._report(Happened(kind, job, at_ms, fields))
+
+
+def _is_gone(view: JobView) -> bool:
+    """Return whether nothing is left of a job: no file, no process, nothing that is wanted."""
+    is_known = view.file is not None or view.process is not None or view.desired.at_ms
+    return not is_known and view.phase is Phase.STOPPED
+
+
+def _killed(run: str, attempt: int, digest: str, now_ms: int) -> ExitRecord:
+    message = "the process that ran the job is gone and left no exit code: it was killed, by the "
+    message += "system because memory ran out, or by someone; or the machine was restarted"
+    hint = "`dmesg` says whether memory ran out; it is started again"
+    return ExitRecord(run, attempt, digest, KILLED, now_ms, "job-process-ended", message, hint)
+
+
+def _mark(path: object) -> int:
+    try:
+        found = path.stat()  # type: ignore[attr-defined]
+    except OSError:
+        return 0
+    return int(found.st_mtime_ns ^ found.st_ino)

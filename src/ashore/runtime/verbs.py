@@ -1,0 +1,182 @@
+"""What people want of jobs, written down: deploy, start, stop, restart, pause, remove.
+
+What it is: `Verbs`, for the API and the command line.
+What it promises: a verb has happened once its file is written: it survives the server, and is done
+by the supervisor in a moment. A job file is checked as a whole before it takes the place of the one
+before. Verbs of several requests come one after the other.
+What it must not know: HTTP; processes.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.suggest import suggest
+from ashore.base.unique import unique
+from ashore.errors import JobFileInvalid, JobUnknown, RequestInvalid, ServerRefused
+from ashore.runtime.files import read_record, write_record, write_text
+from ashore.runtime.job_files import BYTES_MAX, JobFile, find_job_files, read_job_file
+from ashore.runtime.layout import JOB_SUFFIXES, ServerFiles, is_name
+from ashore.runtime.records import Desired, DesiredState
+
+BESIDE_SUFFIXES = (".sql", ".py")
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants something, and why."""
+
+    by: str
+    why: str = ""
+
+
+class Verbs:
+    """Writes down what is wanted of jobs. May be used by many threads.
+
+    Arguments:
+        layout: where files are.
+        clock: of this machine.
+
+    """
+
+    def __init__(self, layout: ServerFiles, clock: Clock | None = None) -> None:
+        self._layout = layout
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+
+    def deploy(self, name: str, text: str, beside: Mapping[str, str] | None = None) -> JobFile:
+        """Write a job file, and files that it names, and return it as it was read.
+
+        Raises JobFileInvalid, and nothing was written; RequestInvalid; OSError.
+        """
+        beside = beside or {}
+        _check_names(name, beside)
+        with self._lock:
+            made = self._layout.state / f"deploying-{unique()}"
+            made.mkdir()
+            try:
+                for file_name, content in beside.items():
+                    (made / file_name).write_text(content, "utf-8")
+                (made / f"{name}.yaml").write_text(text, "utf-8")
+                self._check(made, name, beside)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+            for file_name, content in beside.items():
+                write_text(self._layout.jobs / file_name, content)
+            path = self._path_of(name) or self._layout.jobs / f"{name}.yaml"
+            write_text(path, text)
+            return read_job_file(path)
+
+    def start(self, name: str, asker: Asker) -> Desired:
+        """Let a job run, whatever it ended with before. Raises JobUnknown, OSError."""
+        self._require_file(name)
+        return self._want(
+            name, asker, lambda at: replace(at, state=DesiredState.RUNNING, attempt=at.attempt + 1)
+        )
+
+    def restart(self, name: str, asker: Asker) -> Desired:
+        """Stop a job, if it runs, and let it run again. As `start`."""
+        self._require_file(name)
+        return self._want(
+            name,
+            asker,
+            lambda at: replace(
+                at,
+                state=DesiredState.RUNNING,
+                attempt=at.attempt + 1,
+                generation=at.generation + 1,
+            ),
+        )
+
+    def stop(self, name: str, asker: Asker) -> Desired:
+        """Stop a job in order, until it is started. Raises JobUnknown, OSError."""
+        return self._want(name, asker, lambda at: replace(at, state=DesiredState.STOPPED))
+
+    def pause(self, name: str, asker: Asker, for_ms: int | None = None) -> Desired:
+        """Stop a job for a while: then, or once it is started, it runs. As `stop`."""
+
+        def change(at: Desired) -> Desired:
+            until_ms = None if for_ms is None else at.at_ms + for_ms
+            return replace(at, state=DesiredState.PAUSED, until_ms=until_ms)
+
+        return self._want(name, asker, change)
+
+    def remove(self, name: str) -> None:
+        """Remove the file of a job that does not run; its lake stays as it is.
+
+        Raises JobUnknown, ServerRefused where it is to run, OSError.
+        """
+        with self._lock:
+            path = self._path_of(name)
+            desired = self._read(name)
+            if path is None and desired is None:
+                raise self._unknown(name)
+            if desired is not None and desired.state is not DesiredState.STOPPED:
+                message = f"job {name} is to be {desired.state}"
+                raise ServerRefused(message, hint=f"stop it first: ashore stop {name}")
+            if path is not None:
+                path.unlink()
+            self._layout.desired_of(name).unlink(missing_ok=True)
+
+    def _want(self, name: str, asker: Asker, change: Callable[[Desired], Desired]) -> Desired:
+        with self._lock:
+            known = self._read(name)
+            if known is None and self._path_of(name) is None:
+                raise self._unknown(name)
+            numbers = (0, 0) if known is None else (known.generation, known.attempt)
+            now_ms = self._clock.now_ms()
+            desired = change(Desired(DesiredState.STOPPED, *numbers, asker.by, now_ms, asker.why))
+            write_record(self._layout.desired_of(name), desired)
+            return desired
+
+    def _require_file(self, name: str) -> None:
+        if self._path_of(name) is None:
+            if self._read(name) is None:
+                raise self._unknown(name)
+            raise JobUnknown(f"the job file of {name} is gone", hint="deploy it again")
+
+    def _read(self, name: str) -> Desired | None:
+        if not is_name(name):
+            raise self._unknown(name)
+        return read_record(Desired, self._layout.desired_of(name))
+
+    def _path_of(self, name: str) -> Path | None:
+        if not is_name(name):
+            return None
+        paths = [self._layout.jobs / f"{name}{suffix}" for suffix in JOB_SUFFIXES]
+        return next((each for each in paths if each.is_file()), None)
+
+    def _unknown(self, name: str) -> JobUnknown:
+        there = [path.stem for path in find_job_files(self._layout.jobs)]
+        hint = suggest(name, there) or "`ashore --server URL jobs` lists them"
+        return JobUnknown(f"there is no job {name[:100]!r} here", hint=hint)
+
+    def _check(self, made: Path, name: str, beside: Mapping[str, str]) -> None:
+        """Check a job file among the files that it will be among. Raises JobFileInvalid."""
+        for path in self._layout.jobs.iterdir():
+            if path.suffix in BESIDE_SUFFIXES and path.name not in beside:
+                (made / path.name).symlink_to(path)
+        file = read_job_file(made / f"{name}.yaml")
+        if file.problem is not None:
+            message = file.problem.message.replace(f"{made}/", "")
+            raise JobFileInvalid(message, hint=file.problem.hint, **file.problem.fields)
+
+
+def _check_names(name: str, beside: Mapping[str, str]) -> None:
+    if not is_name(name):
+        raise RequestInvalid(
+            f"{name[:100]!r} is not a name for a job file",
+            hint="letters, digits, `-`, `_` and `.`, at most 100",
+        )
+    for each, content in beside.items():
+        path = Path(each)
+        if path.name != each or path.suffix not in BESIDE_SUFFIXES or not is_name(path.stem):
+            raise RequestInvalid(
+                f"{each[:100]!r} is not a name for a file beside a job file",
+                hint="a plain name that ends with .sql or .py",
+            )
+        if len(content) > BYTES_MAX:
+            raise RequestInvalid(f"{each} has more than {BYTES_MAX:,} characters")

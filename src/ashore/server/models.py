@@ -1,0 +1,199 @@
+"""The documents of the API, as the OpenAPI file describes them.
+
+What it is: one model per document, and what makes it of a value of `ashore.runtime`.
+What it promises: times are Unix times in milliseconds. No secret is in a document: those of a job
+file stay where they are read.
+What it must not know: requests.
+"""
+
+from dataclasses import asdict
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ashore.runtime.decide import Phase
+from ashore.runtime.records import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
+from ashore.runtime.supervisor import JobView
+
+
+class ApiDocument(BaseModel):
+    """A document of the API: frozen."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class DesiredDocument(ApiDocument):
+    """What is wanted of a job."""
+
+    state: DesiredState
+    by: str
+    at_ms: int
+    why: str
+    until_ms: int | None
+
+    @classmethod
+    def of(cls, desired: Desired) -> "DesiredDocument":
+        """Return the document of what is wanted."""
+        return cls(**{name: getattr(desired, name) for name in cls.model_fields})
+
+
+class ProcessDocument(ApiDocument):
+    """The process that runs a job; the job process, with Spark in it, is its child."""
+
+    run: str
+    pid: int
+    started_ms: int
+    job_pid: int | None
+
+    @classmethod
+    def of(cls, process: ProcessRecord, job_pid: int | None) -> "ProcessDocument":
+        """Return the document of a process."""
+        return cls(run=process.run, pid=process.pid, started_ms=process.started_ms, job_pid=job_pid)
+
+
+class ExitDocument(ApiDocument):
+    """How the last run of a job ended."""
+
+    run: str
+    code: int
+    ended_ms: int
+    error: str
+    message: str
+    hint: str
+
+    @classmethod
+    def of(cls, last: ExitRecord) -> "ExitDocument":
+        """Return the document of an end."""
+        return cls(**{name: getattr(last, name) for name in cls.model_fields})
+
+
+class StepDocument(ApiDocument):
+    """A step of a batch."""
+
+    step: str
+    took_ms: int
+
+
+class BatchDocument(ApiDocument):
+    """A batch that became readable, with its steps."""
+
+    batch: int | None
+    entry: int | None
+    rows: int
+    files: int
+    at_ms: int
+    steps: list[StepDocument]
+    tables: list[str]
+
+
+class SliceDocument(ApiDocument):
+    """Where a slice of a job is, as its process reported at most a second ago."""
+
+    slice: str
+    state: str
+    step: str
+    step_since_ms: int
+    epoch: int | None
+    batch: int | None
+    entry: int | None
+    lag: int | None
+    rate: int | None = Field(description="records per second over its last batches")
+    rows: int
+    last_commit_ms: int | None
+    newest_ms: int | None
+    watermark_ms: int | None
+    deferred: int
+    why: str
+    batches: list[BatchDocument] = Field(description="the newest ones; of a job alone")
+
+    @classmethod
+    def of(cls, seen: SliceSeen, *, with_batches: bool) -> "SliceDocument":
+        """Return the document of a slice."""
+        document = asdict(seen)
+        if not with_batches:
+            document["batches"] = []
+        return cls.model_validate(document)
+
+
+class JobDocument(ApiDocument):
+    """A job of the server."""
+
+    name: str
+    phase: Phase
+    why: str
+    hint: str
+    since_ms: int
+    until_ms: int | None = Field(description="when it is decided again, if it waits for a time")
+    desired: DesiredDocument
+    is_changed: bool = Field(description="its file has changed since its process was started")
+    process: ProcessDocument | None
+    last: ExitDocument | None
+    failures: int = Field(description="failures in a row")
+    lag: int | None
+    rate: int | None
+    last_commit_ms: int | None
+    memory_bytes: int | None
+    tables: list[str]
+    slices: list[SliceDocument]
+    warnings: list[str]
+
+    @classmethod
+    def of(cls, view: JobView, *, with_batches: bool = False) -> "JobDocument":
+        """Return the document of a job."""
+        seen, process = view.seen, view.process
+        is_of_process = seen is not None and process is not None and seen.run == process.run
+        slices = seen.slices if seen is not None else ()
+        lags = [each.lag for each in slices]
+        job = view.file.job if view.file else None
+        rates = [each.rate for each in slices if each.rate is not None]
+        commits = [each.last_commit_ms for each in slices if each.last_commit_ms is not None]
+        job_pid = seen.job_pid if seen is not None and is_of_process else None
+        return cls(
+            name=view.name,
+            phase=view.phase,
+            why=view.decision.why,
+            hint=view.decision.hint,
+            since_ms=view.since_ms,
+            until_ms=view.decision.until_ms,
+            desired=DesiredDocument.of(view.desired),
+            is_changed=view.is_changed,
+            process=None if process is None else ProcessDocument.of(process, job_pid),
+            last=None if view.last is None else ExitDocument.of(view.last),
+            failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
+            lag=None if not lags or None in lags else sum(each or 0 for each in lags),
+            rate=sum(rates) if rates and is_of_process else None,
+            last_commit_ms=max(commits) if commits else None,
+            memory_bytes=view.memory_bytes,
+            tables=[str(item.table) for item in job.tables] if job else [],
+            slices=[SliceDocument.of(each, with_batches=with_batches) for each in slices],
+            warnings=list(seen.warnings) if seen is not None else [],
+        )
+
+
+class JobList(ApiDocument):
+    """All jobs of the server, by name."""
+
+    at: int = Field(description="counts the looks of the supervisor: it grows with what is seen")
+    problem: str = Field(description="why the directory of job files cannot be read, if it cannot")
+    jobs: list[JobDocument]
+
+
+class JobChange(BaseModel):
+    """Why something is changed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    why: str = Field(default="", max_length=1000)
+
+
+class PauseChange(JobChange):
+    """A pause, and for how long."""
+
+    for_ms: int | None = Field(default=None, ge=1, le=366 * 86_400_000)
+
+
+class DeployChange(JobChange):
+    """A job file, and the files of SQL and Python functions that it names."""
+
+    file: str = Field(max_length=1 << 20)
+    beside: dict[str, str] = Field(default_factory=dict, max_length=20)
+    start: bool = Field(default=False, description="let it run as well; one that runs, again")
