@@ -1,6 +1,6 @@
 """Keeping jobs as they are wanted: a loop over all jobs of a server.
 
-What it is: `Supervisor`, one thread that looks, decides and acts, and `JobView`, where a job is.
+What it is: `Supervisor`, one thread that looks, decides and acts, and `ManagedJob`, where a job is.
 What it promises: what it knows it has from files, so the next one goes on where it was ended, at
 any moment. A job that cannot be started, or a file that cannot be read, keeps no other from its
 turn. Who reads views waits for nobody.
@@ -44,7 +44,7 @@ KILL_BEYOND_GRACE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class ManagedJob:
     """Where a job of a server is. Frozen: readers keep it as long as they like."""
 
     name: str
@@ -98,7 +98,7 @@ class _Managed:
     desired: Desired | None = None
     desired_mark: int = -1
     digest: str = ""
-    view: JobView | None = field(default=None, repr=False)
+    view: ManagedJob | None = field(default=None, repr=False)
 
 
 class Supervisor:
@@ -129,7 +129,7 @@ class Supervisor:
         self._clock = clock or SystemClock()
         self._files = JobFiles(layout.jobs)
         self._jobs: dict[str, _Managed] = {}
-        self._views: Mapping[str, JobView] = {}
+        self._views: Mapping[str, ManagedJob] = {}
         self._wake = threading.Event()
         self._is_over = threading.Event()
         self._looked = threading.Condition()
@@ -141,7 +141,7 @@ class Supervisor:
     # ---- for readers, by any thread
 
     @property
-    def views(self) -> Mapping[str, JobView]:
+    def views(self) -> Mapping[str, ManagedJob]:
         """Where each job is, as of the last look: never changed, but replaced."""
         return self._views
 
@@ -297,7 +297,9 @@ class Supervisor:
         managed.last, managed.retry = last, retry
         managed.stop_asked_ms = managed.stop_began_ms = None
 
-    def _judge(self, managed: _Managed, file: JobFile | None, living: int, now_ms: int) -> JobView:
+    def _judge(
+        self, managed: _Managed, file: JobFile | None, living: int, now_ms: int
+    ) -> ManagedJob:
         desired = managed.desired or Desired(DesiredState.STOPPED, 0, 0, "", 0, "never started")
         record = managed.living.record if managed.living else None
         if file is not None and managed.digest not in ("", file.digest):
@@ -324,7 +326,7 @@ class Supervisor:
             if managed.phase is not None or decision.phase is not Phase.STOPPED:
                 self._tell("phase", managed.name, now_ms, **fields, before=before, ms=lasted_ms)
             managed.phase, managed.since_ms = decision.phase, now_ms
-        return JobView(
+        return ManagedJob(
             managed.name,
             file,
             desired,
@@ -389,7 +391,7 @@ class Supervisor:
         self._report(Happened(kind, job, at_ms, fields))
 
 
-def _is_gone(view: JobView) -> bool:
+def _is_gone(view: ManagedJob) -> bool:
     """Return whether nothing is left of a job: no file, no process, nothing that is wanted."""
     is_known = view.file is not None or view.process is not None or view.desired.at_ms
     return not is_known and view.phase is Phase.STOPPED

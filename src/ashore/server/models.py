@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ashore.runtime.decide import Phase
 from ashore.runtime.records import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
-from ashore.runtime.supervisor import JobView
+from ashore.runtime.supervisor import ManagedJob
 
 
 class ApiDocument(BaseModel):
@@ -137,7 +137,7 @@ class JobDocument(ApiDocument):
     warnings: list[str]
 
     @classmethod
-    def of(cls, view: JobView, *, with_batches: bool = False) -> "JobDocument":
+    def of(cls, view: ManagedJob, *, with_batches: bool = False) -> "JobDocument":
         """Return the document of a job."""
         seen, process = view.seen, view.process
         is_of_process = seen is not None and process is not None and seen.run == process.run
