@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from ashore.errors import CountsDisagree, InvariantBroken
-from ashore.landing.writer.runs import split_runs
+from ashore.landing.writer.runs import split_runs, split_sheaves
 from ashore.sources.fetched import FETCHED
 
 
@@ -68,3 +68,30 @@ def test_a_short_run_does_not_keep_its_batch_alive():
     long, short = split_runs(batch)
     assert short.records.get_total_buffer_size() < 1000
     assert long.records.column("value").buffers()[2].address == batch["value"].buffers()[2].address
+
+
+def test_a_sheaf_has_neighbouring_runs_of_one_topic():
+    batch = fetched(("a", 0, 1), ("a", 0, 2), ("a", 3, 1), ("b", 0, 1), ("a", 3, 2))
+    sheaves = list(split_sheaves(batch))
+    assert [(each.topic, each.partitions, each.offsets) for each in sheaves] == [
+        ("a", (0, 3), [(1, 2), (1, 1)]),
+        ("b", (0,), [(1, 1)]),
+        ("a", (3,), [(2, 2)]),
+    ]
+    assert [each.bounds for each in sheaves] == [[(0, 2), (2, 3)], [(0, 1)], [(0, 1)]]
+    assert list(split_sheaves(fetched())) == []
+
+
+def test_a_sheaf_has_the_sizes_of_its_runs():
+    rows = [
+        {"topic": "a", "partition": 0, "offset": 0, "key": None, "value": b"12345"},
+        {"topic": "a", "partition": 0, "offset": 1, "key": b"12", "value": None},
+        {"topic": "a", "partition": 1, "offset": 0, "key": None, "value": None},
+        {"topic": "a", "partition": 2, "offset": 0, "key": b"1", "value": b"1"},
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=FETCHED)
+    (sheaf,) = split_sheaves(batch)
+    assert sheaf.sizes_bytes() == [7, 0, 2] == [run.size_bytes for run in split_runs(batch)]
+    headers = pa.array([[], [{"key": "k", "value": b"12"}], [], []])
+    (sheaf,) = split_sheaves(batch.append_column("headers", headers))
+    assert sheaf.sizes_bytes() == [10, 0, 2]

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -31,16 +32,23 @@ class Stretch:
     key: ShardKey
 
 
+class Extent(NamedTuple):
+    """Rows of one stretch, neighbours in a piece."""
+
+    stretch: Stretch
+    start: int  # the offset of the first row
+    end: int  # the offset of the last row, plus one
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of one stretch, or of a query's result, on their way to one target."""
+    """Rows of some stretches, or of a query's result, on their way to one target."""
 
     target: Target
     roll_bytes: int
     rows: pa.Table  # the columns of the file; never empty
-    stretch: Stretch | None  # None: rows that no single record became
-    start: int  # the offset of the first row
-    end: int  # the offset of the last row, plus one
+    extents: tuple[Extent, ...]  # all rows, in their order; none: no single record became a row
     event_min_ms: int | None
     event_max_ms: int | None
 
@@ -102,21 +110,20 @@ class OpenFile:
         if self._encoder is not None:
             self._encoder.write(piece.rows)
         self._rows += piece.rows.num_rows
-        if piece.stretch is not None:
-            self._add_span(piece.stretch, piece)
+        for extent in piece.extents:
+            self._add_span(extent)
         self._event_min_ms = lowest(self._event_min_ms, piece.event_min_ms)
         self._event_max_ms = highest(self._event_max_ms, piece.event_max_ms)
 
-    def _add_span(self, stretch: Stretch, piece: Piece) -> None:
+    def _add_span(self, extent: Extent) -> None:
+        stretch, start, end, rows = extent
         span = self._spans.get(stretch.number)
         if span is None:
-            self._spans[stretch.number] = _Span(
-                stretch, piece.start, piece.end, piece.rows.num_rows
-            )
+            self._spans[stretch.number] = _Span(stretch, start, end, rows)
         else:
-            check(span.end <= piece.start, f"{stretch.key}: offsets went back in a stretch")
-            span.end = piece.end
-            span.rows += piece.rows.num_rows
+            check(span.end <= start, f"{stretch.key}: offsets went back in a stretch")
+            span.end = end
+            span.rows += rows
 
     def end(self) -> None:
         """Encode what is left, footer included. Only `close` or `abandon` may follow."""

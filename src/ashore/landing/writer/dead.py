@@ -14,7 +14,6 @@ from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
 from ashore.formats.decode import BadRow
 from ashore.landing.specs import OutputSpec
-from ashore.landing.writer.runs import Run
 from ashore.protocol.files import Role, Target
 from ashore.protocol.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
 from ashore.routing.buckets import Bucketer
@@ -38,10 +37,12 @@ def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Ta
     )
 
 
-def build_dead_rows(run: Run, bad: Sequence[BadRow], *, headers: bool = False) -> pa.Table:
-    """Return the dead rows of a run's bad records, in their order."""
+def build_dead_rows(
+    records: pa.RecordBatch, bad: Sequence[BadRow], *, headers: bool = False
+) -> pa.Table:
+    """Return the dead rows of some records that are bad, in their order."""
     schema = _SCHEMAS[headers]
-    rows = run.records.take(pa.array([row.index for row in bad], pa.int64()))
+    rows = records.take(pa.array([row.index for row in bad], pa.int64()))
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["reason"] = pa.array([row.reason for row in bad], pa.string())
     return pa.table([columns[name] for name in schema.names], schema=schema)

@@ -15,7 +15,7 @@ from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree
 from ashore.formats.decode import BadRow
 from ashore.landing.batch import LettersOrder, TaskResult
-from ashore.landing.writer.data_file import Piece, Stretch
+from ashore.landing.writer.data_file import Extent, Piece, Stretch
 from ashore.landing.writer.dead import build_dead_rows, dead_target
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool
 from ashore.landing.writer.runs import Run, split_runs
@@ -81,14 +81,12 @@ class _LetterWriter:
         account.size_bytes += run.size_bytes
         reasons = run.records.column(REASON).to_pylist()
         bad = [BadRow(row, reason) for row, reason in enumerate(reasons)]
-        run = with_writable_times(run, self._output.format)
-        rows = build_dead_rows(run, bad, headers=self._output.headers_aside)
+        records = with_writable_times(run.records, self._output.format)
+        rows = build_dead_rows(records, bad, headers=self._output.headers_aside)
         stretch = Stretch(self._stretches, index, account.key)
         self._stretches += 1
-        end = run.last + 1
-        return Piece(
-            self._target, self._output.roll_bytes, rows, stretch, run.first, end, None, None
-        )
+        extents = (Extent(stretch, run.first, run.last + 1, rows.num_rows),)
+        return Piece(self._target, self._output.roll_bytes, rows, extents, None, None)
 
     def reads(self) -> tuple[ShardRead, ...]:
         """Return the letters of each shard, as the log counts them."""

@@ -128,4 +128,4 @@ class _RowSorter:
             self._output.format,
         )
         least, most = times["min"].as_py(), times["max"].as_py()
-        return Piece(target, self._output.roll_bytes, rows, None, 0, 0, least, most)
+        return Piece(target, self._output.roll_bytes, rows, (), least, most)

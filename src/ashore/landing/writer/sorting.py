@@ -1,19 +1,24 @@
-"""Runs to pieces: where each record of a topic goes.
+"""Sheaves to pieces: where each record of a topic goes.
 
-What it is: decoding, the late policy, buckets and dead letters of one topic, put together.
+What it is: decoding, the late policy, buckets and dead letters of one topic, put together. The runs
+of many partitions are worked on together, as a call for each costs more than its records; what
+became of them is counted run by run.
 What it promises: a record is in exactly one piece, or counted as filtered or as dropped. The same
-run under the same order is sorted the same way, on any machine and at any time.
+run under the same order is sorted the same way, on any machine and at any time, whatever runs are
+beside it.
 What it must not know: files, storage.
 """
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ashore.errors import BadRecord
+from ashore.errors import BadRecord, check
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import Schema, parse_ddl, to_ddl
 from ashore.formats.decode import BadRow
@@ -22,10 +27,10 @@ from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
 from ashore.landing.provenance import FETCHED_NAMES, provenance_schema
 from ashore.landing.specs import LandingSpec
-from ashore.landing.writer.data_file import Piece, Stretch, highest
+from ashore.landing.writer.data_file import Extent, Piece, Stretch, highest
 from ashore.landing.writer.dead import build_dead_rows, dead_target
 from ashore.landing.writer.keep import KeepFilter
-from ashore.landing.writer.runs import Run
+from ashore.landing.writer.runs import Sheaf
 from ashore.landing.writer.values import DecodingReader, NoReader, RowReader, Rows, SparkReader
 from ashore.protocol.files import Role, Target
 from ashore.protocol.positions import OffsetRange
@@ -37,41 +42,41 @@ from ashore.routing.late import Lateness, Placement, place
 from ashore.routing.names import partition_path, partition_values
 from ashore.routing.split import split_rows
 
+NEVER = -(1 << 63)  # before all event times: calendars end far above it
 UNNAMEABLE = "a partition value is too long for the name of a directory"
 
 
 @dataclass(slots=True)
-class Sorted:
-    """What became of a run."""
+class Tally:
+    """What became of the records of one run."""
 
-    pieces: list[Piece] = field(default_factory=list)
     landed: int = 0
     dead: int = 0
     filtered: int = 0
     dropped: int = 0
     event_max_ms: int | None = None
-    counters: Counter[str] = field(default_factory=Counter)
 
-    def add(self, piece: Piece) -> None:
-        """Take up rows that are to be written."""
-        self.pieces.append(piece)
-        if piece.target.role is Role.DEAD:
-            self.dead += piece.rows.num_rows
-        else:
-            self.landed += piece.rows.num_rows
+
+@dataclass(slots=True)
+class Sorted:
+    """What became of a sheaf."""
+
+    tallies: list[Tally]  # of each run
+    pieces: list[Piece] = field(default_factory=list)
+    counters: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """The rows of a run with what says where they go."""
+    """Rows of a sheaf with what says where they go."""
 
     table: pa.Table  # the columns of the files
-    offsets: pa.Int64Array
+    records: np.ndarray  # the index of each row's record, ascending
     event_ms: pa.Int64Array
 
 
 class TopicSorter:
-    """Sorts the runs of one topic, for one batch."""
+    """Sorts the sheaves of one topic, for one batch."""
 
     def __init__(self, order: BatchOrder, spec: LandingSpec) -> None:
         output = spec.output
@@ -97,46 +102,60 @@ class TopicSorter:
         self._targets: dict[tuple[Role, tuple[str, ...]], Target] = {}
         self._dead_target = dead_target(output, order.time.now_ms, headers=spec.headers)
 
-    def sort(self, run: Run, stretch: Stretch) -> Sorted:
-        """Return the pieces and counts of a run. Raises BadRecord where the table says so."""
-        if not self._keep.touches(stretch.key, OffsetRange(run.first, run.last + 1)):
-            return Sorted()
-        run = with_writable_times(run, self._output.format)
-        rows = self._reader.read(run.records).without_unwritable(self._output.format)
-        event_ms = self._read_event_times(run, rows)
+    def sort(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> Sorted:
+        """Return the pieces and counts of a sheaf, whose runs are of these stretches.
+
+        Requires: a single run, where lost files are landed again. Raises BadRecord where the table
+        says so.
+        """
+        result = Sorted([Tally() for _ in stretches])
+        if not self._touches(sheaf, stretches):
+            return result
+        records = with_writable_times(sheaf.records, self._output.format)
+        sheaf = replace(sheaf, records=records)
+        rows = self._reader.read(records).without_unwritable(self._output.format)
+        event_ms = self._read_event_times(records, rows)
         placement = place(event_ms, self._lateness)
         buckets = self._bucketer.assign(rows.table, placement.bucket_ms)
-        result = Sorted(filtered=rows.filtered)
-        result.counters["times_out_of_range"] += run.records.column("timestamp").null_count
+        result.counters["times_out_of_range"] += records.column("timestamp").null_count
         self._count(result.counters, rows, placement)
+        placed = self._build_placed(records, rows, event_ms, is_split=len(buckets.values) > 1)
+        adding = _Adding(result, sheaf, stretches)
+        adding.count_filtered(placed.records, rows)
         bad = list(rows.bad)
-        placed = self._build_placed(run, rows, event_ms, is_split=len(buckets.values) > 1)
         for role, bucket, chosen in _split(buckets, placement.side):
             if bucket in buckets.unnameable:
-                bad += self._refuse(rows, chosen, result.counters)
+                bad += self._refuse(placed.records, chosen, result.counters)
             else:
                 target = self._find_target(role, buckets.values[bucket])
-                self._add(result, target, placed, chosen, stretch)
+                self._add(adding, target, placed, chosen)
         bad.sort(key=lambda each: each.index)
-        self._bury(result, run, bad, stretch)
+        self._bury(adding, bad)
         if self._keep.is_active:
-            result.filtered = result.dropped = 0
+            for tally in result.tallies:
+                tally.filtered = tally.dropped = 0
             result.counters.clear()
         return result
 
-    def _read_event_times(self, run: Run, rows: Rows) -> pa.Int64Array:
+    def _touches(self, sheaf: Sheaf, stretches: Sequence[Stretch]) -> bool:
+        """Tell whether something of a sheaf may be kept."""
+        if not self._keep.is_active:
+            return True
+        check(len(stretches) == 1, "what is landed again is sorted run by run")
+        ((first, last),) = sheaf.offsets
+        return self._keep.touches(stretches[0].key, OffsetRange(first, last + 1))
+
+    def _read_event_times(self, records: pa.RecordBatch, rows: Rows) -> pa.Int64Array:
         """Return the event time of each row: of its column, or Kafka's timestamp."""
         if self._event is not None:
             return read_event_times(self._event, rows.table)
-        return event_millis(_take(run.records.column("timestamp"), rows.records), "us")
+        return event_millis(_take(records.column("timestamp"), rows.records), "us")
 
-    def _find_event_max(self, event_ms: pa.Int64Array) -> int | None:
-        """Return the highest event time that is plausible: it may become a watermark."""
+    def _plausible(self, event_ms: pa.Int64Array) -> np.ndarray:
+        """Return the event times that may become a watermark; NEVER for what may not."""
         limit = self._lateness.now_ms + self._lateness.future_max_ms
-        found: int | None = pc.max(event_ms).as_py()
-        if found is not None and found > limit:
-            found = pc.max(event_ms.filter(pc.less_equal(event_ms, limit))).as_py()
-        return found
+        known = pc.fill_null(event_ms, NEVER).to_numpy(zero_copy_only=False)
+        return np.where(known > limit, NEVER, known)
 
     def _count(self, counters: Counter[str], rows: Rows, placement: Placement) -> None:
         counters["unknown_fields"] += rows.unknown_fields
@@ -154,72 +173,69 @@ class TopicSorter:
         counters["sided"] += 0 if placement.side is None else placement.side.true_count
 
     def _build_placed(
-        self, run: Run, rows: Rows, event_ms: pa.Int64Array, *, is_split: bool
+        self, records: pa.RecordBatch, rows: Rows, event_ms: pa.Int64Array, *, is_split: bool
     ) -> _Placed:
         columns = [rows.table.column(name) for name in self._bucketer.file_schema.names]
         columns += [
-            _take(run.records.column(name), rows.records).cast(column.type)
+            _take(records.column(name), rows.records).cast(column.type)
             for name, column in zip(FETCHED_NAMES, self._provenance, strict=False)
         ]
         table = pa.Table.from_arrays(columns, schema=self._file_schema)
-        offsets = _take(run.records.column("offset"), rows.records)
+        indices = np.arange(records.num_rows) if rows.records is None else rows.records.to_numpy()
         # Taking rows from many chunks, once for each bucket, is slow.
-        return _Placed(table.combine_chunks() if is_split else table, offsets, event_ms)
+        return _Placed(table.combine_chunks() if is_split else table, indices, event_ms)
 
     def _add(
-        self,
-        result: Sorted,
-        target: Target,
-        placed: _Placed,
-        chosen: pa.Array | None,
-        stretch: Stretch,
+        self, adding: "_Adding", target: Target, placed: _Placed, chosen: pa.Array | None
     ) -> None:
-        offsets = _take(placed.offsets, chosen)
-        kept = self._keep.select(target, stretch.key, offsets)
-        if kept is not None:
-            chosen = kept if chosen is None else chosen.take(kept)
-            offsets = offsets.take(kept)
-        if not len(offsets):
+        records = placed.records if chosen is None else placed.records[chosen.to_numpy()]
+        if self._keep.is_active:
+            offsets = pa.array(adding.offsets[records], pa.int64())
+            kept = self._keep.select(target, adding.stretches[0].key, offsets)
+            if kept is not None:
+                chosen = kept if chosen is None else chosen.take(kept)
+                records = records[kept.to_numpy()]
+        if not len(records):
             return
         event_ms = _take(placed.event_ms, chosen)
         times = pc.min_max(event_ms)
-        result.event_max_ms = highest(result.event_max_ms, self._find_event_max(event_ms))
-        result.add(
+        adding.result.pieces.append(
             Piece(
                 target,
                 self._output.roll_bytes,
                 placed.table if chosen is None else placed.table.take(chosen),
-                stretch,
-                offsets[0].as_py(),
-                offsets[-1].as_py() + 1,
+                adding.enter(target.role, records, self._plausible(event_ms)),
                 times["min"].as_py(),
                 times["max"].as_py(),
             )
         )
 
-    def _refuse(self, rows: Rows, chosen: pa.Array | None, counters: Counter[str]) -> list[BadRow]:
+    def _refuse(
+        self, records: np.ndarray, chosen: pa.Array | None, counters: Counter[str]
+    ) -> list[BadRow]:
         """Return the records of rows that no directory can be named for."""
-        refused = pa.array(range(rows.table.num_rows), pa.int64()) if chosen is None else chosen
-        records = refused if rows.records is None else rows.records.take(refused)
-        counters["unnameable"] += len(records)
-        return [BadRow(record, UNNAMEABLE) for record in records.to_pylist()]
+        refused = records if chosen is None else records[chosen.to_numpy()]
+        counters["unnameable"] += len(refused)
+        return [BadRow(record, UNNAMEABLE) for record in refused.tolist()]
 
-    def _bury(self, result: Sorted, run: Run, bad: list[BadRow], stretch: Stretch) -> None:
+    def _bury(self, adding: "_Adding", bad: list[BadRow]) -> None:
         """Do with bad records what the table says."""
         if not bad:
             return
-        values, offsets = run.records.column("value"), run.records.column("offset")
-        indices = pa.array([row.index for row in bad], pa.int64())
-        result.counters["tombstones"] += values.take(indices).null_count
+        sheaf, result = adding.sheaf, adding.result
+        indices = np.array([row.index for row in bad], np.int64)
+        values = sheaf.records.column("value")
+        result.counters["tombstones"] += values.take(pa.array(indices)).null_count
         match self._spec.on_invalid:
             case "dead_letter":
-                table = build_dead_rows(run, bad, headers=self._spec.headers)
-                placed = _Placed(table, offsets.take(indices), pa.nulls(len(bad), pa.int64()))
-                self._add(result, self._dead_target, placed, None, stretch)
+                table = build_dead_rows(sheaf.records, bad, headers=self._spec.headers)
+                placed = _Placed(table, indices, pa.nulls(len(bad), pa.int64()))
+                self._add(adding, self._dead_target, placed, None)
             case "fail" if not self._keep.is_active:
-                raise _bad_record(run, bad[0])
+                raise _bad_record(sheaf, bad[0])
             case _:
-                result.dropped += len(bad)
+                for tally, count in zip(result.tallies, sheaf.count(indices), strict=True):
+                    tally.dropped += count
 
     def _find_target(self, role: Role, values: tuple[str, ...]) -> Target:
         found = self._targets.get((role, values))
@@ -237,13 +253,64 @@ class TopicSorter:
         return found
 
 
-def with_writable_times(run: Run, file_format: str) -> Run:
-    """Return a run whose records' own times are null where a file cannot hold them."""
-    times, count = null_unwritable(run.records.column("timestamp"), file_format)
+class _Adding:
+    """A sheaf that is being sorted: what its rows are counted in."""
+
+    def __init__(self, result: Sorted, sheaf: Sheaf, stretches: Sequence[Stretch]) -> None:
+        self.result = result
+        self.sheaf = sheaf
+        self.stretches = stretches
+        self.offsets = sheaf.records.column("offset").to_numpy()
+
+    def count_filtered(self, records: np.ndarray, rows: Rows) -> None:
+        """Count the records that are neither among `records`, which are rows, nor bad."""
+        if not rows.filtered:
+            return
+        sheaf, tallies = self.sheaf, self.result.tallies
+        bad = np.array(sorted(row.index for row in rows.bad), np.int64)
+        taken = zip(sheaf.bounds, sheaf.count(records), sheaf.count(bad), tallies, strict=True)
+        for (start, end), kept, buried, tally in taken:
+            tally.filtered = end - start - kept - buried
+        total = sum(tally.filtered for tally in tallies)
+        check(
+            total == rows.filtered, f"{rows.filtered} records filtered, {total} not accounted for"
+        )
+
+    def enter(self, role: Role, records: np.ndarray, event_ms: np.ndarray) -> tuple[Extent, ...]:
+        """Count rows that are to be written, and return which stretches they are of.
+
+        Arguments:
+            role: of where they go.
+            records: the index of each row's record, ascending.
+            event_ms: of each row, NEVER where it has none that counts.
+
+        """
+        extents, end = [], 0
+        for number, count in enumerate(self.sheaf.count(records)):
+            if not count:
+                continue
+            start, end = end, end + count
+            first, last = int(self.offsets[records[start]]), int(self.offsets[records[end - 1]])
+            extents.append(Extent(self.stretches[number], first, last + 1, count))
+            tally = self.result.tallies[number]
+            if role is Role.DEAD:
+                tally.dead += count
+            else:
+                tally.landed += count
+            event_max_ms = int(event_ms[start:end].max())
+            if event_max_ms != NEVER:
+                tally.event_max_ms = highest(tally.event_max_ms, event_max_ms)
+        check(end == len(records), "a row is of no run")
+        return tuple(extents)
+
+
+def with_writable_times(records: pa.RecordBatch, file_format: str) -> pa.RecordBatch:
+    """Return records whose own times are null where a file cannot hold them."""
+    times, count = null_unwritable(records.column("timestamp"), file_format)
     if not count:
-        return run
-    index = run.records.schema.get_field_index("timestamp")
-    return replace(run, records=run.records.set_column(index, "timestamp", times))
+        return records
+    index = records.schema.get_field_index("timestamp")
+    return records.set_column(index, "timestamp", times)
 
 
 def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader:
@@ -273,13 +340,14 @@ def _take(column: pa.Array, rows: pa.Array | None) -> pa.Array:
     return column if rows is None else column.take(rows)
 
 
-def _bad_record(run: Run, bad: BadRow) -> BadRecord:
-    offset = run.records.column("offset")[bad.index].as_py()
+def _bad_record(sheaf: Sheaf, bad: BadRow) -> BadRecord:
+    offset = sheaf.records.column("offset")[bad.index].as_py()
+    partition = sheaf.partitions[bisect_right(sheaf.starts, bad.index) - 1]
     return BadRecord(
-        f"{run.topic}/{run.partition}, offset {offset}: {bad.reason}",
+        f"{sheaf.topic}/{partition}, offset {offset}: {bad.reason}",
         hint="fix the record's schema, or set `on_invalid: dead_letter` for its table",
-        topic=run.topic,
-        partition=run.partition,
+        topic=sheaf.topic,
+        partition=partition,
         offset=offset,
         reason=bad.reason,
     )

@@ -1,13 +1,13 @@
 """One task of a batch, from fetched records to closed and synced files.
 
-What it is: the loop over runs, and the ledger of what became of their records.
+What it is: the loop over sheaves of runs, and the ledger of what became of their records.
 What it promises: `write_task` returns once every file is closed and every staging directory synced,
 in this order; what it returns adds up. Nothing is returned for a task that failed.
 What it must not know: how records are sorted, how files are written.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Stretch, count_overlaps, highest
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool, PoolLimits
-from ashore.landing.writer.runs import Run, split_runs
-from ashore.landing.writer.sorting import Sorted, TopicSorter
+from ashore.landing.writer.runs import Sheaf, split_runs, split_sheaves
+from ashore.landing.writer.sorting import Tally, TopicSorter
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.positions import ShardRange
 from ashore.storage.base import Storage
@@ -44,8 +44,8 @@ def write_task(
     writer = _TaskWriter(order, task, FilePool(order, task, storage, entropy, limits))
     try:
         for batch in batches:
-            for run in split_runs(batch):
-                writer.write(run)
+            for sheaf in writer.split(batch):
+                writer.write(sheaf)
         return writer.finish()
     except BaseException:
         writer.abandon()
@@ -66,15 +66,15 @@ class _Account:
     size_bytes: int = 0
     event_max_ms: int | None = None
 
-    def add(self, run: Run, result: Sorted, *, is_partial: bool) -> None:
-        """Enter a run. Partial: what is landed again counts, and nothing else was fetched."""
-        self.fetched += result.landed + result.dead if is_partial else run.records.num_rows
-        self.landed += result.landed
-        self.dead += result.dead
-        self.filtered += result.filtered
-        self.dropped += result.dropped
-        self.size_bytes += run.size_bytes
-        self.event_max_ms = highest(self.event_max_ms, result.event_max_ms)
+    def add(self, fetched: int, size_bytes: int, tally: Tally) -> None:
+        """Enter what became of a run."""
+        self.fetched += fetched
+        self.landed += tally.landed
+        self.dead += tally.dead
+        self.filtered += tally.filtered
+        self.dropped += tally.dropped
+        self.size_bytes += size_bytes
+        self.event_max_ms = highest(self.event_max_ms, tally.event_max_ms)
 
     def to_read(self) -> ShardRead:
         """Return what the log wants to know. Checks that no record was lost or made."""
@@ -113,16 +113,28 @@ class _TaskWriter:
         self._stretch: Stretch | None = None
         self._last_offset = -1
 
-    def write(self, run: Run) -> None:
-        """Sort a run, write its pieces, enter it in the ledger."""
-        index = self._find_account(run)
-        account = self._accounts[index]
-        self._check_range(run, account.range)
-        stretch = self._continue_stretch(run, index)
-        result = self._find_sorter(run.topic, account.spec).sort(run, stretch)
+    def split(self, batch: pa.RecordBatch) -> Iterator[Sheaf]:
+        """Yield what of a batch is written together."""
+        if self._order.keep is None:
+            return split_sheaves(batch)
+        return (Sheaf.of(run) for run in split_runs(batch))
+
+    def write(self, sheaf: Sheaf) -> None:
+        """Sort a sheaf, write its pieces, enter its runs in the ledger."""
+        indices = [self._find_account(sheaf.topic, each) for each in sheaf.partitions]
+        accounts = [self._accounts[index] for index in indices]
+        stretches = []
+        for index, (first, last) in zip(indices, sheaf.offsets, strict=True):
+            self._check_range(first, last, self._accounts[index].range)
+            stretches.append(self._continue_stretch(first, last, index))
+        result = self._find_sorter(sheaf.topic, accounts[0].spec).sort(sheaf, stretches)
         for piece in result.pieces:
             self._pool.write(piece)
-        account.add(run, result, is_partial=self._order.keep is not None)
+        is_partial = self._order.keep is not None  # nothing counts as fetched but what is kept
+        entered = zip(accounts, sheaf.bounds, sheaf.sizes_bytes(), result.tallies, strict=True)
+        for account, (start, end), size_bytes, tally in entered:
+            fetched = tally.landed + tally.dead if is_partial else end - start
+            account.add(fetched, size_bytes, tally)
         self._counters += result.counters
 
     def finish(self) -> TaskResult:
@@ -137,26 +149,25 @@ class _TaskWriter:
         """Let go of everything, after a failure."""
         self._pool.abandon()
 
-    def _continue_stretch(self, run: Run, index: int) -> Stretch:
+    def _continue_stretch(self, first: int, last: int, index: int) -> Stretch:
         """Return the stretch of a run: that of the run before, if the run goes on with it."""
         before = self._stretch
-        goes_on = before is not None and before.shard == index and self._last_offset < run.first
+        goes_on = before is not None and before.shard == index and self._last_offset < first
         if before is None or not goes_on:
             number = 0 if before is None else before.number + 1
             self._stretch = before = Stretch(number, index, self._accounts[index].range.key)
-        self._last_offset = run.last
+        self._last_offset = last
         return before
 
-    def _find_account(self, run: Run) -> int:
+    def _find_account(self, topic: str, partition: int) -> int:
         """Return the index of the shard that a run is of."""
-        shard = (run.topic, run.partition)
+        shard = (topic, partition)
         if shard not in self._indices:
-            asked = self._ranges.get((run.topic, str(run.partition)))
-            spec = self._specs.get(run.topic)
+            asked = self._ranges.get((topic, str(partition)))
+            spec = self._specs.get(topic)
             if asked is None or spec is None:
                 raise CountsDisagree(
-                    f"task {self._task} was given {run.topic}/{run.partition}, which it was not "
-                    "assigned",
+                    f"task {self._task} was given {topic}/{partition}, which it was not assigned",
                     hint="nothing was prepared; please report this",
                 )
             self._indices[shard] = len(self._accounts)
@@ -168,10 +179,10 @@ class _TaskWriter:
             self._sorters[topic] = TopicSorter(self._order, spec)
         return self._sorters[topic]
 
-    def _check_range(self, run: Run, asked: ShardRange) -> None:
-        if run.first < asked.offsets.start or run.last >= asked.offsets.end:
+    def _check_range(self, first: int, last: int, asked: ShardRange) -> None:
+        if first < asked.offsets.start or last >= asked.offsets.end:
             raise CountsDisagree(
-                f"task {self._task} was given offsets {run.first} to {run.last} of {asked.key}, "
+                f"task {self._task} was given offsets {first} to {last} of {asked.key}, "
                 f"where {asked.offsets} was assigned",
                 hint="nothing was prepared; please report this",
             )

@@ -19,7 +19,7 @@ from ashore.landing.batch import BatchOrder
 from ashore.landing.job import MAIN
 from ashore.landing.specs import LandingSpec
 from ashore.landing.writer.data_file import Stretch
-from ashore.landing.writer.runs import split_runs
+from ashore.landing.writer.runs import Sheaf, split_runs
 from ashore.landing.writer.sorting import TopicSorter
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.files import Role
@@ -106,7 +106,7 @@ def _sort(order: BatchOrder, spec: LandingSpec, batch: pa.RecordBatch) -> Iterat
     sorter = TopicSorter(order, spec)
     for number, run in enumerate(split_runs(batch)):
         key = ShardKey(GIVEN, run.topic, 1, str(run.partition))
-        for piece in sorter.sort(run, Stretch(number, number, key)).pieces:
+        for piece in sorter.sort(Sheaf.of(run), [Stretch(number, number, key)]).pieces:
             if piece.target.role is Role.DEAD:
                 for row in piece.rows.select(["offset", "reason"]).to_pylist():
                     yield CaseLetter(run.topic, run.partition, row["offset"], row["reason"])
