@@ -3,7 +3,7 @@
 import os
 import resource
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ashore.landing.batch import BatchOrder, RowsOrder
 from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 from ashore.spark import task as task_module
-from ashore.spark.task import land, land_probe, land_rows, land_splits
+from ashore.spark.task import Report, land, land_probe, land_rows, land_splits
 from ashore.storage import DeadlineStorage, MemoryStorage
 from ashore.storage.deadline import HANGING_MAX
 from ashore.storage.open import LakeAddress
@@ -25,8 +25,8 @@ Splits = Sequence[tuple[ShardRange, ...]]
 
 
 def fail_first_attempt(
-    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterable[int]
+) -> Iterator[Report]:
     """Do everything, files closed and synced, and die before the result is out."""
     results = list(land_splits(order, kafka, splits, numbers))
     context = TaskContext.get()
@@ -36,16 +36,16 @@ def fail_first_attempt(
 
 
 def fail_always(
-    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterable[int]
+) -> Iterator[Report]:
     """Do everything and die, on each attempt."""
     yield from list(land_splits(order, kafka, splits, numbers))[:0]
     raise RuntimeError("every attempt fails")
 
 
 def measured(
-    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    order: BatchOrder, kafka: KafkaAddress, splits: Splits, numbers: Iterable[int]
+) -> Iterator[Report]:
     """Land, and note the largest batch and the most memory of this process in the lake."""
     largest, read_splits = 0, task_module.read_splits
 
@@ -76,11 +76,11 @@ def land_where_calls_hang(
 
 
 def probe_where_calls_hang(
-    lake: LakeAddress, path: str, content: bytes, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    lake: LakeAddress, path: str, content: bytes, numbers: Iterable[int]
+) -> Iterator[str]:
     """Write the probe, on the first attempt in a worker in which too many calls hang."""
     _hang_on_first_attempt(lake, "probe")
-    yield from land_probe(lake, path, content, batches)
+    yield from land_probe(lake, path, content, numbers)
 
 
 def _hang_on_first_attempt(lake: LakeAddress, what: str) -> None:

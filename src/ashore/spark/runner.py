@@ -8,11 +8,13 @@ What it must not know: the log.
 import contextlib
 import functools
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ashore.errors import BatchFailed, OffsetsGone, StorageError, WorkerCrashed
 from ashore.landing.batch import BatchOrder, TaskResult
@@ -22,15 +24,18 @@ from ashore.protocol.positions import ShardRange
 from ashore.sources.columns import KafkaAddress
 from ashore.spark.reader import read_in_spark
 from ashore.spark.task import (
-    PROBE_DDL,
     RESULT_DDL,
-    drop_rows,
+    Report,
+    do_nothing,
     land,
     land_probe,
     land_splits,
+    land_splits_as_rows,
     read_row,
 )
 from ashore.storage.open import LakeAddress
+
+T = TypeVar("T")
 
 _WORKER_DIED = "Python worker exited unexpectedly"  # Spark does not say by which signal
 
@@ -58,8 +63,7 @@ class SparkRunner:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
         self._join_group(f"batch {order.batch}")
         try:
-            results, cut = self._plan_jobs(order, plan)
-            rows = functools.reduce(lambda left, right: left.union(right), results).collect()
+            reports, cut = self._land(order, plan)
         except (PySparkException, Py4JError) as error:
             failure = WorkerCrashed if _WORKER_DIED in str(error) else BatchFailed
             raise failure(
@@ -68,39 +72,42 @@ class SparkRunner:
                 detail=str(error)[:20_000],
             ) from error
         try:
-            return _vouch([read_row(row.is_error, bytes(row.content)) for row in rows], cut)
+            return _vouch([read_row(*each) for each in reports], cut)
         except OffsetsGone as error:
             # Retention overtook the reading. The next plan sees the gap, and knows what to do.
             raise BatchFailed(f"batch {order.batch} failed: {error.message}") from error
 
-    def _plan_jobs(self, order: BatchOrder, plan: BatchPlan) -> tuple[list[DataFrame], "_Cut"]:
-        """Return lazy frames whose tasks together land the whole plan, and what Spark has cut."""
+    def _land(self, order: BatchOrder, plan: BatchPlan) -> tuple[list[Report], "_Cut"]:
+        """Land the whole plan in one action; return what tasks report, and what Spark has cut."""
         tables = dict(order.tables)
-        task, kafka = functools.partial(land, order), self._kafka
-        frames = read_in_spark(self._spark, kafka, plan, tables)
+        splits = plan_splits(plan, tables)
+        land_mine = functools.partial(land_splits, order, self._kafka, splits)
+        frames = read_in_spark(self._spark, self._kafka, plan, tables)
+        if not frames:
+            return _run(self._spark, len(splits), land_mine), _Cut(0, ())
         cut = _Cut(
             sum(frame.rdd.getNumPartitions() for frame in frames),
             tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
         )
-        results = [frame.mapInArrow(task, RESULT_DDL) for frame in frames]
-        splits = plan_splits(plan, tables)
+        results = [frame.mapInArrow(functools.partial(land, order), RESULT_DDL) for frame in frames]
         if splits:
             numbers = self._spark.range(0, len(splits), 1, len(splits))
-            read = functools.partial(land_splits, order, kafka, splits)
+            read = functools.partial(land_splits_as_rows, land_mine)
             results.append(numbers.mapInArrow(read, RESULT_DDL))
-        return results, cut
+        rows = functools.reduce(lambda left, right: left.union(right), results).collect()
+        return [Report(row.is_error, bytes(row.content)) for row in rows], cut
 
     def probe(self, path: str, content: bytes) -> None:
         """Have one executor write a file. Raises StorageError, BatchFailed."""
         self._join_group("probe")
         write = functools.partial(land_probe, self._lake, path, content)
         try:
-            (answer,) = self._spark.range(0, 1, 1, 1).mapInArrow(write, PROBE_DDL).collect()
+            (message,) = _run(self._spark, 1, write)
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
-        if answer.message:
+        if message:
             raise StorageError(
-                f"an executor cannot write to the lake: {answer.message}",
+                f"an executor cannot write to the lake: {message}",
                 hint="check the address of the lake and the permissions of the executors' user",
             )
 
@@ -130,7 +137,18 @@ def start_worker(spark: SparkSession) -> None:
     What keeps it from starting, the probe will tell.
     """
     with contextlib.suppress(PySparkException, Py4JError):
-        spark.range(0, 1, 1, 1).mapInArrow(drop_rows, PROBE_DDL).collect()
+        _run(spark, 1, do_nothing)
+
+
+def _run(spark: SparkSession, tasks: int, work: Callable[[Iterable[int]], Iterator[T]]) -> list[T]:
+    """Run a job of so many tasks, each given its number, and return what they yield.
+
+    A job of an RDD: Spark plans nothing, and no row passes through Arrow, which is most of what a
+    frame costs that has no more than numbers.
+    """
+    context = spark.sparkContext
+    done: list[T] = context.parallelize(range(tasks), tasks).mapPartitions(work).collect()
+    return done
 
 
 def _cause(error: Exception) -> str:

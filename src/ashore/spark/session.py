@@ -5,10 +5,13 @@ in the job file under `spark.conf`.
 What it must not know: batches.
 """
 
+import atexit
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,6 +35,8 @@ OURS = {
     "spark.sql.adaptive.enabled": "false",
     # ${env:NAME} stays as it is in the SQL, whose text is shown and digested; see `open_frame`.
     "spark.sql.variable.substitute": "false",
+    # Spark sets it for frames; so tasks of frames and of RDDs share their Python workers.
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
 }
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -60,6 +65,10 @@ LIGHT_JVM = {
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 # A local master talks to itself only; without this Spark warns about the host's name.
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Between the JVM and its Python workers; see `_local_sockets`.
+SOCKETS = "spark.python.unix.domain.socket"
+_SOCKET_NAME = len("/.00000000-0000-0000-0000-000000000000.sock")
+_SOCKET_PATH_MAX = 107  # of Linux
 
 
 def hadoop_settings(lake: LakeAddress) -> dict[str, str]:
@@ -111,7 +120,7 @@ def start_session(
     builder = SparkSession.builder.appName(f"ashore {name}").master(master)
     given = conf.get("spark.jars")
     all_jars = [str(jar) for jar in jars] + ([given] if given else [])
-    local = LOOPBACK if master.startswith("local") else {}
+    local = {**LOOPBACK, **_local_sockets()} if master.startswith("local") else {}
     settings = {**DEFAULTS, **local, **conf, **OURS, "spark.jars": ",".join(all_jars)}
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -127,6 +136,19 @@ def start_session(
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # PySpark puts a handler of its own there
     return session
+
+
+def _local_sockets() -> dict[str, str]:
+    """Return settings by which the JVM and Python workers of this machine talk by Unix sockets.
+
+    Over TCP what one of them says in small pieces waits for a delayed acknowledgement, 40 ms for
+    each task. The directory is the user's own: who may connect there runs code as this user.
+    """
+    directory = tempfile.mkdtemp(prefix="ashore-workers-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    if len(os.fsencode(directory)) + _SOCKET_NAME > _SOCKET_PATH_MAX:
+        return {}
+    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": directory}
 
 
 def _words(error: Exception) -> str:

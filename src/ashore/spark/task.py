@@ -9,6 +9,7 @@ What it must not know: how the driver goes on.
 import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -29,8 +30,14 @@ from ashore.sources.columns import KafkaAddress
 from ashore.storage.open import LakeAddress
 
 RESULT_DDL = "is_error BOOLEAN, content BINARY"
-PROBE_DDL = "message STRING"
 _SCHEMA = pa.schema([("is_error", pa.bool_()), ("content", pa.binary())])
+
+
+class Report(NamedTuple):
+    """The row of a task: its result, or the error that it ended with."""
+
+    is_error: bool
+    content: bytes
 
 
 def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,20 +46,20 @@ def land(order: BatchOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
     Which ranges they are of only Spark knows, which has cut them.
     If interrupted: in-progress files remain; no entry names them.
     """
-    yield _report(lambda task: write_task(order, order.lake.open(), task, batches))
+    yield _row(_report(lambda task: write_task(order, order.lake.open(), task, batches)))
 
 
 def land_splits(
     order: BatchOrder,
     kafka: KafkaAddress,
     splits: Sequence[tuple[ShardRange, ...]],
-    numbers: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+    numbers: Iterable[int],
+) -> Iterator[Report]:
     """Land the splits whose numbers a task is given: it reads them itself. Runs on an executor.
 
     If interrupted: in-progress files remain; no entry names them.
     """
-    mine = [splits[number] for batch in numbers for number in batch.column(0).to_pylist()]
+    mine = [splits[number] for number in numbers]
     ranges = [each for split in mine for each in split]
 
     def write(task: int) -> TaskResult:
@@ -62,12 +69,19 @@ def land_splits(
     yield _report(write)
 
 
+def land_splits_as_rows(
+    land: Callable[[Iterable[int]], Iterator[Report]], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Do as `land_splits`, for a frame of numbers: beside what Spark decodes, in one action."""
+    yield from map(_row, land(each for batch in numbers for each in batch.column(0).to_pylist()))
+
+
 def land_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task of a query and yield its result. Runs on an executor.
 
     If interrupted: in-progress files remain; no entry names them.
     """
-    yield _report(lambda task: write_rows(order, order.lake.open(), task, batches))
+    yield _row(_report(lambda task: write_rows(order, order.lake.open(), task, batches)))
 
 
 def try_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,7 +91,7 @@ def try_rows(order: RowsOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         check_rows(order, batches)
         return TaskResult(task, (), (), (), ())
 
-    yield _report(check)
+    yield _row(_report(check))
 
 
 def land_letters(
@@ -87,7 +101,7 @@ def land_letters(
 
     If interrupted: in-progress files remain; no entry names them.
     """
-    yield _report(lambda task: write_letters(order, order.lake.open(), task, batches))
+    yield _row(_report(lambda task: write_letters(order, order.lake.open(), task, batches)))
 
 
 def drop_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,7 +111,7 @@ def drop_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
 
 
-def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
+def _report(write: Callable[[int], TaskResult]) -> Report:
     """Return the row that tells what `write` did, or which error it ended with."""
     context = TaskContext.get()
     task = context.partitionId() if context else 0
@@ -105,9 +119,9 @@ def _report(write: Callable[[int], TaskResult]) -> pa.RecordBatch:
     try:
         result = write(task)
     except (Stopped, InvariantBroken, SyncFailed) as error:
-        return _row(True, pickle.dumps(error))
+        return Report(True, pickle.dumps(error))
     else:
-        return _row(False, result.to_bytes())
+        return Report(False, result.to_bytes())
     finally:
         gc.enable()
 
@@ -135,16 +149,19 @@ def read_row(is_error: bool, content: bytes) -> TaskResult:
 
 
 def land_probe(
-    lake: LakeAddress, path: str, content: bytes, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+    lake: LakeAddress, path: str, content: bytes, _numbers: Iterable[int]
+) -> Iterator[str]:
     """Write one file as tasks do; yield an empty string, or what went wrong.
 
-    Runs as `land` does, so that the worker that it starts is there for the first batch.
+    Runs as `land_splits` does, so that the worker that it starts is there for the first batch.
     Raises CallsHang: PySpark replaces a worker whose task raises, and keeps any other.
     """
-    for _batch in batches:
-        pass
-    yield pa.record_batch([pa.array([_try_to_write(lake, path, content)])], ["message"])
+    yield _try_to_write(lake, path, content)
+
+
+def do_nothing(_numbers: Iterable[int]) -> Iterator[str]:
+    """Start the worker that runs this, and no more."""
+    yield from ()
 
 
 def _try_to_write(lake: LakeAddress, path: str, content: bytes) -> str:
@@ -157,5 +174,6 @@ def _try_to_write(lake: LakeAddress, path: str, content: bytes) -> str:
     return ""
 
 
-def _row(is_error: bool, content: bytes) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([is_error]), pa.array([content], pa.binary())], _SCHEMA)
+def _row(report: Report) -> pa.RecordBatch:
+    content = pa.array([report.content], pa.binary())
+    return pa.record_batch([pa.array([report.is_error]), content], _SCHEMA)
