@@ -47,7 +47,7 @@ UNNAMEABLE = "a partition value is too long for the name of a directory"
 
 
 @dataclass(slots=True)
-class Tally:
+class RunCounts:
     """What became of the records of one run."""
 
     landed: int = 0
@@ -61,7 +61,7 @@ class Tally:
 class Sorted:
     """What became of a sheaf."""
 
-    tallies: list[Tally]  # of each run
+    tallies: list[RunCounts]  # of each run
     pieces: list[Piece] = field(default_factory=list)
     counters: Counter[str] = field(default_factory=Counter)
 
@@ -108,7 +108,7 @@ class TopicSorter:
         Requires: a single run, where lost files are landed again. Raises BadRecord where the table
         says so.
         """
-        result = Sorted([Tally() for _ in stretches])
+        result = Sorted([RunCounts() for _ in stretches])
         if not self._touches(sheaf, stretches):
             return result
         records = with_writable_times(sheaf.records, self._output.format)

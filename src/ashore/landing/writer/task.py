@@ -20,7 +20,7 @@ from ashore.landing.writer.counters import sort_counters
 from ashore.landing.writer.data_file import Stretch, count_overlaps, highest
 from ashore.landing.writer.pool import DEFAULT_LIMITS, FilePool, PoolLimits
 from ashore.landing.writer.runs import Sheaf, split_runs, split_sheaves
-from ashore.landing.writer.sorting import Tally, TopicSorter
+from ashore.landing.writer.sorting import RunCounts, TopicSorter
 from ashore.protocol.entries import ShardRead
 from ashore.protocol.positions import ShardRange
 from ashore.storage.base import Storage
@@ -66,7 +66,7 @@ class _Account:
     size_bytes: int = 0
     event_max_ms: int | None = None
 
-    def add(self, fetched: int, size_bytes: int, tally: Tally) -> None:
+    def add(self, fetched: int, size_bytes: int, tally: RunCounts) -> None:
         """Enter what became of a run."""
         self.fetched += fetched
         self.landed += tally.landed
