@@ -1,5 +1,43 @@
 # What the crate under `native/` gives to Python.
 
+from collections.abc import Sequence
+
 INTERFACE: int
 
 def describe() -> str: ...
+
+class Records:
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+class ReaderSettings:
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        connect_s: float,
+        answer_s: float,
+        patience_s: float,
+        fetch_bytes: int,
+        batch_records: int,
+        batch_bytes: int,
+        wave_records: int,
+    ) -> None: ...
+
+class RangeReader:
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        ranges: Sequence[tuple[str, int, int, int]],
+        with_headers: Sequence[str],
+        settings: ReaderSettings,
+    ) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    def step(self, at_most_s: float) -> Records | None: ...
+    def rest(self) -> list[int]: ...
+    def counts(self) -> tuple[int, int, int, int]: ...
+
+class ReadingFailed(Exception): ...
+class OffsetsRefused(ReadingFailed): ...
+class TopicReplaced(ReadingFailed): ...
+class GaveUp(ReadingFailed): ...

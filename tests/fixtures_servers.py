@@ -16,6 +16,7 @@ from ashore.services.hdfs import Hdfs
 from ashore.services.hive import Hive
 from ashore.services.kafka import Kafka
 from ashore.services.zookeeper import ZooKeeper
+from ashore.sources import raw
 from ashore.sources.consumer import is_native
 
 SERVERS = pytest.StashKey[SharedServers]()
@@ -126,9 +127,14 @@ def zookeeper(shared_servers: SharedServers) -> ZooKeeper:
     return shared_servers.zookeeper()
 
 
-@pytest.fixture(params=["native", "messages"])
+@pytest.fixture(params=["raw", "native", "messages"])
 def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read through either consumer, in this process."""
+    """Read by each reader, in this process; `raw` gives up only what it must."""
+    if request.param == "raw":
+        assert raw.load() is not None, "the package ashore-native is not built: make setup"
+        monkeypatch.setattr("ashore.sources.reading.READS_AGAIN_RAW", True)
+        return
+    monkeypatch.setattr("ashore.sources.raw.load", lambda: None)
     if request.param == "messages":
         monkeypatch.setattr("ashore.sources.consumer.load", lambda: None)
     else:

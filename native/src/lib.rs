@@ -5,5 +5,6 @@
 //! Python sees.
 
 pub mod decode;
+pub mod fetch;
 #[cfg(feature = "python")]
 mod python;

@@ -1,5 +1,7 @@
 //! What Python sees of the crate. No panic leaves it: see [`guarded`].
 
+mod reading;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -34,5 +36,5 @@ fn describe(py: Python<'_>) -> PyResult<String> {
 fn ashore_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
-    Ok(())
+    reading::register(module)
 }

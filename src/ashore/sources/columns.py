@@ -64,6 +64,8 @@ def _is_constant(column: pa.Array) -> bool:
 
 def _join(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Return one batch, in which the records of a partition are together. Empties `batches`."""
+    if len(batches) == 1 and _is_constant(batches[0].column("partition")):
+        return batches.pop()
     joined = pa.concat_batches(batches)
     batches.clear()  # before anybody works on what they became
     if all(_is_constant(joined.column(name)) for name in ("partition", "topic")):

@@ -83,6 +83,26 @@ TLS = frozenset(
         "ssl.truststore.type",
     }
 )
+# Settings of librdkafka that the native reader has too, or does without: it compares every CRC,
+# keeps no idle connection, and chooses its pauses. Any other is for librdkafka to follow.
+RAW = frozenset(
+    {
+        "check.crcs",
+        "client.id",
+        "connections.max.idle.ms",
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "socket.connection.setup.timeout.ms",
+        "socket.timeout.ms",
+    }
+)
+RAW_VALUES: Mapping[str, frozenset[str]] = {
+    "client.dns.lookup": frozenset({"use_all_dns_ips"}),
+    "security.protocol": frozenset({"PLAINTEXT"}),
+}
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOGIN_MODULES: Mapping[str, str] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -147,6 +167,19 @@ def translate_options(options: Mapping[str, str]) -> dict[str, str]:
     if done.problems:
         raise options_invalid(done.problems)
     return done.settings
+
+
+def why_not_raw(settings: Mapping[str, str]) -> str:
+    """Return why the native reader cannot follow settings of `translate_options`, or nothing."""
+    java_names = {ours: java for java, ours in RENAMED.items()}
+    for name, value in settings.items():
+        if name in RAW:
+            continue
+        if name not in RAW_VALUES:
+            return f"it does not support {java_names.get(name, name)}"
+        if value not in RAW_VALUES[name] and value.upper() not in RAW_VALUES[name]:
+            return f"it does not support {name}: {value}"
+    return ""
 
 
 def options_invalid(problems: list[OptionProblem]) -> JobFileInvalid:

@@ -1,14 +1,17 @@
 """Ranges of topic partitions, read by a task or read again by the verifier.
 
-What it is: one consumer over some ranges, each from its first offset to its end.
+What it is: one reader over some ranges, each from its first offset to its end: the native one where
+it can be, librdkafka's consumer elsewhere, and for what the native one gives up on the way.
 What it promises: committed records only, all of them, those of a partition in order; a range ends
 also where it ends in transaction markers or in offsets that compaction has emptied. Never waits
-longer than the cluster's timeout for a sign of life, and never takes silence for an end.
+longer than the cluster's timeout for a sign of life, or half as long again where the native reader
+waited first; and never takes silence for an end.
 What it must not know: what becomes of the records.
 """
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +30,10 @@ from ashore.sources.failures import (
     Complaints,
     explain,
 )
+from ashore.sources.raw import GaveUp, RawReading, choose, offsets_gone
 
+# Who verifies reads by librdkafka, and not by what has landed: a mistake of one is not in both.
+READS_AGAIN_RAW = False
 CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
 CHUNK_BYTES = 4 << 20  # where records are larger; by the size of those before
 FIRST_CHUNK_RECORDS = 500  # before any size is known
@@ -54,7 +60,7 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    for batch in read_ranges(cluster, {shard: offsets}):
+    for batch in read_ranges(cluster, {shard: offsets}, raw=READS_AGAIN_RAW):
         times_us = batch.column("timestamp").view(pa.int64()).to_pylist()
         rows = zip(
             batch.column("offset").to_pylist(),
@@ -67,15 +73,30 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
 
 
 def read_ranges(
-    cluster: Cluster, ranges: Ranges, *, native: bool = True, with_headers: Collection[str] = ()
+    cluster: Cluster,
+    ranges: Ranges,
+    *,
+    raw: bool = True,
+    native: bool = True,
+    with_headers: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the committed records of ranges that the partitions have, a few thousand at a time.
 
     They come in the columns of FETCHED; where `with_headers` names topics, also with headers, which
     those of other topics do not have. Records of one partition come in order; those of small
-    ranges may alternate. `native=False`: through Python's client in any case.
+    ranges may alternate. `raw=False`: by librdkafka; `native=False`: and through Python's client.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
+    if raw and native and choose(cluster).is_raw:
+        reading = RawReading(cluster, ranges, with_headers)
+        try:
+            yield from reading.read()
+        except GaveUp as gave_up:
+            ranges = reading.rest()
+            _log.warning("%s: librdkafka continues", gave_up)
+            cluster = replace(cluster, settings={**cluster.settings, "check.crcs": "true"})
+        else:
+            return
     complaints = Complaints()
     consumer = open_consumer(
         cluster, complaints, SETTINGS, native=native, with_headers=with_headers
@@ -165,15 +186,7 @@ class _Reading:
             raise explain(error, self._complaints, cluster.bootstrap_servers, cluster.timeout_s)
 
     def _gone(self, partition: TopicPartition, reason: str) -> OffsetsGone:
-        shard, rest = self._shards[partition], self._rest(partition)
-        return OffsetsGone(
-            f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {reason}",
-            hint="Kafka has deleted records by retention while they were read",
-            stream=shard.stream,
-            shard=shard.shard,
-            start=rest.start,
-            end=rest.end,
-        )
+        return offsets_gone(self._shards[partition], self._rest(partition), reason)
 
     def _silent(self, wave: set[TopicPartition]) -> SourceError:
         cluster, complaints = self._cluster, self._complaints

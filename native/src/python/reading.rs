@@ -1,0 +1,212 @@
+//! `fetch` as Python sees it.
+
+use std::time::Duration;
+
+use arrow_data::ArrayData;
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use super::guarded;
+use crate::fetch::{Address, Failure, Limits, Manners, Range, Reading, Step};
+
+create_exception!(
+    ashore_native,
+    ReadingFailed,
+    PyException,
+    "A reading ended early."
+);
+create_exception!(
+    ashore_native,
+    OffsetsRefused,
+    ReadingFailed,
+    "A partition has an offset no longer: number of the range, the offset, why."
+);
+create_exception!(
+    ashore_native,
+    TopicReplaced,
+    ReadingFailed,
+    "A topic was deleted and created again."
+);
+create_exception!(
+    ashore_native,
+    GaveUp,
+    ReadingFailed,
+    "For another reader, from `rest` on."
+);
+
+/// Records of one partition: a batch for Arrow's C data interface (`__arrow_c_array__`).
+#[pyclass(frozen)]
+struct Records(ArrayData);
+
+#[pymethods]
+impl Records {
+    /// Return schema and array, as the protocol of Arrow's capsules wants them.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let _ = requested_schema; // a wish, which may be left aside
+        let schema = FFI_ArrowSchema::try_from(self.0.data_type())
+            .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
+        let array = FFI_ArrowArray::new(&self.0);
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        PyTuple::new(py, [schema, array])
+    }
+}
+
+/// One reading of ranges; used by one thread.
+#[pyclass]
+struct RangeReader {
+    reading: Option<Reading>, // None: it failed
+    is_done: bool,
+}
+
+#[pymethods]
+impl RangeReader {
+    /// Begin to read `ranges`: topic, partition, first offset, offset after the last.
+    #[new]
+    fn new(
+        bootstrap: Vec<(String, u16)>,
+        ranges: Vec<(String, i32, i64, i64)>,
+        with_headers: Vec<String>,
+        settings: &ReaderSettings,
+    ) -> Self {
+        let bootstrap = bootstrap
+            .into_iter()
+            .map(|(host, port)| Address { host, port })
+            .collect();
+        let ranges: Vec<_> = ranges
+            .into_iter()
+            .map(|(topic, partition, start, end)| Range {
+                topic,
+                partition,
+                start,
+                end,
+            })
+            .collect();
+        let (manners, limits) = (settings.manners.clone(), settings.limits.clone());
+        let reading = Reading::new(bootstrap, &ranges, &with_headers, manners, limits);
+        RangeReader {
+            reading: Some(reading),
+            is_done: false,
+        }
+    }
+
+    /// Go on for at most so long; return records, or None where there are none yet, or no more.
+    fn step(&mut self, py: Python<'_>, at_most_s: f64) -> PyResult<Option<Records>> {
+        let Some(mut reading) = self.reading.take() else {
+            return Err(PyRuntimeError::new_err("the reading has failed before"));
+        };
+        let at_most = seconds(at_most_s);
+        let (reading, step) = guarded(py, move || {
+            let step = reading.step(at_most);
+            (reading, step)
+        })?;
+        self.reading = Some(reading);
+        match step {
+            Ok(Step::Records(records)) => Ok(Some(Records(records))),
+            Ok(Step::Waiting) => Ok(None),
+            Ok(Step::Done) => {
+                self.is_done = true;
+                Ok(None)
+            }
+            Err(Failure::Gone(range, offset, text)) => {
+                Err(OffsetsRefused::new_err((range, offset, text)))
+            }
+            Err(Failure::Replaced(text)) => Err(TopicReplaced::new_err(text)),
+            Err(Failure::GaveUp(text)) => Err(GaveUp::new_err(text)),
+        }
+    }
+
+    /// Whether all records were returned.
+    #[getter]
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// For each range the offset before which all was returned.
+    fn rest(&self) -> PyResult<Vec<i64>> {
+        let reading = self.reading.as_ref();
+        reading
+            .map(Reading::rest)
+            .ok_or_else(|| PyRuntimeError::new_err("the reading is lost"))
+    }
+
+    /// Fetches, bytes, look-ups of leaders, damaged answers so far.
+    fn counts(&self) -> (u64, u64, u64, u64) {
+        let counts = self
+            .reading
+            .as_ref()
+            .map(Reading::counts)
+            .unwrap_or_default();
+        (
+            counts.fetches,
+            counts.bytes,
+            counts.leader_lookups,
+            counts.damaged,
+        )
+    }
+}
+
+/// How a reading behaves towards brokers, and what bounds it.
+#[pyclass(frozen)]
+struct ReaderSettings {
+    manners: Manners,
+    limits: Limits,
+}
+
+#[pymethods]
+impl ReaderSettings {
+    /// See `Manners` and `Limits`.
+    #[new]
+    #[pyo3(signature = (*, client_id, connect_s, answer_s, patience_s, fetch_bytes, batch_records, batch_bytes, wave_records))]
+    #[allow(clippy::too_many_arguments)] // by their names
+    fn new(
+        client_id: String,
+        connect_s: f64,
+        answer_s: f64,
+        patience_s: f64,
+        fetch_bytes: i32,
+        batch_records: usize,
+        batch_bytes: usize,
+        wave_records: i64,
+    ) -> Self {
+        let manners = Manners {
+            client_id,
+            connect: seconds(connect_s),
+            answer: seconds(answer_s),
+        };
+        let limits = Limits {
+            fetch_bytes,
+            records: batch_records,
+            bytes: batch_bytes,
+            wave_records,
+            patience: seconds(patience_s),
+        };
+        ReaderSettings { manners, limits }
+    }
+}
+
+fn seconds(wanted: f64) -> Duration {
+    Duration::try_from_secs_f64(wanted).unwrap_or_default()
+}
+
+/// Add what Python sees of `fetch`.
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<RangeReader>()?;
+    module.add_class::<ReaderSettings>()?;
+    module.add_class::<Records>()?;
+    module.add("ReadingFailed", py.get_type::<ReadingFailed>())?;
+    module.add("OffsetsRefused", py.get_type::<OffsetsRefused>())?;
+    module.add("TopicReplaced", py.get_type::<TopicReplaced>())?;
+    module.add("GaveUp", py.get_type::<GaveUp>())?;
+    Ok(())
+}

@@ -1,0 +1,151 @@
+"""Ranges by the native reader, which speaks Kafka's protocol itself.
+
+What it is: `ashore_native.RangeReader` where it is installed and the job's options are ones that it
+does, with its failures in the words of Ashore's errors.
+What it promises: committed records only, all of them, those of a partition in order. What it cannot
+do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has to go on.
+What it must not know: what becomes of the records, how the other reader works.
+"""
+
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from types import ModuleType
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from ashore.errors import OffsetsGone, SourceError, fail
+from ashore.protocol.positions import OffsetRange
+from ashore.sources.base import StreamShard
+from ashore.sources.client import Cluster
+from ashore.sources.options import why_not_raw
+
+INTERFACE = 1  # of ashore_native
+FETCH_BYTES = 4 << 20  # one is decoded while another comes
+BATCH_RECORDS = 65_536  # suits decoding
+BATCH_BYTES = 16 << 20
+WAVE_RECORDS = 65_536  # read side by side, as in `reading`
+TICK_S = 0.1  # how late a signal is handled
+CONNECT_S = 5.0
+DEFAULT_PORT = 9092
+
+Ranges = Mapping[StreamShard, OffsetRange]
+
+
+class GaveUp(Exception):
+    """The native reader leaves the rest to another one."""
+
+
+class Choice(NamedTuple):
+    """Which reader reads, and why it is not the native one."""
+
+    is_raw: bool
+    why_not: str
+
+
+@functools.cache
+def load() -> ModuleType | None:
+    """Return the module, or None where it cannot be had."""
+    try:
+        import ashore_native  # noqa: PLC0415 -- may be missing
+    except ImportError:
+        return None
+    return ashore_native if ashore_native.INTERFACE == INTERFACE else None
+
+
+def choose(cluster: Cluster) -> Choice:
+    """Say whether the native reader can read of this cluster."""
+    if load() is None:
+        return Choice(False, "the package ashore-native is not installed")
+    if isinstance(_servers(cluster), str):
+        return Choice(False, f"{_servers(cluster)} is not of the form HOST:PORT")
+    why_not = why_not_raw(cluster.settings)
+    return Choice(not why_not, why_not)
+
+
+class RawReading:
+    """One reading of ranges that the partitions have. Requires: `choose` says that it can be."""
+
+    def __init__(self, cluster: Cluster, ranges: Ranges, with_headers: Collection[str]) -> None:
+        module = load()
+        if module is None:
+            fail("there is no native reader")
+        self._module = module
+        self._shards = list(ranges)
+        self._ranges = list(ranges.values())
+        settings = cluster.settings
+        answer_s = min(cluster.timeout_s / 4, float(settings.get("socket.timeout.ms", 1e9)) / 1000)
+        connect_ms = settings.get("socket.connection.setup.timeout.ms", 1e9)
+        self._reader = self._module.RangeReader(
+            _servers(cluster),
+            [
+                (shard.stream, int(shard.shard), each.start, each.end)
+                for shard, each in ranges.items()
+            ],
+            sorted(with_headers),
+            self._module.ReaderSettings(
+                client_id=settings.get("client.id", "ashore"),
+                connect_s=min(CONNECT_S, answer_s, float(connect_ms) / 1000),
+                answer_s=answer_s,
+                # The other reader needs time, too.
+                patience_s=cluster.timeout_s / 2,
+                fetch_bytes=FETCH_BYTES,
+                batch_records=BATCH_RECORDS,
+                batch_bytes=BATCH_BYTES,
+                wave_records=WAVE_RECORDS,
+            ),
+        )
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records. Raises GaveUp, OffsetsGone if retention overtakes the reading."""
+        while not self._reader.is_done:
+            try:
+                records = self._reader.step(TICK_S)
+            except self._module.OffsetsRefused as refused:
+                index, offset, reason = refused.args
+                rest = OffsetRange(offset, self._ranges[index].end)
+                raise offsets_gone(self._shards[index], rest, reason) from None
+            except self._module.TopicReplaced as replaced:
+                raise SourceError(
+                    str(replaced), hint="nothing of the new topic was read; the job looks again"
+                ) from None
+            except self._module.GaveUp as gave_up:
+                raise GaveUp(str(gave_up)) from None
+            if records is not None:
+                yield pa.record_batch(records)
+
+    def rest(self) -> dict[StreamShard, OffsetRange]:
+        """Return what was not yielded."""
+        return {
+            shard: OffsetRange(max(start, each.start), each.end)
+            for shard, each, start in zip(
+                self._shards, self._ranges, self._reader.rest(), strict=True
+            )
+            if start < each.end
+        }
+
+
+def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsGone:
+    """Return the error for a range that Kafka lost while it was read."""
+    return OffsetsGone(
+        f"Kafka no longer has {shard.stream}/{shard.shard} {rest}: {reason}",
+        hint="Kafka has deleted records by retention while they were read",
+        stream=shard.stream,
+        shard=shard.shard,
+        start=rest.start,
+        end=rest.end,
+    )
+
+
+def _servers(cluster: Cluster) -> list[tuple[str, int]] | str:
+    """Return hosts and ports to begin with, or what is no such."""
+    found = []
+    for server in cluster.bootstrap_servers.split(","):
+        _, _, place = server.strip().rpartition("://")
+        host, colon, port = place.rpartition(":")
+        if not colon:
+            host, port = place, str(DEFAULT_PORT)
+        if not host or not port.isdecimal() or int(port) > 0xFFFF:
+            return server
+        found.append((host.strip("[]"), int(port)))
+    return found
