@@ -4,6 +4,7 @@ The jobs are lakes in memory with a source that tests fill; the server, the watc
 are real.
 """
 
+import os
 import shutil
 import threading
 import time
@@ -105,14 +106,8 @@ def open_page(chromium: Browser, served: Served) -> Iterator[Any]:
     """Return what opens a page, logged in. Errors of the script fail the test."""
     opened = []
 
-    def open_(
-        path: str, *, token: str = "may-operate", dark: bool = False, narrow: bool = False
-    ) -> Page:
-        context = chromium.new_context(
-            base_url=served.address,
-            color_scheme="dark" if dark else "light",
-            viewport=NARROW if narrow else WIDE,
-        )
+    def open_(path: str, *, token: str = "may-operate") -> Page:
+        context = chromium.new_context(base_url=served.address, viewport=WIDE)
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -123,7 +118,7 @@ def open_page(chromium: Browser, served: Served) -> Iterator[Any]:
         page.goto(f"/ui/login?next={path}")
         page.get_by_label("Token").fill(token)
         page.keyboard.press("Enter")
-        page.wait_for_url(f"**{path.partition('?')[0]}*")
+        page.wait_for_url(lambda url: "/ui/login" not in url)
         return page
 
     yield open_
@@ -132,9 +127,20 @@ def open_page(chromium: Browser, served: Served) -> Iterator[Any]:
         assert errors == []
 
 
-def check_axe(page: Page) -> None:
-    """Fail where axe finds something, or the page is wider than the window."""
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-    across = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    assert across <= 0, f"the page is {across} pixels wider than the window"
+def check_everywhere(page: Page, picture: str = "") -> None:
+    """Fail where axe finds something, or the page is wider than its window: light, dark, narrow.
+
+    `picture`: where pictures of it go, for those who look themselves.
+    """
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            if directory := os.environ.get("PICTURES"):
+                path = f"{directory}/{picture or 'page'}-{scheme}-{size['width']}.png"
+                page.screenshot(path=path, full_page=True)
+        across = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert across <= 0, f"the page is {across} pixels wider than the window"
+    page.set_viewport_size(WIDE)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.test_versions_commands import version_of
 
-from ashore.cli.versions_svg import LETTER, LETTERS, WIDTH, Box, draw_diff, lay_out
 from ashore.control.versions import ComparedVersions
 from ashore.landing.versions import RecordedVersion
 from ashore.plans.version_changes import ChangeKind, compare_versions
+from ashore.server.pages.versions_svg import LETTER, LETTERS, WIDTH, Box, draw_diff, lay_out
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("q0", "q5", "q7", "q8", "q9", "q11", "q16", "q20")

@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
+from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
 from ashore.errors import AshoreError
 from ashore.landing.log_reader import read_log
@@ -18,6 +19,7 @@ from ashore.protocol.names import SliceName
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.job_view import view_job
 from ashore.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
+from ashore.server.pages.versions_view import VersionsView, view_versions
 
 BATCHES = 20
 
@@ -69,7 +71,28 @@ def job_routes(frame: PageFrame) -> APIRouter:
         shown = {"found": found, "tab": "Dead letters", "at": "Jobs"}
         return frame.show(request, "dead_letters.html", name=name, **shown)
 
+    @router.get("/ui/jobs/{name}/versions")
+    async def versions(
+        request: Request, name: str, query: str = "", before: int = 0, after: int = 0
+    ) -> Response:
+        asked = (query or None, before or None, after or None)
+        view = await frame.look(name, partial(_read_versions, asked))
+        shown = {"view": view, "tab": "Versions", "at": "Jobs"}
+        return frame.show(request, "versions.html", name=name, **shown)
+
     return router
+
+
+def _read_versions(
+    asked: tuple[str | None, int | None, int | None], opened: OpenJob
+) -> VersionsView:
+    """Return all versions; compared are those that are asked for, else the last two of one."""
+    query, before, after = asked
+    queries = list_versions(opened)
+    if query is None:
+        query = next((each.query for each in queries if len(each.versions) > 1), None)
+    compared = None if query is None else compare(opened, before, after, query)
+    return view_versions(queries, compared)
 
 
 def _read_batches(opened: OpenJob) -> dict[str, tuple[RecentBatch, ...]]:

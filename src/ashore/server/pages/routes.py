@@ -23,6 +23,7 @@ from ashore.server.pages.guard import PageGuard, TokenAccess, read_form
 from ashore.server.pages.job_routes import job_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
 from ashore.server.pages.session import COOKIE
+from ashore.server.pages.versions_svg import STYLE
 
 STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
@@ -66,6 +67,11 @@ def _session_routes(frame: PageFrame) -> APIRouter:
         answer = RedirectResponse("/ui/login", 303, HEADERS)
         answer.delete_cookie(COOKIE, path="/")
         return answer
+
+    @router.get("/ui/static/versions.css")
+    async def versions_style() -> Response:
+        text = f".versions-picture {{ {STYLE} }}"
+        return Response(text, headers=HEADERS, media_type="text/css")
 
     @router.get("/ui/static/{name}")
     async def static(name: str) -> Response:

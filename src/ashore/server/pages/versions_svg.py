@@ -76,8 +76,11 @@ class Layout:
     height: float
 
 
-def draw_diff(found: ComparedVersions) -> str:
-    """Return the SVG of what differs between two versions."""
+def draw_diff(found: ComparedVersions, *, is_alone: bool = True) -> str:
+    """Return the SVG of what differs between two versions.
+
+    `is_alone`: it is a file of its own, so it has its style in it.
+    """
     layout = lay_out(found.diff.operators)
     numbers = found.before.version, found.after.version
     title = f"{found.query}: version {numbers[0]} and version {numbers[1]}"
@@ -86,7 +89,7 @@ def draw_diff(found: ComparedVersions) -> str:
     parts = [
         HEAD.format(width=width, height=height, title=quoteattr(title)),
         f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}</style>",
+        *((f"<style>{STYLE}</style>",) if is_alone else ()),
         ARROW,
         _text(left, 24, _cut(title, 2 * LETTERS), "title"),
         _text(left, 50, f"version {numbers[0]}", "title"),
