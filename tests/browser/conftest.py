@@ -18,19 +18,21 @@ import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.browser.only_watched import OnlyWatched
 from tests.unit.control.lakes import Lake
 
 from ashore.base.clock import SystemClock
 from ashore.control.jobs import OpenJob, open_job
 from ashore.server.pages.control_plane import UserRole
 from ashore.server.pages.guard import TokenAccess
-from ashore.server.pages.only_watched import OnlyWatched
 from ashore.server.pages.routes import pages_router
 from ashore.server.watching import FleetWatch
 
 TOKENS = {"may-operate": UserRole.OPERATE, "may-read": UserRole.READ}
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+
+expect.set_options(timeout=30_000)  # the machine may be busy
 
 
 class Lakes:

@@ -9,25 +9,30 @@ What it must not know: how jobs are started; pages.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.config import Job
 from ashore.control.fleet import FleetRow, read_job
-from ashore.control.jobs import OpenJob, open_job
+from ashore.control.jobs import SOURCE_TIMEOUT_S, OpenJob, open_job
 from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.landing.log_reader import list_log
+from ashore.runtime.job_files import find_job_files
+from ashore.sources.base import Source
+from ashore.sources.later import open_later
 
 LOOK_S = 1.0  # between two rounds
 FULL_MS = 30_000  # a job that seems unchanged is read again after so long: Kafka may have more
 SLOW_MS = 4_000  # a look that takes longer is worth saying
 SAMPLES = 150
 AT_ONCE = 8
+LOOKS_MAX = 5  # that begin in a round, of jobs that run: so many of them cost no more
+Marks = Callable[[str], object]  # changes when a job, by its name, did something
 Opener = Callable[[Path], AbstractContextManager[OpenJob]]
 
 
@@ -71,8 +76,10 @@ class _Place:
     stack: ExitStack = field(default_factory=ExitStack)
     opened: OpenJob | None = None
     error: AshoreError | None = None
-    signature: object = None
-    full_ms: int = -FULL_MS
+    mark: object = None  # as of the last look
+    full_ms: int = 0  # when that was
+    signature: object = None  # of what was read
+    read_ms: int = 0
     began_ms: int | None = None
     seen: WatchedJob | None = None
     samples: deque[RateSample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -86,11 +93,17 @@ class FleetWatch:
     """Looks at the jobs of a directory. Methods may be called by any thread."""
 
     def __init__(
-        self, directory: Path, clock: Clock | None = None, opener: Opener = open_job
+        self,
+        directory: Path,
+        clock: Clock | None = None,
+        opener: Opener | None = None,
+        marks: Marks | None = None,
     ) -> None:
         self.directory = directory
         self._clock = clock or SystemClock()
-        self._opener = opener
+        self._sources: dict[tuple[str, str], Source] = {}
+        self._opener = opener or self._open_shared
+        self._marks = marks
         self._places: dict[str, _Place] = {}
         self._changes = 0
         self._lock = threading.Lock()
@@ -110,6 +123,8 @@ class FleetWatch:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for place in self._places.values():
             place.close()
+        for source in self._sources.values():
+            source.close()
 
     def jobs(self) -> Sequence[WatchedJob]:
         """Return all jobs by name, as they were last seen."""
@@ -134,7 +149,9 @@ class FleetWatch:
 
     def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
         """Open a job for a look of its own. Raises JobFileInvalid."""
-        return self._opener(self.directory / f"{name}.yaml")
+        with self._lock:
+            place = self._places.get(name)
+        return self._opener(place.path if place else self.directory / f"{name}.yaml")
 
     def look(self) -> None:
         """Look at all jobs once, and wait for it."""
@@ -149,16 +166,34 @@ class FleetWatch:
     def _look_again(self) -> None:
         while not self._ended.is_set():
             self._find_files()
-            with self._lock:
-                idle = [each for each in self._places.values() if each.began_ms is None]
-            for place in idle:
+            for place in self._due():
                 place.began_ms = self._clock.now_ms()
                 with suppress(RuntimeError):  # the pool is shut down: the watch ends
                     self._pool.submit(self._look_at, place)
             self._ended.wait(LOOK_S)
 
+    def _due(self) -> list[_Place]:
+        """Return what is looked at now: what has changed, those that waited longest first."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            idle = [each for each in self._places.values() if each.began_ms is None]
+        if self._marks is None:
+            return idle
+        due = [each for each in idle if self._is_due(each, now_ms)]
+        return sorted(due, key=lambda each: each.full_ms)[:LOOKS_MAX]
+
+    def _is_due(self, place: _Place, now_ms: int) -> bool:
+        is_old = now_ms - place.full_ms >= FULL_MS
+        return is_old or place.mark != self._mark_of(place)
+
+    def _mark_of(self, place: _Place) -> object:
+        return None if self._marks is None else self._marks(place.path.stem)
+
     def _find_files(self) -> None:
-        files = {path.stem: path for path in sorted(self.directory.glob("*.yaml"))}
+        with suppress(OSError):  # the supervisor tells of it
+            self._take_files({path.stem: path for path in find_job_files(self.directory)})
+
+    def _take_files(self, files: dict[str, Path]) -> None:
         with self._lock:
             for name in self._places.keys() - files.keys():
                 self._places.pop(name).close()
@@ -178,20 +213,21 @@ class FleetWatch:
 
     def _row(self, place: _Place) -> FleetRow | None:
         """Return what is so with a job; None: as the last time."""
-        self._open(place)
         name, now_ms = place.path.stem, self._clock.now_ms()
+        place.mark, place.full_ms = self._mark_of(place), now_ms
+        self._open(place)
         if place.opened is None:
             is_known = place.seen is not None and place.seen.row.error is place.error
             return None if is_known else FleetRow(name, None, (), place.error)
         try:
             signature = _signature(place.opened)
-            if signature == place.signature and now_ms - place.full_ms < FULL_MS:
+            if signature == place.signature and now_ms - place.read_ms < FULL_MS:
                 return None
             status, _ = read_job(place.opened, None)
         except AshoreError as error:
-            place.signature, place.full_ms = None, now_ms
+            place.signature = None
             return FleetRow(name, None, (), error)
-        place.signature, place.full_ms = signature, now_ms
+        place.signature, place.read_ms = signature, now_ms
         return FleetRow(name, status, (), None)
 
     def _open(self, place: _Place) -> None:
@@ -210,6 +246,20 @@ class FleetWatch:
             place.opened = place.stack.enter_context(self._opener(place.path))
         except AshoreError as error:
             place.error = error
+
+    @contextmanager
+    def _open_shared(self, path: Path) -> Iterator[OpenJob]:
+        """Open a job with the client that all jobs of its Kafka cluster share."""
+        with open_job(path) as opened:
+            kafka = opened.job.source.kafka
+            options = dict(kafka.options)
+            key = (str(kafka.bootstrap_servers), str(sorted(options.items())))
+            with self._lock:
+                if key not in self._sources:
+                    source = open_later(kafka.bootstrap_servers, options, SOURCE_TIMEOUT_S)
+                    self._sources[key] = source
+                shared = self._sources[key]
+            yield replace(opened, source=shared)
 
     def _take(self, place: _Place, row: FleetRow) -> None:
         now_ms = self._clock.now_ms()

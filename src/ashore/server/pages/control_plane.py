@@ -13,6 +13,8 @@ from typing import Protocol
 
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
+from ashore.runtime.records import SliceSeen
+from ashore.runtime.verbs import Asker
 from ashore.server.watching import RateSample, WatchedJob
 
 
@@ -29,20 +31,39 @@ class Supervised:
 
     Arguments:
         desired: what it is to be: `running`, `paused`, `stopped`.
-        phase: what it is being done about that, in words; empty: nothing.
-        restarts: how often it was started again since it was asked for.
-        problem: why it is not as desired, and needs a person; empty: it does not.
-        hint: what that person can do.
+        phase: where it is.
+        why: of the phase, in words; empty: it says it all.
+        hint: what a person can do.
+        needs_person: it does not go on before somebody has done something.
+        since_ms: when it came to its phase.
+        failures: in a row.
+        is_changed: its file has changed since its process was started.
         verbs: what may be asked for now.
+        pid: of its process; None: it has none.
+        memory_bytes: of its processes.
 
     """
 
     desired: str
     phase: str
-    restarts: int
-    problem: str
+    why: str
     hint: str
+    needs_person: bool
+    since_ms: int
+    failures: int
+    is_changed: bool
     verbs: tuple[str, ...]
+    pid: int | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FreshNumbers:
+    """What the process of a job said at most seconds ago; None: it did not say."""
+
+    lag: int | None
+    records_per_s: float | None
+    last_commit_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +79,8 @@ class SeenJob:
         supervised: None: nobody here starts it.
         slow_since_ms: when a look at it began that has not ended; None: none takes long.
         warnings: what its process last warned of, newest first.
+        fresh: of a job whose process runs here.
+        steps: of the last batches of each slice, as that process reported them.
 
     """
 
@@ -69,6 +92,8 @@ class SeenJob:
     slow_since_ms: int | None = None
     supervised: Supervised | None = None
     warnings: tuple[str, ...] = ()
+    fresh: FreshNumbers | None = None
+    steps: tuple[SliceSeen, ...] = ()
 
     @classmethod
     def of(cls, found: WatchedJob) -> "SeenJob":
@@ -106,6 +131,10 @@ class ControlPlane(Protocol):
         """Open a job for a look at its lake. Raises JobFileInvalid, AshoreError."""
         ...
 
-    def act(self, name: str, verb: str) -> None:
+    def act(self, name: str, verb: str, asker: Asker) -> None:
         """Do what a verb says with a job. Raises AshoreError where that cannot be."""
+        ...
+
+    def save(self, name: str, text: str) -> None:
+        """Write a job file. Raises JobFileInvalid, and nothing was written."""
         ...

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ashore.base.units import format_duration
+from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.server.pages.control_plane import SeenJob
 from ashore.server.pages.drawing import sparkline
@@ -80,19 +81,35 @@ def _has(row: JobRow, words: str) -> bool:
 
 def view_row(seen: SeenJob) -> JobRow:
     """Return the row of a job."""
-    status = seen.row.status
+    status, fresh = seen.row.status, seen.fresh
     rates = [each.records_per_s for each in seen.samples]
+    commit_ms = fresh.last_commit_ms if fresh else None
+    told_ms = None if commit_ms is None else max(0, seen.seen_ms - commit_ms)
+    lag, rate = (fresh.lag, fresh.records_per_s) if fresh else (None, None)
+    state, since = state_of(seen)
     return JobRow(
         name=seen.name,
-        state=UNREADABLE if status is None else str(status.state),
-        since="" if status is None else since_of(status),
-        lag=None if status is None else status.lag,
-        records_per_s=None if status is None else rate_of_job(status),
-        last_age_ms=None if status is None else age_of(status),
+        state=state,
+        since=since,
+        lag=lag if lag is not None or status is None else status.lag,
+        records_per_s=rate if rate is not None or status is None else rate_of_job(status),
+        last_age_ms=told_ms if told_ms is not None or status is None else age_of(status),
         landed=0 if status is None else sum(each.landed for each in status.slices),
         needs=find_needs(seen),
         picture=sparkline(rates, f"records per second of {seen.name}, lately"),
     )
+
+
+def state_of(seen: SeenJob) -> tuple[str, str]:
+    """Return what a job is at, and for how long; empty: nobody knows."""
+    status, supervised = seen.row.status, seen.supervised
+    if supervised is None:
+        return (UNREADABLE, "") if status is None else (str(status.state), since_of(status))
+    runs = supervised.phase == "running"
+    if runs and status is not None and status.state in {JobState.STUCK, JobState.IDLE}:
+        return str(status.state), since_of(status)
+    since = format_duration(max(0, seen.seen_ms - supervised.since_ms))
+    return supervised.phase.replace("-", " "), since
 
 
 def since_of(status: JobStatus) -> str:

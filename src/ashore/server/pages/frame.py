@@ -17,10 +17,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from ashore.control.jobs import OpenJob
-from ashore.errors import AshoreError, JobFileInvalid, SourceError, StorageError
+from ashore.errors import AshoreError, StorageError
 from ashore.server.pages.control_plane import ControlPlane, SeenJob
 from ashore.server.pages.guard import Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
+from ashore.server.problems import status_of
 
 T = TypeVar("T")
 PATIENCE_S = 4.0
@@ -116,7 +117,7 @@ class PageFrame:
                 )
                 return self._message(request, missing, 404)
             case AshoreError():
-                return self._message(request, error, _status_of(error))
+                return self._message(request, error, status_of(error))
             case _:
                 return self._to_login(request)
 
@@ -129,13 +130,3 @@ class PageFrame:
         page = self.show(request, "message.html", title="This did not work", error=error)
         page.status_code = status
         return page
-
-
-def _status_of(error: AshoreError) -> int:
-    match error:
-        case JobFileInvalid():
-            return 422
-        case StorageError() | SourceError():
-            return 503
-        case _:
-            return 409

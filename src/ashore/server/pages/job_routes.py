@@ -4,21 +4,25 @@ What it must not know: how anything is found out, what it looks like.
 """
 
 from functools import partial
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import RedirectResponse, Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
 from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
-from ashore.errors import AshoreError
+from ashore.errors import AshoreError, RequestInvalid
 from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Entry
 from ashore.protocol.names import SliceName
+from ashore.runtime.verbs import Asker
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.job_view import view_job
 from ashore.server.pages.log_view import PAGE, LogView, page_of, view_entry, view_log
+from ashore.server.pages.render import HEADERS
+from ashore.server.pages.supervised import VERBS
 from ashore.server.pages.versions_view import VersionsView, view_versions
 
 BATCHES = 20
@@ -80,7 +84,26 @@ def job_routes(frame: PageFrame) -> APIRouter:
         shown = {"view": view, "tab": "Versions", "at": "Jobs"}
         return frame.show(request, "versions.html", name=name, **shown)
 
+    _add_verbs(frame, router)
     return router
+
+
+def _add_verbs(frame: PageFrame, router: APIRouter) -> None:
+    @router.get("/ui/jobs/{name}/do/{verb}")
+    async def ask(request: Request, name: str, verb: str) -> Response:
+        frame.job(name)
+        if verb not in VERBS:
+            raise RequestInvalid(f"{verb} is not a verb", hint=f"there is {', '.join(VERBS)}")
+        shown = {"verb": verb, "meaning": VERBS[verb], "tab": "", "at": "Jobs"}
+        return frame.show(request, "verb.html", name=name, **shown)
+
+    @router.post("/ui/jobs/{name}/do/{verb}")
+    async def act(request: Request, name: str, verb: str) -> Response:
+        fields = await frame.guard.form(request)
+        asker = Asker("page", fields.get("why", "")[:1000])
+        await frame.wait(partial(frame.plane.act, name, verb, asker))
+        target = "/ui/jobs" if verb == "remove" else f"/ui/jobs/{quote(name)}"
+        return RedirectResponse(target, 303, HEADERS)
 
 
 def _read_versions(

@@ -13,10 +13,11 @@ from ashore.control.status import DeferredStatus, JobStatus, SliceStatus
 from ashore.control.walk import RecentBatch
 from ashore.protocol.plan_retire import Kept
 from ashore.protocol.plan_seal import Blocked
+from ashore.runtime.records import BatchSeen
 from ashore.server.pages.control_plane import SeenJob, Supervised
 from ashore.server.pages.drawing import Axis, chart
 from ashore.server.pages.fleet_view import JobRow, view_row
-from ashore.server.pages.waterfall import waterfall
+from ashore.server.pages.waterfall import step_waterfall, waterfall
 
 SHOWN = 200  # topic partitions, tables, blocked seals
 
@@ -57,12 +58,16 @@ def view_job(
     status = seen.row.status
     slices = () if status is None else status.slices
     now_ms = seen.seen_ms if status is None else status.now_ms
+    steps = {each.slice: each.batches for each in seen.steps}
     return JobView(
         name=seen.name,
         path=str(seen.path),
         row=view_row(seen),
         status=status,
-        slices=tuple(_view_slice(each, batches.get(each.slice, ()), now_ms) for each in slices),
+        slices=tuple(
+            _view_slice(each, batches.get(each.slice, ()), steps.get(each.slice, ()), now_ms)
+            for each in slices
+        ),
         lag=_lag_chart(seen),
         blocked=() if status is None else status.blocked_seals[:SHOWN],
         kept=() if status is None else status.kept[:SHOWN],
@@ -72,13 +77,18 @@ def view_job(
     )
 
 
-def _view_slice(status: SliceStatus, batches: Sequence[RecentBatch], now_ms: int) -> SliceView:
+def _view_slice(
+    status: SliceStatus,
+    batches: Sequence[RecentBatch],
+    steps: Sequence[BatchSeen],
+    now_ms: int,
+) -> SliceView:
     lags = [(f"{each.stream}/{each.shard}", each.lag or 0) for each in status.shards]
     most = sorted(lags, key=lambda each: -each[1])[:5]
     return SliceView(
         status=status,
         batches=tuple(batches),
-        waterfall=waterfall(batches, now_ms),
+        waterfall=step_waterfall(steps) or waterfall(batches, now_ms),
         rate=_rate_chart(batches),
         hidden=max(0, len(status.shards) - SHOWN),
         skew=tuple(each for each in most if each[1]),

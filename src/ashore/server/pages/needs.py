@@ -14,9 +14,11 @@ from ashore.base.units import format_duration
 from ashore.control.health import BAD_STATES, DECISIONS
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
-from ashore.server.pages.control_plane import SeenJob
+from ashore.server.pages.control_plane import SeenJob, Supervised
 
 NO_HINT = "the log of the job process says more: see the page of the job"
+TRIED_AGAIN = "the server starts it again; what it says here is why it ended"
+FAILING = ("backing-off", "missing", "waiting")
 NO_ANSWER = (
     "check the network, the NameNodes or the mount of the lake, and the brokers; the job itself "
     "waits for as long as it takes"
@@ -72,8 +74,8 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         yield Need(Level.BROKEN, seen.name, text, NO_ANSWER)
     if error is not None:
         yield Need(Level.DECIDE, seen.name, error.message, error.hint or NO_HINT)
-    if supervised is not None and supervised.problem:
-        yield Need(Level.DECIDE, seen.name, supervised.problem, supervised.hint or NO_HINT)
+    if supervised is not None:
+        yield from _of_supervisor(seen.name, supervised)
     if status is None:
         return
     for warned in status.warnings:
@@ -85,9 +87,22 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         yield Need(Level.WATCH, seen.name, text, "the job continues, and tries again")
 
 
+def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
+    if supervised.needs_person:
+        text = supervised.why or f"it is {supervised.phase}"
+        yield Need(Level.DECIDE, name, text, supervised.hint or NO_HINT)
+    elif supervised.phase in FAILING:
+        text = f"{supervised.phase}: {supervised.why}"
+        yield Need(Level.BROKEN, name, text, supervised.hint or TRIED_AGAIN)
+    elif supervised.is_changed:
+        text = "its file has changed since its process was started"
+        yield Need(Level.WATCH, name, text, "restart it to run with the file as it is now")
+
+
 def _of_state(seen: SeenJob, status: JobStatus) -> Iterator[Need]:
-    is_wanted = seen.supervised is None or seen.supervised.desired == "running"
-    if status.state not in BAD_STATES or not is_wanted:
+    # Of a job that a supervisor keeps, that says more: but for one that hangs.
+    is_told = seen.supervised is not None and status.state is not JobState.STUCK
+    if status.state not in BAD_STATES or is_told:
         return
     since = status.since_ms
     ago = "" if since is None else f" for {format_duration(max(0, status.now_ms - since))}"

@@ -33,6 +33,15 @@ SIGNS = {
     "stopped": "\N{BLACK SQUARE}",
     "failed": "\N{MULTIPLICATION SIGN}",
     "never started": "\N{WHITE CIRCLE}",
+    "starting": "\N{WHITE RIGHT-POINTING TRIANGLE}",
+    "stopping": "\N{WHITE SQUARE}",
+    "paused": "\N{DOUBLE VERTICAL LINE}",
+    "waiting": "\N{WHITE CIRCLE}",
+    "backing off": "\N{CLOCKWISE OPEN CIRCLE ARROW}",
+    "needs decision": "\N{WARNING SIGN}",
+    "invalid": "\N{MULTIPLICATION SIGN}",
+    "fenced": "\N{MULTIPLICATION SIGN}",
+    "missing": "\N{MULTIPLICATION SIGN}",
 }
 
 

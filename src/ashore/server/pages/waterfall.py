@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 from ashore.base.units import format_duration
 from ashore.control.walk import RecentBatch
+from ashore.runtime.records import BatchSeen
 from ashore.server.pages.drawing import named
 
 WIDTH, LABEL, ROW, TOP = 720, 130, 20, 8
@@ -51,3 +52,40 @@ def _bar(kind: str, x: float, y: float, width: float, words: str) -> str:
         f'<rect class="{kind}" x="{x:.1f}" y="{y + 3}" width="{max(BAR_MIN, width):.1f}" '
         f'height="{ROW - 6}"><title>{escape(words)}</title></rect>'
     )
+
+
+SHAPES = {"plan": "plan", "write": "write", "prepare": "prepare", "move": "move"}
+STEPS_LEGEND = "filled: write; striped: plan; thick: prepare; outlined: move; thin: other steps"
+
+
+def step_waterfall(batches: Sequence[BatchSeen]) -> str:
+    """Return the picture of batches by the steps that their process has reported."""
+    timed = [each for each in batches if each.steps]
+    if not timed:
+        return ""
+    firsts = [each.at_ms - sum(step.took_ms for step in each.steps) for each in timed]
+    first, last = min(firsts), max(each.at_ms for each in timed)
+    scale = (WIDTH - LABEL - 10) / max(1, last - first)
+    height = TOP + ROW * len(timed) + 24
+    label = f"the steps of the last {len(timed)} batches over {format_duration(last - first)}"
+    parts = [f'<svg class="waterfall" viewBox="0 0 {WIDTH} {height}" {named(label)}>', STRIPES]
+    for place, (each, began) in enumerate(zip(timed, firsts, strict=True)):
+        y, at = TOP + ROW * place, began
+        parts.append(f'<text x="0" y="{y + 14}">{_name_of(each)}</text>')
+        for step in each.steps:
+            words = f"{step.step}: {format_duration(step.took_ms)}"
+            x = LABEL + (at - first) * scale
+            parts.append(_bar(SHAPES.get(step.step, "other"), x, y, step.took_ms * scale, words))
+            at += step.took_ms
+    parts.append(f'<text x="{LABEL}" y="{height - 8}">{escape(STEPS_LEGEND)}</text></svg>')
+    return "\n".join(parts)
+
+
+STRIPES = (
+    '<defs><pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<path class="stripe" d="M0,6 L6,0"/></pattern></defs>'
+)
+
+
+def _name_of(batch: BatchSeen) -> str:
+    return "batch ?" if batch.batch is None else f"batch {batch.batch:,}"

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.control.jobs import OpenJob
-from ashore.errors import AshoreError
-from ashore.server.pages.control_plane import SeenJob
+from ashore.errors import ServerRefused
+from ashore.runtime.verbs import Asker
+from ashore.server.pages.control_plane import ControlPlane, SeenJob
 from ashore.server.watching import FleetWatch
 
 
-class OnlyWatched:
-    """A `ControlPlane` whose jobs are started elsewhere."""
+class OnlyWatched(ControlPlane):
+    """Jobs that are started elsewhere."""
 
     def __init__(self, watch: FleetWatch, clock: Clock | None = None) -> None:
         self._watch = watch
@@ -46,9 +47,8 @@ class OnlyWatched:
         """Open a job for a look at its lake. Raises JobFileInvalid."""
         return self._watch.open_job(name)
 
-    def act(self, name: str, verb: str) -> None:
-        """Refuse: whoever starts these jobs has to do it."""
-        raise AshoreError(
-            f"{name}: this server does not start jobs, so it cannot {verb} one",
-            hint="use what started it, or `ashore run` and `ashore stop`",
-        )
+    def act(self, name: str, verb: str, asker: Asker) -> None:
+        raise ServerRefused(f"{name}: nobody starts it here", hint="use what started it")
+
+    def save(self, name: str, text: str) -> None:
+        (self._watch.directory / f"{name}.yaml").write_text(text, "utf-8")

@@ -1,0 +1,243 @@
+"""The pages' control plane: the supervisor's jobs, and what is read of their logs.
+
+What it is: `SupervisedJobs`.
+What it promises: what the supervisor knows is shown at once, whatever a lake does; logs are read
+beside, where something changed.
+What it must not know: HTML.
+"""
+
+import hashlib
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+
+from ashore.base.clock import Clock
+from ashore.control.fleet import FleetRow
+from ashore.control.jobs import OpenJob
+from ashore.errors import RequestInvalid
+from ashore.runtime.decide import Phase
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.records import RunSeen
+from ashore.runtime.supervisor import ManagedJob, Supervisor
+from ashore.runtime.verbs import Asker, Verbs
+from ashore.server.pages.control_plane import FreshNumbers, SeenJob, Supervised
+from ashore.server.watching import FleetWatch, RateSample, WatchedJob
+
+SAMPLE_S = 5.0
+SAMPLES = 120
+SAMPLES_BYTES = 60_000  # of the file of a job, from its end
+NEEDING = frozenset({Phase.NEEDS_DECISION, Phase.INVALID, Phase.FENCED, Phase.MISSING})
+VERBS: Mapping[str, str] = {
+    "start": "It starts as soon as the server has looked, whatever it ended with before.",
+    "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
+    "somebody starts it. Kafka keeps the records as long as its retention says.",
+    "restart": "It ends in order and starts again with its file as it is now.",
+    "pause": "It ends in order, and stays so until somebody starts it.",
+    "remove": "Its job file is deleted. Its lake, its landing log and its tables stay.",
+}
+
+
+class SupervisedJobs:
+    """The `ControlPlane` of a server."""
+
+    def __init__(
+        self, layout: ServerFiles, supervisor: Supervisor, verbs: Verbs, clock: Clock
+    ) -> None:
+        self._layout = layout
+        self._supervisor = supervisor
+        self._verbs = verbs
+        self._clock = clock
+        self.watch = FleetWatch(layout.jobs, clock, marks=self._mark)
+        self._samples: dict[str, deque[RateSample]] = {}
+        self._stamp: tuple[object, str] = (None, "")
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="ashore-samples", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read logs, and to keep rates."""
+        self.watch.start()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End that."""
+        self._over.set()
+        if self._thread.ident:
+            self._thread.join()
+        self.watch.close()
+
+    @property
+    def directory(self) -> str:
+        """Where job files are looked for."""
+        return str(self._layout.jobs)
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self._clock.now_ms()
+
+    def jobs(self) -> Sequence[SeenJob]:
+        """Return all jobs by name, as they were last seen."""
+        watched = {each.name: each for each in self.watch.jobs()}
+        views = self._supervisor.views
+        return [self._seen(views[name], watched.get(name)) for name in sorted(views)]
+
+    def job(self, name: str) -> SeenJob | None:
+        """Return a job as it was last seen, with its rates of the last hour, or None."""
+        view = self._supervisor.views.get(name)
+        return None if view is None else self._seen(view, self.watch.job(name), is_alone=True)
+
+    def stamp(self, name: str | None) -> str:
+        """Return a text that changes with what a page of a job, or of all, would show."""
+        views = self._supervisor.views
+        if name is not None:
+            view = views.get(name)
+            return "gone" if view is None else f"{_digest(_facts(view))}/{self.watch.stamp(name)}"
+        looks = (self._supervisor.looks, self.watch.stamp(None))
+        known, stamp = self._stamp
+        if known != looks:
+            stamp = _digest(tuple(map(_facts, views.values()))) + f"/{self.watch.stamp(None)}"
+            self._stamp = looks, stamp
+        return stamp
+
+    def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
+        """Open a job for a look at its lake. Raises JobFileInvalid."""
+        return self.watch.open_job(name)
+
+    def act(self, name: str, verb: str, asker: Asker) -> None:
+        """Do what a verb says with a job. Raises AshoreError where that cannot be."""
+        verbs: Mapping[str, Callable[[], object]] = {
+            "start": lambda: self._verbs.start(name, asker),
+            "stop": lambda: self._verbs.stop(name, asker),
+            "restart": lambda: self._verbs.restart(name, asker),
+            "pause": lambda: self._verbs.pause(name, asker),
+            "remove": lambda: self._verbs.remove(name),
+        }
+        if verb not in verbs:
+            raise RequestInvalid(f"{verb} is not a verb", hint=f"there is {', '.join(verbs)}")
+        verbs[verb]()
+        self._supervisor.wait_looked()
+
+    def save(self, name: str, text: str) -> None:
+        """Write a job file. Raises JobFileInvalid, and nothing was written."""
+        self._verbs.deploy(name, text)
+        self._supervisor.wait_looked()
+
+    # ---- one job
+
+    def _seen(
+        self, view: ManagedJob, watched: WatchedJob | None, *, is_alone: bool = False
+    ) -> SeenJob:
+        seen = view.seen if _is_of_process(view) else None
+        path = view.file.path if view.file else self._layout.jobs / f"{view.name}.yaml"
+        row = watched.row if watched else FleetRow(view.name, None, (), None)
+        samples = tuple(self._samples.get(view.name, ()))
+        return SeenJob(
+            name=view.name,
+            path=path,
+            row=row if view.phase is not Phase.INVALID else FleetRow(view.name, None, (), None),
+            seen_ms=self._clock.now_ms(),
+            samples=_read_samples(self._layout, view.name) if is_alone else samples,
+            slow_since_ms=watched.slow_since_ms if watched else None,
+            supervised=_supervised(view),
+            warnings=tuple(reversed(seen.warnings)) if seen else (),
+            fresh=_fresh(seen),
+            steps=seen.slices if seen else (),
+        )
+
+    def _mark(self, name: str) -> object:
+        view = self._supervisor.views.get(name)
+        return None if view is None else _progress(view)
+
+    def _sample(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            now_ms, views = self._clock.now_ms(), self._supervisor.views
+            for name, view in views.items():
+                fresh = _fresh(view.seen if _is_of_process(view) else None)
+                kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
+                if fresh is not None:
+                    kept.append(RateSample(now_ms, fresh.records_per_s, fresh.lag))
+            for name in self._samples.keys() - views.keys():
+                del self._samples[name]
+
+
+def _is_of_process(view: ManagedJob) -> bool:
+    """Tell whether what was seen of a run is of the one that lives."""
+    return view.seen is not None and view.process is not None and view.seen.run == view.process.run
+
+
+def _progress(view: ManagedJob) -> object:
+    """Return what changes when a job does something that its log tells."""
+    slices = view.seen.slices if view.seen else ()
+    done = tuple((each.slice, each.entry, each.state) for each in slices)
+    return view.phase, view.file.digest if view.file else "", done, view.last
+
+
+def _facts(view: ManagedJob) -> object:
+    """Return what a page shows of a job."""
+    seen = view.seen if _is_of_process(view) else None
+    lags = () if seen is None else tuple((each.lag, each.step) for each in seen.slices)
+    warnings = () if seen is None else seen.warnings
+    why = (view.decision.why, view.decision.hint, view.is_changed, view.desired.at_ms)
+    return view.name, _progress(view), why, lags, warnings
+
+
+def _digest(facts: object) -> str:
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _fresh(seen: RunSeen | None) -> FreshNumbers | None:
+    if seen is None:
+        return None
+    lags = [each.lag for each in seen.slices]
+    known = [each for each in lags if each is not None]
+    rates = [each.rate for each in seen.slices if each.rate is not None]
+    commits = [each.last_commit_ms for each in seen.slices if each.last_commit_ms is not None]
+    return FreshNumbers(
+        sum(known) if known and len(known) == len(lags) else None,
+        sum(rates) if rates else None,
+        max(commits, default=None),
+    )
+
+
+def _supervised(view: ManagedJob) -> Supervised:
+    return Supervised(
+        desired=str(view.desired.state),
+        phase=str(view.phase),
+        why=view.decision.why,
+        hint=view.decision.hint,
+        needs_person=view.phase in NEEDING,
+        since_ms=view.since_ms,
+        failures=view.retry.failures if view.retry and view.last and view.last.code else 0,
+        is_changed=view.is_changed,
+        verbs=_verbs_of(view),
+        pid=view.process.pid if view.process else None,
+        memory_bytes=view.memory_bytes,
+    )
+
+
+def _verbs_of(view: ManagedJob) -> tuple[str, ...]:
+    if view.desired.state == "running":
+        return ("restart", "stop", "pause")
+    return ("start", "remove") if view.desired.state == "stopped" else ("start", "stop")
+
+
+def _read_samples(layout: ServerFiles, name: str) -> tuple[RateSample, ...]:
+    """Return rate and lag over time, as the runs of a job wrote them."""
+    try:
+        with layout.run_of(name).samples.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - SAMPLES_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):  # a line that was cut
+            document = json.loads(line)
+            parts = list(document["slices"].values())
+            lags, rates = [each[1] for each in parts], [each[2] for each in parts]
+            lag = None if None in lags else sum(lags)
+            rate = sum(each or 0 for each in rates)
+            found.append(RateSample(int(document["at_ms"]), rate, lag))
+    return tuple(found)
