@@ -6,6 +6,7 @@ What it must not know: how a split is read.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
@@ -36,11 +37,29 @@ def _cut_evenly(whole: ShardRange, most: int) -> list[ShardRange]:
 
 
 def _spread(ranges: Sequence[ShardRange], count: int) -> list[Split]:
-    """Deal ranges out to tasks, the largest first, each to the task that has least."""
+    """Deal ranges out to tasks, evenly; the ranges of a stream to one task where that is even.
+
+    Each task that has something of a stream writes a file of its table.
+    """
     splits: list[list[ShardRange]] = [[] for _ in range(min(count, len(ranges)))]
-    for each in sorted(ranges, key=lambda each: -each.offsets.size):
-        min(splits, key=_size).append(each)
-    return [tuple(sorted(split)) for split in splits]
+    sizes = [0] * len(splits)
+    fair = math.ceil(_size(ranges) / max(1, len(splits)))
+
+    def deal(lot: Sequence[ShardRange]) -> None:
+        least = sizes.index(min(sizes))
+        splits[least] += lot
+        sizes[least] += _size(lot)
+
+    by_stream: defaultdict[str, list[ShardRange]] = defaultdict(list)
+    for each in ranges:
+        by_stream[each.key.stream].append(each)
+    for stream in sorted(by_stream.values(), key=_size, reverse=True):
+        if min(sizes) + _size(stream) <= fair:
+            deal(stream)
+        else:
+            for each in sorted(stream, key=lambda each: -each.offsets.size):
+                deal([each])
+    return [tuple(sorted(split)) for split in splits if split]
 
 
 def count_tasks(small: Sequence[ShardRange], plan: BatchPlan) -> int:

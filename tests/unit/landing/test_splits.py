@@ -65,3 +65,26 @@ def test_splits_are_even() -> None:
 
 def test_what_spark_decodes_is_in_no_split() -> None:
     assert plan_splits(a_plan((), ranges_of("slow", [5]), 10), TABLES) == []
+
+
+def test_a_stream_is_in_one_split_where_that_is_even() -> None:
+    """200 tables of 64 partitions: each task writes half of the tables, not all of them."""
+    streams = [f"clicks-{number}" for number in range(200)]
+    small = tuple(each for stream in streams for each in ranges_of(stream, [3] * 64))
+    plan = replace(a_plan((), small, 200 * 64 * 3 // 2), shared_tasks=2)
+
+    splits = plan_splits(plan, dict.fromkeys(streams, CLICKS))
+
+    assert [len({each.key.stream for each in split}) for split in splits] == [100, 100]
+    assert [sum(each.offsets.size for each in split) for split in splits] == [100 * 64 * 3] * 2
+
+
+def test_a_stream_that_would_make_splits_uneven_is_divided() -> None:
+    streams = ("a", "b", "c")
+    small = tuple(each for stream in streams for each in ranges_of(stream, [5] * 10))
+    plan = replace(a_plan((), small, 75), shared_tasks=2)
+
+    splits = plan_splits(plan, dict.fromkeys(streams, CLICKS))
+
+    assert [sum(each.offsets.size for each in split) for split in splits] == [75, 75]
+    assert [len({each.key.stream for each in split}) for split in splits] == [2, 2]
