@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -58,6 +59,7 @@ class SparkRunner:
         self._kafka = kafka
         self._lake = lake
         self._group = group
+        self._jobs = _Jobs(spark)
 
     def run(self, order: BatchOrder, plan: BatchPlan) -> list[TaskResult]:
         """Run one Spark job and return what its tasks report. Raises BatchFailed, BadRecord."""
@@ -84,7 +86,7 @@ class SparkRunner:
         land_mine = functools.partial(land_splits, order, self._kafka, splits)
         frames = read_in_spark(self._spark, self._kafka, plan, tables)
         if not frames:
-            return _run(self._spark, len(splits), land_mine), _Cut(0, ())
+            return self._jobs.run(len(splits), land_mine), _Cut(0, ())
         cut = _Cut(
             sum(frame.rdd.getNumPartitions() for frame in frames),
             tuple(each for each in plan.ranges if tables[each.key.stream].is_decoded_by_spark),
@@ -102,7 +104,7 @@ class SparkRunner:
         self._join_group("probe")
         write = functools.partial(land_probe, self._lake, path, content)
         try:
-            (message,) = _run(self._spark, 1, write)
+            (message,) = self._jobs.run(1, write)
         except (PySparkException, Py4JError) as error:
             raise BatchFailed(f"the probe failed in Spark: {_cause(error)}") from error
         if message:
@@ -137,18 +139,27 @@ def start_worker(spark: SparkSession) -> None:
     What keeps it from starting, the probe will tell.
     """
     with contextlib.suppress(PySparkException, Py4JError):
-        _run(spark, 1, do_nothing)
+        _Jobs(spark).run(1, do_nothing)
 
 
-def _run(spark: SparkSession, tasks: int, work: Callable[[Iterable[int]], Iterator[T]]) -> list[T]:
-    """Run a job of so many tasks, each given its number, and return what they yield.
+class _Jobs:
+    """Jobs of RDDs: Spark plans nothing, and no row passes through Arrow.
 
-    A job of an RDD: Spark plans nothing, and no row passes through Arrow, which is most of what a
-    frame costs that has no more than numbers.
+    That is most of what a frame costs that has no more than numbers.
     """
-    context = spark.sparkContext
-    done: list[T] = context.parallelize(range(tasks), tasks).mapPartitions(work).collect()
-    return done
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+        self._numbers: dict[int, RDD[int]] = {}  # making one takes as long as a small task
+
+    def run(self, tasks: int, work: Callable[[Iterable[int]], Iterator[T]]) -> list[T]:
+        """Run a job of so many tasks, each given its number, and return what they yield."""
+        numbers = self._numbers.get(tasks)
+        if numbers is None:
+            numbers = self._context.parallelize(range(tasks), tasks)
+            self._numbers = {**self._numbers, tasks: numbers} if len(self._numbers) < 64 else {}
+        done: list[T] = numbers.mapPartitions(work).collect()
+        return done
 
 
 def _cause(error: Exception) -> str:
