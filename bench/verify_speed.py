@@ -90,7 +90,7 @@ def land(opened: OpenJob, log: LandingLog, keys: Sequence[ShardKey], offsets: np
     placing = BatchPlace(log.name, log.fold.epoch, batch)
     buffer, token = io.BytesIO(), unique()
     rows = make_rows(offsets, np.random.default_rng(batch))
-    digest = DigestWriter(_Buffered(buffer))
+    digest = DigestWriter(lambda: _Buffered(buffer))
     encoder = open_encoder("parquet", digest, rows.schema)
     encoder.write(rows)
     encoder.close({})

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from ashore.errors import StorageError
+from ashore.errors import InvariantBroken, StorageError
 from ashore.landing.writer import digest
 from ashore.landing.writer.digest import DigestWriter
 from ashore.storage.memory import MemoryStorage
@@ -12,7 +12,7 @@ from ashore.testing import FailBefore, FaultyStorage
 def test_size_and_checksum_are_those_of_what_the_storage_holds(monkeypatch):
     monkeypatch.setattr(digest, "PIECE_BYTES", 10)
     storage = MemoryStorage()
-    writer = DigestWriter(storage.open_write("d/file"))
+    writer = DigestWriter(lambda: storage.open_write("d/file"))
     parts = [b"abc", memoryview(b"defghijkl"), bytearray(b"m"), b""]
     assert [writer.write(part) for part in parts] == [3, 9, 1, 0]
     writer.close()
@@ -26,7 +26,7 @@ def test_size_and_checksum_are_those_of_what_the_storage_holds(monkeypatch):
 def test_the_storage_is_called_seldom(monkeypatch):
     monkeypatch.setattr(digest, "PIECE_BYTES", 100)
     storage = FaultyStorage(MemoryStorage())
-    writer = DigestWriter(storage.open_write("d/file"))
+    writer = DigestWriter(lambda: storage.open_write("d/file"))
     for _ in range(25):
         writer.write(b"0123456789")
     writer.close()
@@ -36,7 +36,7 @@ def test_the_storage_is_called_seldom(monkeypatch):
 @pytest.mark.parametrize("kind", ["write", "close"])
 def test_a_failure_is_not_forgotten(kind):
     storage = FaultyStorage(MemoryStorage(), [FailBefore(1, kind)])
-    writer = DigestWriter(storage.open_write("d/file"))
+    writer = DigestWriter(lambda: storage.open_write("d/file"))
     writer.write(b"abc")
     for _ in range(2):
         with pytest.raises(StorageError):
@@ -45,9 +45,23 @@ def test_a_failure_is_not_forgotten(kind):
 
 def test_an_abandoned_file_gets_no_more_bytes():
     storage = MemoryStorage()
-    writer = DigestWriter(storage.open_write("d/file"))
+    writer = DigestWriter(lambda: storage.open_write("d/file"))
     writer.write(b"abc")
+    writer.pass_on()
+    writer.write(b"def")
     writer.abandon()
     with pytest.raises(StorageError):
         writer.close()
-    assert storage.read("d/file") == b""
+    assert storage.read("d/file") == b"abc"
+
+
+def test_a_file_is_begun_with_its_first_bytes():
+    storage = MemoryStorage()
+    writer = DigestWriter(lambda: storage.open_write("d/file"))
+    writer.write(b"abc")
+    assert (writer.is_begun, writer.held_bytes, writer.closed) == (False, 3, False)
+    writer.abandon()
+    assert writer.closed
+    with pytest.raises(InvariantBroken):
+        writer.close()
+    assert storage.list("d") == []

@@ -7,7 +7,7 @@ What it must not know: other files; when this one is full.
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ from ashore.landing.writer.digest import DigestWriter
 from ashore.protocol.files import DataFile, FileSpan, Target
 from ashore.protocol.positions import ShardKey
 from ashore.storage.base import FileWriter
+
+ARRAY_BYTES = 512  # what an array takes beside its values
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,20 @@ class _Span:
 class OpenFile:
     """A data file being written. One thread appends and ends it; then another one may close."""
 
-    def __init__(self, origin: FileOrigin, file: FileWriter, first: Piece) -> None:
-        """Begin with the schema of `first`, which is appended by the caller as every piece is."""
+    def __init__(
+        self, origin: FileOrigin, open_file: Callable[[], FileWriter], first: Piece
+    ) -> None:
+        """Begin with the schema of `first`, which is appended by the caller as every piece is.
+
+        `open_file` is called when there is something to give to the storage.
+        """
         self._origin = origin
-        self._sink = DigestWriter(file)
+        self._sink = DigestWriter(open_file)
         self._encoder: Encoder | None = open_encoder(
             first.target.extension, self._sink, first.rows.schema
         )
         self._is_finished = False
+        self._waiting = 0  # arrays, since the last flush
         self._rows = 0
         self._spans: dict[int, _Span] = {}
         self._event_min_ms: int | None = None
@@ -96,19 +104,28 @@ class OpenFile:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the rows that `flush` would let go of."""
-        return self._encoder.held_bytes if self._encoder else 0
+        """Memory that `flush` would let go of."""
+        encoder_bytes = self._encoder.held_bytes if self._encoder else 0
+        return encoder_bytes + self._sink.held_bytes + self._waiting * ARRAY_BYTES
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a file in the storage."""
+        return self._sink.is_begun
 
     def flush(self) -> None:
-        """Encode the rows that are held. Raises StorageError; the file is of no use then."""
+        """Encode and hand over what is held. Raises StorageError; the file is of no use then."""
         if self._encoder is not None:
             self._encoder.flush()
+        self._waiting = 0
+        self._sink.pass_on()
 
     def append(self, piece: Piece) -> None:
         """Write the rows of a piece. Raises StorageError; the file is of no use then."""
         check(self._encoder is not None, f"file {self._origin.unique} is written after its end")
         if self._encoder is not None:
             self._encoder.write(piece.rows)
+        self._waiting += piece.rows.num_columns
         self._rows += piece.rows.num_rows
         for extent in piece.extents:
             self._add_span(extent)

@@ -1,9 +1,11 @@
 """The data files that a task has open.
 
-What it is: one open file a target, closed when it is full, when too many are open, and at the end.
-What it promises: never more than `open_max` files open and `closing_max` being closed; files come
-out in the order in which they were begun; `finish` returns once all of them are closed and their
-directories synced, in one call.
+What it is: one file a target, closed when it is full, when there are too many, and at the end. Its
+rows stay in memory, and nothing is opened in the storage, while all that is held is little enough:
+so few rows for each of many targets become one file a target.
+What it promises: never more than `open_max` files open in the storage and `closing_max` being
+closed; files come out in the order in which they were begun; `finish` returns once all of them are
+closed and their directories synced, in one call.
 What it must not know: topics, decoding, why a row goes where.
 """
 
@@ -11,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from ashore.base.unique import Entropy
 from ashore.landing.batch import Order
@@ -24,9 +27,10 @@ from ashore.storage.base import Storage
 class PoolLimits:
     """What bounds the memory and the handles of a task."""
 
-    open_max: int = 32
+    open_max: int = 32  # in the storage
     closing_max: int = 16  # closing waits for HDFS, so several wait at once
-    held_bytes_max: int = 64 << 20  # rows of all open files together that are not encoded yet
+    held_bytes_max: int = 64 << 20  # of all files together that the storage was not given yet
+    files_max: int = 1_024  # that are not closed: each has some memory of its own
 
 
 DEFAULT_LIMITS = PoolLimits()
@@ -46,6 +50,9 @@ class FilePool:
         self._targets: dict[Target, int] = {}
         self._begun: list[OpenFile] = []
         self._open: OrderedDict[int, OpenFile] = OrderedDict()  # least recently used first
+        self._held: dict[int, int] = {}  # bytes, of each open file
+        self._held_bytes = 0  # of all of them
+        self._stored: OrderedDict[int, None] = OrderedDict()  # as `_open`: those in the storage
         self._closing: deque[Future[None]] = deque()
         self._closers = ThreadPoolExecutor(limits.closing_max, thread_name_prefix="close")
 
@@ -71,14 +78,16 @@ class FilePool:
         file = self._open.pop(index, None) or self._begin(index, piece)
         self._open[index] = file
         file.append(piece)
+        self._note(index, file)
         if file.size_bytes >= piece.roll_bytes:
-            self._close(self._open.pop(index))
+            self._close(index)
         self._bound_memory()
+        self._bound_open()
 
     def finish(self) -> tuple[tuple[Target, ...], tuple[DataFile, ...]]:
         """Close all files, sync their directories, and return what was written."""
         while self._open:
-            self._close(self._open.popitem(last=False)[1])
+            self._close(next(iter(self._open)))
         self._wait_for_closing(0)
         self._closers.shutdown()
         directories = sorted({self._directory(target) for target in self._targets})
@@ -95,30 +104,46 @@ class FilePool:
         for file in self._begun:
             file.abandon()
 
+    def _note(self, index: int, file: OpenFile) -> None:
+        """Note what a file holds, and whether there is one in the storage."""
+        held_bytes = file.held_bytes
+        self._held_bytes += held_bytes - self._held.get(index, 0)
+        self._held[index] = held_bytes
+        if file.is_begun:
+            self._stored[index] = None
+            self._stored.move_to_end(index)
+
     def _bound_memory(self) -> None:
-        """Encode the rows of the fullest files, until half of what all may hold is free."""
-        held = {index: file.held_bytes for index, file in self._open.items()}
-        total = sum(held.values())
-        if total <= self._limits.held_bytes_max:
+        """Hand over what the fullest files hold, until half of what all may hold is free."""
+        if self._held_bytes <= self._limits.held_bytes_max:
             return
-        for index in sorted(held, key=held.__getitem__, reverse=True):
+        for index in sorted(self._held, key=self._held.__getitem__, reverse=True):
             self._open[index].flush()
-            total -= held[index]
-            if total <= self._limits.held_bytes_max / 2:
+            self._note(index, self._open[index])
+            self._bound_open()
+            if self._held_bytes <= self._limits.held_bytes_max / 2:
                 return
 
+    def _bound_open(self) -> None:
+        """Close the files of the storage that were least recently used, until few are open."""
+        while len(self._stored) > self._limits.open_max:
+            self._close(next(iter(self._stored)))
+
     def _begin(self, index: int, piece: Piece) -> OpenFile:
-        while len(self._open) >= self._limits.open_max:
-            self._close(self._open.popitem(last=False)[1])
+        while len(self._open) >= self._limits.files_max:
+            self._close(next(iter(self._open)))
         unique = self._entropy()
         file = names.pending_name(self._order.batch, unique)
         path = names.join(self._directory(piece.target), file)
         origin = FileOrigin(self._order, self._task, index, unique)
-        opened = OpenFile(origin, self._storage.open_write(path), piece)
+        opened = OpenFile(origin, partial(self._storage.open_write, path), piece)
         self._begun.append(opened)
         return opened
 
-    def _close(self, file: OpenFile) -> None:
+    def _close(self, index: int) -> None:
+        file = self._open.pop(index)
+        self._held_bytes -= self._held.pop(index)
+        self._stored.pop(index, None)
         # Encoding takes memory and the task's one core, so it is not done side by side.
         file.end()
         self._wait_for_closing(self._limits.closing_max - 1)
