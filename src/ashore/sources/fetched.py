@@ -7,10 +7,13 @@ for: in their order, none left out; null where a record has none, as Spark's sou
 What it must not know: who reads.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
 from ashore.base.calendar import FIRST_MS, LAST_MS
+from ashore.sources.base import Record, StreamShard
 
 FETCHED = pa.schema(
     [
@@ -32,6 +35,24 @@ def to_times(times_ms: np.ndarray) -> pa.TimestampArray:
     times_us = np.where(is_there, times_ms, 0) * 1_000  # what is far out would overflow
     found = pa.array(times_us, pa.int64(), mask=None if is_there.all() else ~is_there)
     return found.view(FETCHED.field("timestamp").type)
+
+
+def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBatch:
+    """Return records of one shard in the columns in which readers hand them out, with headers."""
+    columns = [
+        [shard.stream] * len(records),
+        [int(shard.shard)] * len(records),
+        [each.offset for each in records],
+        to_times(np.array([_time_of(each) for each in records], np.int64)),
+        [each.key for each in records],
+        [each.value for each in records],
+        [
+            [{"key": key, "value": value} for key, value in each.headers or ()] or None
+            for each in records
+        ],
+    ]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED_WITH_HEADERS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=FETCHED_WITH_HEADERS)
 
 
 def to_headers(counts: np.ndarray, keys: pa.BinaryArray, values: pa.BinaryArray) -> pa.ListArray:
@@ -56,3 +77,8 @@ def _to_texts(keys: pa.BinaryArray) -> pa.StringArray:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([each.decode(errors="replace") for each in keys.to_pylist()], pa.string())
+
+
+def _time_of(record: Record) -> int:
+    """Return a record's time as Kafka counts it; of one that no table could hold, such a one."""
+    return LAST_MS + 1 if record.timestamp_ms is None else record.timestamp_ms

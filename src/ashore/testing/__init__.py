@@ -1,5 +1,6 @@
 """Fakes for tests, part of the public surface: faults as data, a disk that forgets, a source."""
 
+from ashore.sources.fetched import fetched_batch
 from ashore.testing.catalog import FaultyCatalog
 from ashore.testing.clock import FakeClock
 from ashore.testing.disk import DiskFault, PowerCutPolicy, SimulatedDisk
@@ -17,7 +18,7 @@ from ashore.testing.faults import (
     StopProcess,
 )
 from ashore.testing.runner import RecordedRow, RecordedRunner, read_rows
-from ashore.testing.source import RecordedSource, fetched_batch
+from ashore.testing.source import RecordedSource
 from ashore.testing.wrapped import WrappedStorage
 
 __all__ = [

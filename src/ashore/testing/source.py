@@ -11,9 +11,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import pyarrow as pa
-
 from ashore.base.clock import Clock
 from ashore.errors import OffsetsGone, StreamMissing, check
 from ashore.protocol.plan_batch import ShardOffsets
@@ -26,7 +23,6 @@ from ashore.sources.base import (
     StreamInfo,
     StreamShard,
 )
-from ashore.sources.fetched import FETCHED_WITH_HEADERS, to_times
 from ashore.testing.clock import FakeClock
 
 
@@ -239,21 +235,3 @@ class RecordedSource:
         if stream is None or shard.shard not in stream.shards:
             raise StreamMissing(f"stream {shard.stream} has no shard {shard.shard}")
         return stream.shards[shard.shard]
-
-
-def fetched_batch(shard: StreamShard, records: Sequence[Record]) -> pa.RecordBatch:
-    """Return records of one shard in the columns in which readers hand them out, with headers."""
-    columns = [
-        [shard.stream] * len(records),
-        [int(shard.shard)] * len(records),
-        [each.offset for each in records],
-        to_times(np.array([each.timestamp_ms for each in records], np.int64)),
-        [each.key for each in records],
-        [each.value for each in records],
-        [
-            [{"key": key, "value": value} for key, value in each.headers or ()] or None
-            for each in records
-        ],
-    ]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, FETCHED_WITH_HEADERS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=FETCHED_WITH_HEADERS)

@@ -88,14 +88,14 @@ class PageFrame:
 
         return await self.wait(open_and_look)
 
-    async def wait(self, task: Callable[[], T]) -> T:
+    async def wait(self, task: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
         """Return what a task returns, which may wait for a lake or a broker."""
         running = asyncio.get_running_loop().run_in_executor(self._pool, task)
         try:
-            return await asyncio.wait_for(asyncio.shield(running), PATIENCE_S)
+            return await asyncio.wait_for(asyncio.shield(running), patience_s)
         except TimeoutError:
             raise StorageError(
-                f"the lake, or Kafka, has not answered for {PATIENCE_S:.0f} s",
+                f"the lake, or Kafka, has not answered for {patience_s:.0f} s",
                 hint="check the network, the NameNodes or the mount, and the brokers; then load "
                 "this page again. Jobs wait for as long as it takes",
             ) from None

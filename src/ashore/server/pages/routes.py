@@ -24,6 +24,7 @@ from ashore.server.pages.job_routes import job_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
 from ashore.server.pages.session import COOKIE
 from ashore.server.pages.versions_svg import STYLE
+from ashore.server.pages.write_routes import write_routes
 
 STAMP_S = 1.0
 STATIC_FILES = {path.name: path for path in STATIC.iterdir()}
@@ -33,7 +34,8 @@ def pages_router(plane: ControlPlane, access: TokenAccess) -> APIRouter:
     """Return all pages."""
     frame = PageFrame(plane, PageGuard(access, plane.now_ms))
     router = APIRouter(include_in_schema=False)
-    for each in (_session_routes(frame), _fleet_routes(frame), job_routes(frame)):
+    parts = (_session_routes, _fleet_routes, job_routes, write_routes)
+    for each in (part(frame) for part in parts):
         router.include_router(each)
     return router
 

@@ -109,6 +109,38 @@ function startWalking() {
   });
 }
 
+// ---- a job file is checked as one types
+
+function startChecking() {
+  const area = document.querySelector("textarea[data-check]");
+  if (!area) return;
+  let waiting = null;
+  let asked = 0;
+  const check = async () => {
+    const number = ++asked;
+    const fields = new URLSearchParams(new FormData(area.form));
+    fields.set("do", "check");
+    const answer = await fetch(area.form.action, { method: "POST", body: fields });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById(area.dataset.check);
+    if (fresh && number === asked) takeRegion(document.getElementById(area.dataset.check), fresh);
+  };
+  area.form.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => check().catch(() => {}), 300);
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-line]");
+    if (!link) return;
+    event.preventDefault();
+    const lines = area.value.split("\n").slice(0, Number(link.dataset.line) - 1);
+    const place = lines.reduce((sum, line) => sum + line.length + 1, 0) + Number(link.dataset.column) - 1;
+    area.focus();
+    area.setSelectionRange(place, place);
+  });
+}
+
 startFilters();
 startWalking();
+startChecking();
 startEvents();

@@ -1,0 +1,114 @@
+"""The page on which a job file is written: propose, check, preview, save.
+
+What it must not know: how any of it is done.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ashore.base.clock import SystemClock
+from ashore.control.jobs import SOURCE_TIMEOUT_S
+from ashore.control.preview import TopicPreview, preview_job
+from ashore.control.propose import propose_table, sample_topic
+from ashore.control.proposed_file import JobProposal, job_text, table_names
+from ashore.errors import AshoreError, RequestInvalid
+from ashore.server.pages.frame import PageFrame
+from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.write_view import CheckedDraft, check_draft
+from ashore.sources.later import open_later
+
+SAMPLED = 100  # records of each topic partition
+TEXT_MAX = 200_000
+SAMPLING_S = 25.0  # reading records takes longer than looking
+FIELDS: Mapping[str, str] = {
+    "servers": "127.0.0.1:9092",
+    "topics": "",
+    "lake": "",
+    "database": "ods",
+    "name": "",
+}
+
+
+def write_routes(frame: PageFrame) -> APIRouter:
+    """Return the page to write a job."""
+    router = frame.router()
+
+    @router.get("/ui/write")
+    async def write(request: Request, job: str = "") -> Response:
+        text, fields = "", dict(FIELDS)
+        if job:
+            text, fields["name"] = frame.job(job).path.read_text("utf-8"), job
+        return _page(request, frame, fields, text=text)
+
+    @router.post("/ui/write")
+    async def act(request: Request) -> Response:
+        given = await frame.guard.question(request)
+        fields = {name: given.get(name, "").strip() for name in FIELDS}
+        text, wish = given.get("text", "")[:TEXT_MAX].replace("\r\n", "\n"), given.get("do", "")
+        if wish != "check" and not frame.guard.visitor(request).may_operate:
+            raise Forbidden("this token may only read: log in with one of role `operate`")
+        shown: dict[str, object] = {}
+        try:
+            if wish == "propose":
+                fields["name"] = fields["name"] or _first_topic(fields)
+                text = await frame.wait(partial(_propose, fields), SAMPLING_S)
+            checked = check_draft(fields["name"], text)
+            shown["checked"] = checked
+            if wish == "preview" and checked.job is not None:
+                shown["previews"] = await frame.wait(partial(_preview, checked), SAMPLING_S)
+            if wish == "save" and checked.job is not None:
+                await frame.wait(partial(frame.plane.save, fields["name"], text))
+                shown["saved"] = f"{fields['name']}.yaml"
+        except AshoreError as error:
+            shown["error"] = error
+        return _page(request, frame, fields, text=text, **shown)
+
+    return router
+
+
+def _page(
+    request: Request, frame: PageFrame, fields: Mapping[str, str], **shown: object
+) -> Response:
+    values = {"checked": None, "previews": (), "error": None, "saved": "", **shown}
+    return frame.show(request, "write.html", fields=fields, at="Write a job", **values)
+
+
+def _first_topic(fields: Mapping[str, str]) -> str:
+    names = table_names([fields["topics"].split(",")[0].strip()], "ods")
+    return next(iter(names.values())).partition(".")[2]
+
+
+def _propose(fields: Mapping[str, str]) -> str:
+    """Return a job file for topics. Raises SourceError, JobFileInvalid."""
+    topics = [each.strip() for each in fields["topics"].split(",") if each.strip()]
+    if not topics or not fields["servers"]:
+        raise RequestInvalid(
+            "a proposal needs brokers and topics", hint="fill in both; topics with commas"
+        )
+    now_ms = SystemClock().now_ms()
+    tables = table_names(topics, fields["database"] or "ods")
+    source = open_later(fields["servers"], {}, SOURCE_TIMEOUT_S)
+    try:
+        found = tuple(
+            propose_table(sample_topic(source, topic, SAMPLED), table, now_ms)
+            for topic, table in tables.items()
+        )
+    finally:
+        source.close()
+    lake = fields["lake"] or "file:///tmp/lake"
+    return job_text(JobProposal(fields["name"], lake, fields["servers"], {}, found))
+
+
+def _preview(checked: CheckedDraft) -> tuple[TopicPreview, ...]:
+    job = checked.job
+    if job is None:
+        return ()
+    kafka = job.source.kafka
+    source = open_later(kafka.bootstrap_servers, dict(kafka.options), SOURCE_TIMEOUT_S)
+    try:
+        return preview_job(job, source, SystemClock())
+    finally:
+        source.close()
