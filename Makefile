@@ -116,6 +116,7 @@ bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; 
 	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small)
 
 docs: setup-python ## write the reference pages and the pictures from the code
+	@$(BIN)/python tools/commands.py
 	@$(BIN)/python tools/docs.py
 	@$(BIN)/python -m tools.pictures
 

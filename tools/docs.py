@@ -549,7 +549,19 @@ PAGES = {
 def render_pages() -> dict[str, str]:
     """Return the text of every page of the reference."""
     pages = {name: MARK + render().rstrip() + "\n" for name, render in PAGES.items()}
-    return {**pages, SCHEMA: json.dumps(job_schema(), indent=2) + "\n"}
+    rest = load_tool("rest").render_files()
+    return {**pages, **rest, SCHEMA: json.dumps(job_schema(), indent=2) + "\n"}
+
+
+def load_tool(name: str) -> ModuleType:
+    """Return another script of this directory, as a module."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"tools/{name}.py is missing")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def find_stale(target: Path) -> list[str]:

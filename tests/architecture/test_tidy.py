@@ -68,6 +68,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/migrate_undo_command.py::migrate_undo"): "as above",
     ("parameters", "src/ashore/cli/versions_commands.py::versions_diff"): "as above",
     ("parameters", "src/ashore/cli/stop_command.py::stop"): "as above",
+    ("parameters", "src/ashore/cli/serve_command.py::serve"): "as above",
     (
         "parameters",
         "src/ashore/cli/audit_command.py::audit",

@@ -6,6 +6,7 @@ needs; each command reads its arguments, calls one use case and shows its answer
 What it must not know: how an answer comes about.
 """
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -16,6 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 from ashore import __version__
 from ashore.errors import EXIT_CODES
 
+SERVER = "ASHORE_SERVER"
+LOCAL_ONLY = frozenset({"serve", "demo", "services"})  # for this machine, whatever is set
 EPILOG = "Exit codes: " + "; ".join(f"{code}: {meaning}" for code, meaning in EXIT_CODES.items())
 
 
@@ -34,6 +37,38 @@ COMMANDS = (
         "serve",
         "serve_command",
         "Run the jobs of a directory, and serve REST, metrics and pages over them.",
+    ),
+    Listed(
+        "jobs",
+        "fleet_commands",
+        "Show the jobs of a server: where each is, and what needs a person.",
+    ),
+    Listed(
+        "deploy",
+        "fleet_commands",
+        "Give a server a job file, and the SQL and functions beside it.",
+    ),
+    Listed("start", "fleet_commands", "Start a job of a server, whatever it ended with before."),
+    Listed(
+        "restart",
+        "fleet_commands",
+        "Stop a job of a server gracefully, and start it with its file as it is now.",
+    ),
+    Listed(
+        "pause",
+        "fleet_commands",
+        "Stop a job of a server gracefully for a while, or until it is started.",
+    ),
+    Listed(
+        "remove",
+        "fleet_commands",
+        "Remove the file of a job that is stopped from a server.",
+    ),
+    Listed("operations", "fleet_commands", "Show the operations of a server, the newest first."),
+    Listed(
+        "cancel",
+        "fleet_commands",
+        "Cancel an operation of a server, and wait until it has ended.",
     ),
     Listed(
         "validate", "validate_command", "Plan the SQL of a job and show sources, state and columns."
@@ -126,7 +161,12 @@ class _Later(TyperCommand):
 
     def make_context(self, *args: Any, **more: Any) -> Any:
         """Import the command, and let it read its arguments."""
-        return load(self._command).make_context(*args, **more)
+        loaded, server = load(self._command), os.environ.get(SERVER)
+        if server and self._command.name not in LOCAL_ONLY:
+            from ashore.cli.remote import at_server  # noqa: PLC0415 - where a server is asked
+
+            loaded = at_server(server, loaded, self._command.name)
+        return loaded.make_context(*args, **more)
 
 
 class _Commands(TyperGroup):
@@ -167,8 +207,22 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
+def _use_server(url: str | None) -> None:
+    if url:
+        os.environ[SERVER] = url
+
+
 @app.callback()
 def _root(
+    _server: Annotated[
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="URL",
+            callback=_use_server,
+            help="Let the server there do it, as `ashore serve` prints it; or $ASHORE_SERVER.",
+        ),
+    ] = None,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),

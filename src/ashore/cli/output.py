@@ -5,11 +5,13 @@ What it must not know: commands.
 """
 
 import json
+import os
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -179,6 +181,25 @@ def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> It
         raise typer.Exit(error.exit_code) from None
 
 
+def _progress_keeper() -> Callable[[str, int, int], None]:
+    """Return what keeps progress in the file that $ASHORE_PROGRESS names: of an operation.
+
+    It is written at most five times a second, and where something has begun or is done.
+    """
+    path, clock, written_s = os.environ.get("ASHORE_PROGRESS"), SystemClock(), [float("-inf")]
+
+    def keep(what: str, done: int, total: int) -> None:
+        now_s = clock.monotonic_s()
+        if path and (done in {0, total} or now_s - written_s[0] >= 0.2):
+            written_s[0] = now_s
+            with suppress(OSError):
+                made = Path(f"{path}.new")
+                made.write_text(json.dumps({"what": what, "done": done, "total": total}), "utf-8")
+                made.replace(path)
+
+    return keep
+
+
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar on stderr. Yields `(what, done, total)`."""
@@ -195,8 +216,10 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         *columns, TimeElapsedColumn(), console=talk, transient=True, disable=quiet
     ) as progress:
         bars: dict[str, object] = {}
+        keep = _progress_keeper()
 
         def show(what: str, done: int, total: int) -> None:
+            keep(what, done, total)
             if what not in bars:
                 bars[what] = progress.add_task(what, total=total)
             progress.update(bars[what], completed=done, total=total)  # type: ignore[arg-type]

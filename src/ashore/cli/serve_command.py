@@ -3,14 +3,21 @@
 What it must not know: how jobs are run, or requests answered.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ashore.base.units import parse_size_bytes
 from ashore.cli.options import Debug
 from ashore.cli.output import escape, reported_errors, say
 from ashore.errors import NotInstalled
+from ashore.runtime.limits import ServerLimits
+
+if TYPE_CHECKING:
+    from ashore.server.serve import ServerSettings
 
 Directory = Annotated[
     Path,
@@ -18,25 +25,78 @@ Directory = Annotated[
 ]
 
 
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     directory: Directory,
     host: Annotated[
         str, typer.Option(help="The address to listen on; by default this machine only.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = 8420,
+    roots: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="A directory or URI that requests may name, besides DIR and the lakes of its "
+            "jobs. May be given more than once.",
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Where the server keeps what it knows; by default .ashore in DIR."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", exists=True, help="With it, TLS.")
+    ] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option("--tls-key", exists=True, help="The key of the certificate.")
+    ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Everybody who reaches the port may do everything.")
+    ] = False,
+    jobs_max: Annotated[
+        int | None, typer.Option("--max-jobs", min=1, help="How many jobs run at once.")
+    ] = None,
+    memory_max: Annotated[
+        str | None, typer.Option("--max-memory", help="Of all jobs: `16GB`; more of them wait.")
+    ] = None,
+    job_memory_max: Annotated[
+        str | None,
+        typer.Option("--max-job-memory", help="Of one job: with more it is started again."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Run the jobs of a directory, and serve REST, metrics and pages over them."""
+    limits = ServerLimits(jobs_max, _size(memory_max), _size(job_memory_max))
+    tls, allowed = (certificate, certificate_key), tuple(roots or ())
     with reported_errors(as_json=False, debug=debug):
-        try:
-            from ashore.server.serve import ServerSettings  # noqa: PLC0415 - an extra
-            from ashore.server.serve import serve as run  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise NotInstalled(
-                f"the package {error.name} is missing: `ashore serve` needs it",
-                hint="pip install 'ashore[server]'",
-            ) from error
-        run(
-            ServerSettings(directory, host=host, port=port),
-            lambda url: say(f"serving the jobs of {escape(str(directory))} at {url}"),
+        server = _load()
+        settings = server.ServerSettings(
+            directory, state, host, port, *tls, no_token, allowed, limits
         )
+        server.serve(settings, lambda url: _tell(settings, url))
+
+
+def _load() -> ModuleType:
+    """Return what runs a server. Raises NotInstalled."""
+    try:
+        return import_module("ashore.server.serve")
+    except ModuleNotFoundError as error:
+        raise NotInstalled(
+            f"the package {error.name} is missing: `ashore serve` needs it",
+            hint="pip install 'ashore[server]'",
+        ) from error
+
+
+def _tell(settings: "ServerSettings", url: str) -> None:
+    say(f"serving the jobs of {escape(str(settings.jobs))} at {url}")
+    if settings.is_open:
+        say("[yellow]warning[/] no token is needed: who reaches the port may do everything")
+    else:
+        say(f"tokens: {escape(str(settings.files.tokens))}")
+
+
+def _size(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_size_bytes(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None

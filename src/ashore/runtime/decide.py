@@ -93,7 +93,7 @@ def decide(facts: Facts, now_ms: int) -> Decision:
     """Return what is to be done about a job now."""
     wanted = _wanted(facts.desired, now_ms)
     if facts.is_alive:
-        return _of_living(facts, wanted)
+        return _of_living(facts, wanted, now_ms)
     if wanted is DesiredState.STOPPED:
         return Decision(Act.NOTHING, Phase.STOPPED, facts.desired.why)
     if wanted is DesiredState.PAUSED:
@@ -111,14 +111,15 @@ def decide(facts: Facts, now_ms: int) -> Decision:
 
 
 def _wanted(desired: Desired, now_ms: int) -> DesiredState:
-    until_ms = desired.until_ms  # of a pause
+    until_ms = desired.until_ms if desired.state is DesiredState.PAUSED else None
     is_over = until_ms is not None and now_ms >= until_ms
-    return (
-        DesiredState.RUNNING if desired.state is DesiredState.PAUSED and is_over else desired.state
-    )
+    return DesiredState.RUNNING if is_over else desired.state
 
 
-def _of_living(facts: Facts, wanted: DesiredState) -> Decision:
+def _of_living(facts: Facts, wanted: DesiredState, now_ms: int) -> Decision:
+    held_ms = facts.desired.until_ms if wanted is DesiredState.STOPPED else None
+    if held_ms is not None and now_ms < held_ms:
+        return Decision(Act.NOTHING, Phase.STOPPING, "an operation stops it", held_ms)
     if wanted is not DesiredState.RUNNING:
         return Decision(Act.STOP, Phase.STOPPING, facts.desired.why)
     if facts.generation is not None and facts.generation < facts.desired.generation:

@@ -31,7 +31,8 @@ class Desired:
         by: who decided.
         at_ms: when.
         why: for people.
-        until_ms: of a pause: then the job is started again; None: it stays.
+        until_ms: of a pause: then the job is started again; None: it stays. Where it is to be
+            stopped: until then somebody else stops its process.
 
     """
 

@@ -145,6 +145,11 @@ class Supervisor:
         """Where each job is, as of the last look: never changed, but replaced."""
         return self._views
 
+    def lakes(self) -> list[str]:
+        """Return where the lakes of the job files are that can be read."""
+        jobs = [view.file.job for view in self._views.values() if view.file is not None]
+        return [job.lake.reveal() for job in jobs if job is not None]
+
     @property
     def looks(self) -> int:
         """How often it has looked."""
@@ -300,32 +305,21 @@ class Supervisor:
     def _judge(
         self, managed: _Managed, file: JobFile | None, living: int, now_ms: int
     ) -> ManagedJob:
+        """Decide about a job, act, and return where it is."""
         desired = managed.desired or Desired(DesiredState.STOPPED, 0, 0, "", 0, "never started")
-        record = managed.living.record if managed.living else None
-        if file is not None and managed.digest not in ("", file.digest):
+        if file is not None and managed.digest not in {"", file.digest}:
             self._tell("changed", managed.name, now_ms, digest=file.digest)
         managed.digest = file.digest if file is not None else managed.digest
-        seen = managed.seen
-        has_begun = record is not None and seen is not None and seen.run == record.run
-        has_begun = has_begun and seen is not None and seen.phase != "starting"
-        generation = record.generation if record else None
-        alive = managed.living is not None
+        record = managed.living.record if managed.living else None
         memory = self._memory.look(managed.name, record, now_ms)
-        facts = Facts(file, desired, alive, has_begun, generation, managed.last, managed.retry)
-        decision = decide(facts, now_ms)
+        decision = decide(_facts(managed, file, desired), now_ms)
         if decision.act is Act.START:
             decision = self._start(managed, file, desired, living, decision)
         elif decision.act is Act.STOP:
             self._stop(managed, file, now_ms)
         elif memory is not None and self._memory.is_too_much(memory):
             decision = self._restart_for_memory(managed, decision, memory)
-        if decision.phase is not managed.phase:
-            fields = {"phase": str(decision.phase), "why": decision.why, "hint": decision.hint}
-            before = str(managed.phase) if managed.phase else None
-            lasted_ms = now_ms - managed.since_ms if managed.phase else 0
-            if managed.phase is not None or decision.phase is not Phase.STOPPED:
-                self._tell("phase", managed.name, now_ms, **fields, before=before, ms=lasted_ms)
-            managed.phase, managed.since_ms = decision.phase, now_ms
+        self._tell_phase(managed, decision, now_ms)
         return ManagedJob(
             managed.name,
             file,
@@ -339,6 +333,23 @@ class Supervisor:
             memory,
         )
 
+    def _tell_phase(self, managed: _Managed, decision: Decision, now_ms: int) -> None:
+        """Report that a job has come to another phase."""
+        if decision.phase is managed.phase:
+            return
+        if managed.phase is not None or decision.phase is not Phase.STOPPED:
+            self._tell(
+                "phase",
+                managed.name,
+                now_ms,
+                phase=str(decision.phase),
+                why=decision.why,
+                hint=decision.hint,
+                before=str(managed.phase) if managed.phase else None,
+                ms=now_ms - managed.since_ms if managed.phase else 0,
+            )
+        managed.phase, managed.since_ms = decision.phase, now_ms
+
     def _start(
         self,
         managed: _Managed,
@@ -347,11 +358,10 @@ class Supervisor:
         living: int,
         decision: Decision,
     ) -> Decision:
+        """Start a job, unless a limit keeps it waiting."""
         full = self._limits.why_full(living, self._memory)
-        if full:
+        if full or file is None:
             return Decision(Act.NOTHING, Phase.WAITING, full)
-        if file is None:
-            return decision
         try:
             self._processes.start(managed.name, file.path, desired)
         except (OSError, AshoreError) as error:
@@ -389,6 +399,20 @@ class Supervisor:
 
     def _tell(self, kind: str, job: str, at_ms: int, **fields: object) -> None:
         self._report(Happened(kind, job, at_ms, fields))
+
+
+def _facts(managed: _Managed, file: JobFile | None, desired: Desired) -> Facts:
+    record, seen = managed.living.record if managed.living else None, managed.seen
+    is_seen = record is not None and seen is not None and seen.run == record.run
+    return Facts(
+        file=file,
+        desired=desired,
+        is_alive=managed.living is not None,
+        has_begun=is_seen and seen is not None and seen.phase != "starting",
+        generation=record.generation if record else None,
+        last=managed.last,
+        retry=managed.retry,
+    )
 
 
 def _is_gone(view: ManagedJob) -> bool:

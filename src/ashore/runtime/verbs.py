@@ -16,6 +16,7 @@ from pathlib import Path
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.suggest import suggest
 from ashore.base.unique import unique
+from ashore.config import Job
 from ashore.errors import JobFileInvalid, JobUnknown, RequestInvalid, ServerRefused
 from ashore.runtime.files import read_record, write_record, write_text
 from ashore.runtime.job_files import BYTES_MAX, JobFile, find_job_files, read_job_file
@@ -39,18 +40,31 @@ class Verbs:
     Arguments:
         layout: where files are.
         clock: of this machine.
+        check: raises where a job file that is deployed is refused.
 
     """
 
-    def __init__(self, layout: ServerFiles, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        layout: ServerFiles,
+        clock: Clock | None = None,
+        check: Callable[[Job], None] = lambda _job: None,
+    ) -> None:
         self._layout = layout
+        self._check = check
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
 
     def deploy(self, name: str, text: str, beside: Mapping[str, str] | None = None) -> JobFile:
-        """Write a job file, and files that it names, and return it as it was read.
+        """Write a job file, and return it as it was read.
 
-        Raises JobFileInvalid, and nothing was written; RequestInvalid; OSError.
+        Arguments:
+            name: of the job.
+            text: of the file.
+            beside: files of SQL and functions that it names, by name.
+
+        Raises JobFileInvalid, PathNotAllowed, and nothing was written; RequestInvalid; OSError.
+
         """
         beside = beside or {}
         _check_names(name, beside)
@@ -61,7 +75,8 @@ class Verbs:
                 for file_name, content in beside.items():
                     (made / file_name).write_text(content, "utf-8")
                 (made / f"{name}.yaml").write_text(text, "utf-8")
-                self._check(made, name, beside)
+                job = self._read_new(made, name, beside)
+                self._check(job)
             finally:
                 shutil.rmtree(made, ignore_errors=True)
             for file_name, content in beside.items():
@@ -91,9 +106,17 @@ class Verbs:
             ),
         )
 
-    def stop(self, name: str, asker: Asker) -> Desired:
-        """Stop a job in order, until it is started. Raises JobUnknown, OSError."""
-        return self._want(name, asker, lambda at: replace(at, state=DesiredState.STOPPED))
+    def stop(self, name: str, asker: Asker, held_ms: int | None = None) -> Desired:
+        """Stop a job in order, until it is started. Raises JobUnknown, OSError.
+
+        `held_ms`: for so long its process is left to somebody else, who stops it.
+        """
+
+        def change(at: Desired) -> Desired:
+            until_ms = None if held_ms is None else at.at_ms + held_ms
+            return replace(at, state=DesiredState.STOPPED, until_ms=until_ms)
+
+        return self._want(name, asker, change)
 
     def pause(self, name: str, asker: Asker, for_ms: int | None = None) -> Desired:
         """Stop a job for a while: then, or once it is started, it runs. As `stop`."""
@@ -154,15 +177,16 @@ class Verbs:
         hint = suggest(name, there) or "`ashore --server URL jobs` lists them"
         return JobUnknown(f"there is no job {name[:100]!r} here", hint=hint)
 
-    def _check(self, made: Path, name: str, beside: Mapping[str, str]) -> None:
-        """Check a job file among the files that it will be among. Raises JobFileInvalid."""
+    def _read_new(self, made: Path, name: str, beside: Mapping[str, str]) -> Job:
+        """Read a job file among the files that it will be among. Raises JobFileInvalid."""
         for path in self._layout.jobs.iterdir():
             if path.suffix in BESIDE_SUFFIXES and path.name not in beside:
                 (made / path.name).symlink_to(path)
         file = read_job_file(made / f"{name}.yaml")
         if file.problem is not None:
             message = file.problem.message.replace(f"{made}/", "")
-            raise JobFileInvalid(message, hint=file.problem.hint, **file.problem.fields)
+            raise JobFileInvalid(message, hint=file.problem.hint.replace(f"{made}/", ""))
+        return file.valid()
 
 
 def _check_names(name: str, beside: Mapping[str, str]) -> None:

@@ -6,23 +6,21 @@ What it must not know: sockets; how it is served.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
 from ashore import __version__
-from ashore.server.api import jobs
+from ashore.server.api import jobs, operations
 from ashore.server.context import Context
-from ashore.server.pages.guard import TokenAccess
 from ashore.server.pages.routes import pages_router
 from ashore.server.pages.supervised import SupervisedJobs
-from ashore.server.problems import add_handlers
-
-OPEN = TokenAccess(lambda _token: None, b"", is_open=True)
+from ashore.server.problems import PROBLEMS, add_handlers
 
 
 def create_app(context: Context) -> FastAPI:
     """Return the application of a server."""
-    plane = SupervisedJobs(context.layout, context.supervisor, context.verbs, context.clock)
+    plane = SupervisedJobs(context.files, context.supervisor, context.verbs, context.clock)
 
     @asynccontextmanager
     async def living(_app: FastAPI) -> AsyncIterator[None]:
@@ -41,6 +39,18 @@ def create_app(context: Context) -> FastAPI:
     app.state.context = context
     app.state.list_cache = jobs.ListCache()
     add_handlers(app)
-    app.include_router(jobs.router)
-    app.include_router(pages_router(plane, OPEN))
+    _include(app)
+    app.include_router(pages_router(plane, context.access))
     return app
+
+
+def describe_api() -> dict[str, Any]:
+    """Return the API as OpenAPI describes it. No server is needed."""
+    app = FastAPI(title="Ashore", version=__version__)
+    _include(app)
+    return app.openapi()
+
+
+def _include(app: FastAPI) -> None:
+    for each in (jobs.router, operations.router):
+        app.include_router(each, responses=PROBLEMS)

@@ -12,17 +12,24 @@ from starlette.requests import HTTPConnection
 
 from ashore.base.clock import Clock
 from ashore.runtime.layout import ServerFiles
+from ashore.runtime.operations import Operations
+from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.verbs import Verbs
+from ashore.server.access import Caller
+from ashore.server.pages.guard import TokenAccess
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a server works with."""
 
-    layout: ServerFiles
+    files: ServerFiles
     supervisor: Supervisor
     verbs: Verbs
+    operations: Operations
+    roots: Roots
+    access: TokenAccess
     clock: Clock
 
 
@@ -32,3 +39,11 @@ def context_of(connection: HTTPConnection) -> Context:
 
 
 Shared = Annotated[Context, Depends(context_of)]
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """Return who asks."""
+    return cast("Caller", connection.state.caller)
+
+
+Asking = Annotated[Caller, Depends(caller_of)]

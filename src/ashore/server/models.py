@@ -7,10 +7,12 @@ What it must not know: requests.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ashore.runtime.decide import Phase
+from ashore.runtime.operations import OperationState, OperationView
 from ashore.runtime.records import Desired, DesiredState, ExitRecord, ProcessRecord, SliceSeen
 from ashore.runtime.supervisor import ManagedJob
 
@@ -197,3 +199,54 @@ class DeployChange(JobChange):
     file: str = Field(max_length=1 << 20)
     beside: dict[str, str] = Field(default_factory=dict, max_length=20)
     start: bool = Field(default=False, description="let it run as well; one that runs, again")
+
+
+class ProgressDocument(ApiDocument):
+    """How far an operation is, of what it is at."""
+
+    what: str
+    done: int
+    total: int
+
+
+class OperationDocument(ApiDocument):
+    """An operation: long work in a process of its own, which survives the server."""
+
+    id: str
+    command: str
+    job: str = Field(description="empty: it is of no job")
+    by: str
+    created_ms: int
+    state: OperationState
+    progress: ProgressDocument | None
+    said: str = Field(description="the newest lines that its command wrote to stderr")
+    exit_code: int | None = Field(description="of its command, as in the reference of exit codes")
+    ended_ms: int | None
+    is_cancelled: bool
+    result: Any = Field(description="what its command printed as JSON, once it has ended")
+
+    @classmethod
+    def of(cls, found: OperationView, result: object) -> "OperationDocument":
+        """Return the document of an operation."""
+        request, end, at = found.request, found.end, found.progress
+        progress = ProgressDocument(what=at.what, done=at.done, total=at.total) if at else None
+        return cls(
+            id=request.id,
+            command=request.command,
+            job=request.job,
+            by=request.by,
+            created_ms=request.created_ms,
+            state=found.state,
+            progress=progress,
+            said=found.said,
+            exit_code=end.code if end and found.is_final else None,
+            ended_ms=end.ended_ms if end else None,
+            is_cancelled=found.is_cancelled,
+            result=result,
+        )
+
+
+class OperationList(ApiDocument):
+    """Operations, the newest first."""
+
+    operations: list[OperationDocument]

@@ -7,6 +7,7 @@ What it must not know: handlers.
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -27,6 +28,24 @@ from ashore.errors import (
 from ashore.jobs.failure import Failed
 
 MEDIA_TYPE = "application/problem+json"
+_TEXT = {"type": "string"}
+_SCHEMA = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "code", "hint", "exit_code"],
+    "properties": {
+        **dict.fromkeys(("type", "title", "detail", "code", "hint"), _TEXT),
+        "status": {"type": "integer"},
+        "exit_code": {"type": "integer"},
+        "more": {"type": "object"},
+    },
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {
+        "description": "refused: nothing was changed",
+        "content": {MEDIA_TYPE: {"schema": _SCHEMA}},
+    },
+    "5XX": {"description": "the server failed", "content": {MEDIA_TYPE: {"schema": _SCHEMA}}},
+}
 _BY_KIND: tuple[tuple[type[AshoreError], int], ...] = (
     (JobUnknown, 404),
     (OperationUnknown, 404),

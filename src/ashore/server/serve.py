@@ -1,7 +1,7 @@
 """Running a server: its supervisor and its application, until it is ended.
 
 What it is: `serve`.
-What it promises: one server per state directory. Jobs go on when it ends, however it ends.
+What it promises: one server per state directory. Jobs continue when it ends, however it ends.
 What it must not know: terminals.
 """
 
@@ -18,10 +18,16 @@ from ashore.base.clock import SystemClock
 from ashore.errors import ServerRuns
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.limits import ServerLimits
+from ashore.runtime.operations import Operations
+from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.verbs import Verbs
+from ashore.server.access import open_tokens
 from ashore.server.app import create_app
 from ashore.server.context import Context
+from ashore.server.doorway import Doorway
+from ashore.server.looks import is_look
+from ashore.server.pages.guard import TokenAccess
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
 
@@ -34,33 +40,58 @@ class ServerSettings:
     state: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8420
+    certificate: Path | None = None  # with it, TLS
+    certificate_key: Path | None = None
+    is_open: bool = False  # no token is needed
+    roots: tuple[str, ...] = ()  # what requests may name; see Roots
     limits: ServerLimits = field(default_factory=ServerLimits)
+
+    @property
+    def files(self) -> ServerFiles:
+        """Where its files are."""
+        return ServerFiles.of(self.jobs, self.state)
 
 
 def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
-    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, OSError.
+    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, NotAllowed, OSError.
 
     `started` is called with its address once it can be asked.
     """
-    layout = ServerFiles.of(settings.jobs, settings.state)
-    layout.make()
-    with _alone(layout):
-        supervisor = Supervisor(layout, limits=settings.limits)
-        app = create_app(Context(layout, supervisor, Verbs(layout), SystemClock()))
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_level="warning",
-            access_log=False,
-            timeout_graceful_shutdown=SHUT_DOWN_S,
-        )
-        server = _Server(config, started)
+    files = settings.files
+    files.make()
+    with _alone(files):
+        tokens = open_tokens(files.tokens)
+        supervisor = Supervisor(files, limits=settings.limits)
+        operations = Operations(files.operations, files.jobs)
+        roots = Roots(files.jobs, settings.roots)
+        access = TokenAccess(tokens.role_of, tokens.key, settings.is_open)
+        verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
+        works = (supervisor, verbs, operations)
+        context = Context(files, *works, roots, access, SystemClock())
+        app = create_app(context)
+        door = Doorway(app, None if settings.is_open else tokens, files, context.clock, is_look)
+        server = _Server(_config(settings, door), started)
         supervisor.start()
+        operations.start()
         try:
             server.run()
         finally:
+            operations.end()
             supervisor.end()
+
+
+def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
+    return uvicorn.Config(
+        door,
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=SHUT_DOWN_S,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.certificate_key,
+        server_header=False,
+    )
 
 
 class _Server(uvicorn.Server):
@@ -80,15 +111,15 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _alone(layout: ServerFiles) -> Iterator[None]:
+def _alone(files: ServerFiles) -> Iterator[None]:
     """Be the one server of a state directory while inside. Raises ServerRuns."""
-    handle = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServerRuns(
-                f"another server runs the jobs of {layout.jobs}",
+                f"another server runs the jobs of {files.jobs}",
                 hint="ask that one, or end it first; its jobs continue",
             ) from None
         yield

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Body, Path, Request, Response
 
 from ashore.errors import JobUnknown
 from ashore.runtime.verbs import Asker
-from ashore.server.context import Context, Shared
+from ashore.server.access import Caller
+from ashore.server.context import Asking, Context, Shared
 from ashore.server.models import DeployChange, JobChange, JobDocument, JobList, PauseChange
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
@@ -56,11 +57,11 @@ async def get_job(job: Name, context: Shared) -> JobDocument:
 
 
 @router.put("/{job}")
-def deploy_job(job: Name, change: DeployChange, context: Shared) -> JobDocument:
-    """Write a job file. It is checked as a whole first; what runs goes on until it is restarted."""
+def deploy_job(job: Name, change: DeployChange, context: Shared, caller: Asking) -> JobDocument:
+    """Write a job file. It is checked first; a process keeps the old one until it is restarted."""
     context.verbs.deploy(job, change.file, change.beside)
     if change.start:
-        context.verbs.restart(job, _asker(change))
+        context.verbs.restart(job, _asker(change, caller))
     return _changed(context, job)
 
 
@@ -73,37 +74,40 @@ def remove_job(job: Name, context: Shared) -> Response:
 
 
 @router.post("/{job}/start")
-def start_job(job: Name, context: Shared, change: Why = NO_REASON) -> JobDocument:
+def start_job(job: Name, context: Shared, caller: Asking, change: Why = NO_REASON) -> JobDocument:
     """Let a job run, whatever it ended with before."""
-    context.verbs.start(job, _asker(change))
+    context.verbs.start(job, _asker(change, caller))
     return _changed(context, job)
 
 
 @router.post("/{job}/stop")
-def stop_job(job: Name, context: Shared, change: Why = NO_REASON) -> JobDocument:
+def stop_job(job: Name, context: Shared, caller: Asking, change: Why = NO_REASON) -> JobDocument:
     """Stop a job in order, until it is started."""
-    context.verbs.stop(job, _asker(change))
+    context.verbs.stop(job, _asker(change, caller))
     return _changed(context, job)
 
 
 @router.post("/{job}/restart")
-def restart_job(job: Name, context: Shared, change: Why = NO_REASON) -> JobDocument:
+def restart_job(job: Name, context: Shared, caller: Asking, change: Why = NO_REASON) -> JobDocument:
     """Stop a job in order, if it runs, and start it with the file as it is now."""
-    context.verbs.restart(job, _asker(change))
+    context.verbs.restart(job, _asker(change, caller))
     return _changed(context, job)
 
 
 @router.post("/{job}/pause")
 def pause_job(
-    job: Name, context: Shared, change: Annotated[PauseChange, Body()] = NO_END
+    job: Name,
+    context: Shared,
+    caller: Asking,
+    change: Annotated[PauseChange, Body()] = NO_END,
 ) -> JobDocument:
     """Stop a job for a while, or until it is started."""
-    context.verbs.pause(job, _asker(change), change.for_ms)
+    context.verbs.pause(job, _asker(change, caller), change.for_ms)
     return _changed(context, job)
 
 
-def _asker(change: JobChange) -> Asker:
-    return Asker("api", change.why)
+def _asker(change: JobChange, caller: Caller) -> Asker:
+    return Asker(caller.name, change.why)
 
 
 def _changed(context: Context, job: str) -> JobDocument:

@@ -1,0 +1,116 @@
+"""Asking a server: `ashore --server URL`, and the commands that only a server has.
+
+What it is: `ServerClient`, over HTTP.
+What it promises: what a server refuses is raised with its code, message and hint, as if it had
+happened here. A token is sent to the server that was named, and shown nowhere.
+What it must not know: commands.
+"""
+
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ashore.errors import (
+    AshoreError,
+    NotAllowed,
+    NotInstalled,
+    ServerRefused,
+    ServerUnreachable,
+    error_of,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+SERVER, TOKEN, TOKEN_FILE, AUTHORITY = (
+    *("ASHORE_SERVER", "ASHORE_TOKEN", "ASHORE_TOKEN_FILE"),
+    "ASHORE_CA_FILE",
+)
+HERE = "http://127.0.0.1:8420"
+ANSWER_S = 60.0
+WAIT_S = 20
+
+
+class ServerClient:
+    """Asks one server. As a context manager."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import httpx  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise NotInstalled(
+                f"the package {error.name} is missing: asking a server needs it",
+                hint="pip install 'ashore[server]'",
+            ) from error
+        headers = {"user-agent": "ashore", **_authorization()}
+        authority = os.environ.get(AUTHORITY)
+        verify: ssl.SSLContext | bool = True
+        if authority:
+            verify = ssl.create_default_context(cafile=authority)
+        self.url = url.rstrip("/")
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=ANSWER_S, verify=verify, trust_env=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """Return the document that a request is answered with. Raises AshoreError."""
+        answer = self._send(method, path, None if body is None else dict(body))
+        return answer.json() if answer.content else None
+
+    def text(self, path: str) -> str:
+        """Return the text at an address. Raises AshoreError."""
+        return self._send("GET", path, None).text
+
+    def _send(self, method: str, path: str, body: object) -> "httpx.Response":
+        import httpx  # noqa: PLC0415 - an extra; it was there in __init__
+
+        try:
+            answer = self._http.request(method, path, json=body)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ServerUnreachable(
+                f"no server answers at {self.url}: {error}",
+                hint=f"is `ashore serve` running there? --server and ${SERVER} say where",
+            ) from None
+        if answer.is_success:
+            return answer
+        raise _error_of(answer)
+
+
+def server_url(given: str | None = None) -> str:
+    """Return the server that commands ask that only a server has."""
+    return given or os.environ.get(SERVER) or HERE
+
+
+def _authorization() -> dict[str, str]:
+    token, file = os.environ.get(TOKEN), os.environ.get(TOKEN_FILE)
+    if not token and file:
+        try:
+            token = Path(file).read_text("utf-8").strip()
+        except OSError as error:
+            raise NotAllowed(
+                f"the token cannot be read: {file}: {error.strerror}",
+                hint=f"${TOKEN_FILE} names a file that holds one token",
+            ) from None
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def _error_of(answer: "httpx.Response") -> AshoreError:
+    """Return the error that a problem document tells."""
+    try:
+        document = answer.json()
+        code, message = str(document["code"]), str(document["detail"])
+        hint = str(document.get("hint") or "")
+    except (ValueError, KeyError, TypeError):
+        message = f"{answer.request.url} answered {answer.status_code} {answer.reason_phrase}"
+        return ServerRefused(message, hint="is it an Ashore server?")
+    if code == NotAllowed.code and answer.status_code == 401:
+        hint = f"set ${TOKEN} or ${TOKEN_FILE}; tokens.json of the server has the tokens"
+    return error_of(code, message, hint=hint)

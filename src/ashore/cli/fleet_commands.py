@@ -1,0 +1,197 @@
+"""Commands that only a server has: its jobs, the verbs over them, its operations.
+
+What it promises: they ask the server that --server or $ASHORE_SERVER names, by default that of this
+machine. What is printed is what the server said.
+What it must not know: how jobs are run.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from ashore.base.clock import SystemClock
+from ashore.base.units import format_duration
+from ashore.cli.client import ServerClient, server_url
+from ashore.cli.options import AsJson, Debug, parse_duration
+from ashore.cli.output import (
+    print_answer,
+    print_json,
+    print_lines,
+    print_table,
+    reported_errors,
+)
+from ashore.cli.remote import follow, job_of
+from ashore.errors import JobFileInvalid
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, as its file is named.")]
+WhyChanged = Annotated[str, typer.Option("--why", help="The reason, for the server's audit.")]
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def asks_server(command: F) -> F:
+    """Mark a command that asks a server itself."""
+    command.asks_server = True  # type: ignore[attr-defined]
+    return command
+
+
+@contextmanager
+def _asked(*, as_json: bool, debug: bool) -> Iterator[ServerClient]:
+    with reported_errors(as_json=as_json, debug=debug), ServerClient(server_url()) as client:
+        yield client
+
+
+@asks_server
+def jobs(as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show the jobs of a server: where each is, and what needs a person."""
+    with _asked(as_json=as_json, debug=debug) as client:
+        found = client.ask("GET", "/api/jobs")
+    if as_json:
+        print_json(found)
+        return
+    now_ms = SystemClock().now_ms()
+    rows = [
+        [
+            *(each["name"], each["phase"], _age(each["since_ms"], now_ms)),
+            *(_number(each["lag"]), _number(each["rate"])),
+            *(_age(each["last_commit_ms"], now_ms), each["why"]),
+        ]
+        for each in found["jobs"]
+    ]
+    columns = {"job": "left", "phase": "left", "for": "right", "lag": "right"}
+    columns |= {"records/s": "right", "last batch": "right", "why": "left"}
+    print_table("", columns, rows)
+    hints = [f"{each['name']}: {each['hint']}" for each in found["jobs"] if each["hint"]]
+    print_lines(hints)
+
+
+@asks_server
+def start(
+    job: JobName, why: WhyChanged = "", as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Start a job of a server, whatever it ended with before."""
+    _verb("start", job, {"why": why}, as_json=as_json, debug=debug)
+
+
+@asks_server
+def restart(
+    job: JobName, why: WhyChanged = "", as_json: AsJson = False, debug: Debug = False
+) -> None:
+    """Stop a job of a server gracefully, and start it with its file as it is now."""
+    _verb("restart", job, {"why": why}, as_json=as_json, debug=debug)
+
+
+@asks_server
+def pause(
+    job: JobName,
+    duration: Annotated[
+        str | None, typer.Option("--for", help="Then it is started again: `2h`.")
+    ] = None,
+    why: WhyChanged = "",
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Stop a job of a server gracefully for a while, or until it is started."""
+    for_ms = None if duration is None else parse_duration(duration)
+    _verb("pause", job, {"why": why, "for_ms": for_ms}, as_json=as_json, debug=debug)
+
+
+@asks_server
+def deploy(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file, of here.")],
+    now: Annotated[
+        bool, typer.Option("--start", help="Start the job as well; one that runs, again.")
+    ] = False,
+    why: WhyChanged = "",
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Give a server a job file, and the SQL and functions beside it. It is checked first."""
+    with _asked(as_json=as_json, debug=debug) as client:
+        body = {"file": _read(job_file), "beside": _beside(job_file), "start": now, "why": why}
+        _print_job(client.ask("PUT", f"/api/jobs/{job_of(str(job_file))}", body), as_json=as_json)
+
+
+@asks_server
+def remove(job: JobName, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Remove the file of a job that is stopped from a server. Its lake stays as it is."""
+    with _asked(as_json=as_json, debug=debug) as client:
+        client.ask("DELETE", f"/api/jobs/{job_of(job)}")
+        print_answer([f"job {job_of(job)} is removed"], {"job": job_of(job)}, as_json=as_json)
+
+
+@asks_server
+def operations(as_json: AsJson = False, debug: Debug = False) -> None:
+    """Show the operations of a server, the newest first."""
+    with _asked(as_json=as_json, debug=debug) as client:
+        found = client.ask("GET", "/api/operations")
+    if as_json:
+        print_json(found)
+        return
+    now_ms = SystemClock().now_ms()
+    rows = [
+        [
+            *(each["id"], each["command"], each["job"], each["state"]),
+            *(_age(each["created_ms"], now_ms), each["by"]),
+        ]
+        for each in found["operations"]
+    ]
+    columns = {"operation": "left", "command": "left", "job": "left", "state": "left"}
+    print_table("", columns | {"asked": "right", "by": "left"}, rows)
+
+
+@asks_server
+def cancel(
+    operation: Annotated[str, typer.Argument(metavar="OPERATION", help="Its id.")],
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Cancel an operation of a server, and wait until it has ended."""
+    with _asked(as_json=as_json, debug=debug) as client:
+        client.ask("POST", f"/api/operations/{operation}/cancel")
+        follow(client, operation)
+        found = client.ask("GET", f"/api/operations/{operation}")
+        print_answer([f"operation {operation}: {found['state']}"], found, as_json=as_json)
+
+
+def _verb(verb: str, job: str, body: dict[str, object], *, as_json: bool, debug: bool) -> None:
+    with _asked(as_json=as_json, debug=debug) as client:
+        found = client.ask("POST", f"/api/jobs/{job_of(job)}/{verb}", body)
+        _print_job(found, as_json=as_json)
+
+
+def _print_job(found: Any, *, as_json: bool) -> None:
+    why = f": {found['why']}" if found["why"] else ""
+    lines = [f"job {found['name']}: {found['phase']}{why}"]
+    print_answer(lines + ([found["hint"]] if found["hint"] else []), found, as_json=as_json)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobFileInvalid(f"{path} cannot be read: {error}") from None
+
+
+def _beside(job_file: Path) -> dict[str, str]:
+    """Return the files that a job file names and that lie beside it."""
+    from ashore.config.document import read_document  # noqa: PLC0415 - for this command alone
+
+    document = read_document(_read(job_file)).data  # what is wrong with it the server says
+    sql = document.get("sql") if isinstance(document, dict) else None
+    named = [sql.get("file"), sql.get("functions")] if isinstance(sql, dict) else []
+    return {
+        str(name): _read(job_file.parent / str(name))
+        for name in named
+        if isinstance(name, str) and "/" not in name
+    }
+
+
+def _age(at_ms: int | None, now_ms: int) -> str:
+    return "" if at_ms is None else format_duration(max(0, now_ms - at_ms))
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

@@ -1,0 +1,423 @@
+"""Long work that survives the server: a command in a process of its own, with files.
+
+What it is: `Operations`: asked for, queued, started, looked at, cancelled, forgotten.
+What it promises: progress and result are files that the process itself writes, so a server that
+dies loses none; the next one finds what still runs by the lock that the process holds, and starts
+what was not started. No operation is started twice.
+What it must not know: what commands do; HTTP.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.unique import unique
+from ashore.errors import OperationUnknown, ServerBusy
+from ashore.runtime.files import read_record, write_record
+
+AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
+KEPT_MS = 30 * 86_400_000
+KILL_AFTER_S = 15.0
+RESULT_BYTES_MAX, TALK_BYTES = 2_000_000, 4_000
+CANCELLED = 130
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """What was asked for. `line`: the words of the command line."""
+
+    id: str
+    command: str
+    job: str
+    line: tuple[str, ...]
+    by: str
+    created_ms: int
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProcess:
+    """The process of an operation, as it wrote of itself."""
+
+    pid: int
+    started_ms: int
+
+    @classmethod
+    def own(cls) -> "OperationProcess":
+        """Return this process."""
+        return cls(os.getpid(), round(psutil.Process().create_time() * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEnd:
+    """How an operation ended: the exit code of its command."""
+
+    code: int
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProgress:
+    """How far an operation is, of what it is at."""
+
+    what: str
+    done: int
+    total: int
+
+
+class OperationState(StrEnum):
+    """Where an operation is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"  # its exit code is 0
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"  # its process is gone and left no exit code
+
+
+FINAL = frozenset(
+    {
+        *(OperationState.DONE, OperationState.FAILED, OperationState.CANCELLED),
+        OperationState.LOST,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationView:
+    """An operation as it is now."""
+
+    request: OperationRequest
+    state: OperationState
+    process: OperationProcess | None
+    progress: OperationProgress | None
+    end: OperationEnd | None
+    is_cancelled: bool
+    said: str  # the newest lines on stderr
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has ended."""
+        return self.state in FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class OperationFiles:
+    """The files of an operation."""
+
+    root: Path
+
+    @property
+    def request(self) -> Path:
+        """What was asked for."""
+        return self.root / "request.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by its process."""
+        return self.root / "lock"
+
+    @property
+    def process(self) -> Path:
+        """Which process it is."""
+        return self.root / "process.json"
+
+    @property
+    def progress(self) -> Path:
+        """How far it is."""
+        return self.root / "progress.json"
+
+    @property
+    def end(self) -> Path:
+        """How it ended."""
+        return self.root / "exit.json"
+
+    @property
+    def cancelled(self) -> Path:
+        """Exists once somebody has cancelled it."""
+        return self.root / "cancelled"
+
+    @property
+    def output(self) -> Path:
+        """What its command printed to stdout: the result."""
+        return self.root / "output"
+
+    @property
+    def talk(self) -> Path:
+        """What its command printed to stderr."""
+        return self.root / "talk"
+
+
+Starter = Callable[[OperationFiles, int], list[str]]
+
+
+def operation_command(files: OperationFiles, lock: int) -> list[str]:
+    """Return the command of the process of an operation."""
+    return [sys.executable, "-m", "ashore.cli.operation", str(files.root), str(lock)]
+
+
+class Operations:
+    """The operations of a server. May be used by many threads.
+
+    Arguments:
+        directory: where their files are.
+        base: the directory that commands run in: that of the job files.
+        starter: what starts a process.
+        clock: of this machine.
+
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        base: Path,
+        starter: Starter = operation_command,
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = directory
+        self._base = base
+        self._starter = starter
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._ended: dict[str, OperationView] = {}  # what no longer changes
+        self._killing: dict[str, float] = {}
+        self._is_over = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="operations", daemon=True)
+
+    # ---- its life
+
+    def start(self) -> None:
+        """Begin to start what waits. What an earlier server left is found."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Start no more. What runs continues."""
+        self._is_over.set()
+        self._wake.set()
+        if self._thread.ident:
+            self._thread.join()
+
+    # ---- for requests
+
+    def ask(self, command: str, job: str, line: list[str], by: str, *, is_json: bool) -> str:
+        """Write down what is asked for, and return its id. Raises ServerBusy, OSError."""
+        with self._lock:
+            waiting = sum(each.state is OperationState.QUEUED for each in self.all())
+            if waiting >= WAITING_MAX:
+                raise ServerBusy(
+                    f"{waiting} operations wait already", hint="cancel some, or ask later"
+                )
+            now_ms = self._clock.now_ms()
+            made = f"{now_ms:013d}-{unique()[:8]}"  # in the order of their names
+            request = OperationRequest(made, command, job, tuple(line), by, now_ms, is_json)
+            files = self._files(made)
+            files.root.mkdir(mode=0o700)
+            write_record(files.request, request, 0o600)
+        self._wake.set()
+        return made
+
+    def all(self) -> list[OperationView]:
+        """Return all operations, the newest first."""
+        try:
+            names = sorted((path.name for path in self._directory.iterdir()), reverse=True)
+        except OSError:
+            return []
+        found = []
+        for name in names:
+            with contextlib.suppress(OperationUnknown):
+                found.append(self.get(name))
+        return found
+
+    def get(self, operation: str) -> OperationView:
+        """Return an operation. Raises OperationUnknown."""
+        known = self._ended.get(operation)
+        if known is not None:
+            return known
+        files = self._files(operation)
+        request = read_record(OperationRequest, files.request)
+        if request is None:
+            raise OperationUnknown(
+                f"there is no operation {operation[:60]!r}", hint="GET /api/operations lists them"
+            )
+        found = _look(files, request)
+        if found.is_final:
+            self._ended[operation] = found
+        return found
+
+    def cancel(self, operation: str) -> OperationView:
+        """Let an operation end: as Ctrl-C does, then at once. Raises OperationUnknown, OSError."""
+        found = self.get(operation)
+        if not found.is_final:
+            self._files(operation).cancelled.touch()
+            self._wake.set()
+        return self.get(operation)
+
+    def output(self, operation: str) -> Path:
+        """Return the file of what an operation printed. Raises OperationUnknown."""
+        self.get(operation)
+        return self._files(operation).output
+
+    def result(self, found: OperationView) -> object:
+        """Return the result of an operation that ended, as JSON; None: there is none."""
+        if not found.is_final or not found.request.is_json:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            content = self._files(found.request.id).output.read_bytes()
+            if len(content) <= RESULT_BYTES_MAX:
+                return json.loads(content)
+        return None
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            self.look()
+            self._wake.wait(LOOK_S)
+            self._wake.clear()
+
+    def look(self) -> None:
+        """Start what waits and may, end what is cancelled, forget what is old."""
+        self._children = [each for each in self._children if each.poll() is None]
+        found = self.all()
+        running = sum(each.state is OperationState.RUNNING for each in found)
+        for each in reversed(found):
+            files = self._files(each.request.id)
+            if each.state is OperationState.QUEUED and running < AT_ONCE:
+                running += self._begin(files)
+            elif each.state is OperationState.RUNNING and each.is_cancelled:
+                self._interrupt(each)
+        self._forget([each for each in found if each.is_final])
+
+    def _begin(self, files: OperationFiles) -> bool:
+        """Start the process of an operation, unless it has one."""
+        handle = _take(files)
+        if handle is None:
+            return False
+        try:
+            with files.output.open("wb") as output, files.talk.open("wb") as talk:
+                child = subprocess.Popen(
+                    self._starter(files, handle),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=talk,
+                    pass_fds=(handle,),
+                    start_new_session=True,
+                    cwd=self._base,
+                    env={**_environment(), "ASHORE_PROGRESS": str(files.progress)},
+                )
+        except OSError as error:
+            files.talk.write_text(f"its process cannot be started: {error}\n", "utf-8")
+            write_record(files.end, OperationEnd(1, self._clock.now_ms()))
+            return False
+        finally:
+            os.close(handle)
+        self._children.append(child)
+        return True
+
+    def _interrupt(self, found: OperationView) -> None:
+        if found.process is None:
+            return
+        name, now_s = found.request.id, self._clock.monotonic_s()
+        first_s = self._killing.setdefault(name, now_s)
+        is_late = now_s - first_s > KILL_AFTER_S
+        if is_late or first_s == now_s:
+            _signal(found.process, signal.SIGKILL if is_late else signal.SIGTERM)
+
+    def _forget(self, found: list[OperationView]) -> None:
+        """Remove the oldest results, and those that are too old."""
+        border_ms = self._clock.now_ms() - KEPT_MS
+        for number, each in enumerate(found):
+            if number >= KEPT_MAX or each.request.created_ms < border_ms:
+                self._ended.pop(each.request.id, None)
+                shutil.rmtree(self._files(each.request.id).root, ignore_errors=True)
+
+    def _files(self, operation: str) -> OperationFiles:
+        is_id = operation.replace("-", "").isalnum() and operation.isascii()
+        if not is_id or len(operation) > 60:
+            raise OperationUnknown(f"there is no operation {operation[:60]!r}")
+        return OperationFiles(self._directory / operation)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of an operation: it asks no server."""
+    return {name: value for name, value in os.environ.items() if name != "ASHORE_SERVER"}
+
+
+def _look(files: OperationFiles, request: OperationRequest) -> OperationView:
+    """Return an operation as its files tell. Whether it lives is looked at first."""
+    is_alive = files.lock.exists() and _is_held(files)
+    process = read_record(OperationProcess, files.process)
+    end = read_record(OperationEnd, files.end)
+    is_cancelled = files.cancelled.exists()
+    if end is not None and not is_alive:
+        state = OperationState.DONE if end.code == 0 else OperationState.FAILED
+        if end.code != 0 and is_cancelled:
+            state = OperationState.CANCELLED
+    elif is_alive:
+        state = OperationState.RUNNING
+    elif process is not None:
+        state = OperationState.CANCELLED if is_cancelled else OperationState.LOST
+    else:
+        state = OperationState.CANCELLED if is_cancelled else OperationState.QUEUED
+    progress = read_record(OperationProgress, files.progress)
+    return OperationView(request, state, process, progress, end, is_cancelled, _tail(files.talk))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TALK_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _take(files: OperationFiles) -> int | None:
+    handle = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _is_held(files: OperationFiles) -> bool:
+    handle = os.open(files.lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _signal(process: OperationProcess, number: int) -> None:
+    """Send a signal to a process, if it is still the one that was meant."""
+    with contextlib.suppress(OSError, psutil.Error):
+        handle = os.pidfd_open(process.pid)
+        try:
+            started_ms = psutil.Process(process.pid).create_time() * 1000
+            if abs(started_ms - process.started_ms) < 2_000:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)

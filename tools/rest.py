@@ -1,0 +1,75 @@
+"""The reference of the API, made from it: openapi.json and rest.md, which `docs.py` writes.
+
+What it promises: the same text for the same API.
+What it must not know: how requests are answered.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ashore.runtime.commands import BY_NAME, INSTEAD
+from ashore.server.app import describe_api
+
+MARK = "<!-- Written from the code by `make docs`. Do not edit. -->\n\n"
+HEAD = """\
+# REST
+
+What [`ashore serve`](../serve.md) answers over HTTP. The file [openapi.json](openapi.json)
+describes each request and answer as OpenAPI 3.1; a server has it at `/api/openapi.json`.
+
+A request carries `Authorization: Bearer TOKEN`; the role of the token is `read` or `operate`
+([tokens](../serve.md#tokens)). Times are Unix times in milliseconds. What fails is answered with a
+problem document (`application/problem+json`, RFC 9457), whose `code`, `hint` and `exit_code` are
+those of the command line ([errors](errors.md)):
+
+```json
+{"type": "urn:ashore:error:job-unknown", "title": "job unknown", "status": 404,
+ "detail": "there is no job 'click' here", "code": "job-unknown",
+ "hint": "did you mean `clicks`?", "exit_code": 2, "more": {}}
+```
+"""
+
+
+def render_files() -> dict[str, str]:
+    """Return the files, by name."""
+    api = describe_api()
+    return {"openapi.json": json.dumps(api, indent=1) + "\n", "rest.md": "".join(render(api))}
+
+
+def render(api: dict[str, Any]) -> Iterator[str]:
+    """Yield the page, in parts."""
+    yield MARK + HEAD
+    for title, wanted in (
+        ("Jobs", "jobs"),
+        ("Operations", "operations"),
+        ("The server", "server"),
+    ):
+        yield f"\n## {title}\n\n| request | what it does |\n|---|---|\n"
+        for path, methods in api["paths"].items():
+            for method, told in methods.items():
+                if told.get("tags") == [wanted]:
+                    text = told.get("description") or told["summary"]
+                    yield f"| `{method.upper()} {path}` | {first_sentences(text)} |\n"
+    yield "\n## The command line\n\nEach command has its twin:\n\n"
+    yield "| command | request |\n|---|---|\n"
+    for name in sorted([*BY_NAME, *INSTEAD]):
+        yield f"| `ashore {name}` | {twin_of(name)} |\n"
+
+
+def first_sentences(text: str) -> str:
+    """Return a text on one line, without what would end a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def twin_of(name: str) -> str:
+    """Return what a server has for a command."""
+    if name in INSTEAD:
+        is_request = INSTEAD[name].split()[0].isupper()
+        return f"`{INSTEAD[name]}`" if is_request else INSTEAD[name]
+    command = BY_NAME[name]
+    of_job = f"`POST /api/jobs/{{job}}/operations/{command.route}`"
+    alone = f"`POST /api/operations/{command.route}`"
+    if command.target is None:
+        return alone
+    return of_job if command.target.kind == "job" else f"{of_job}, or {alone}"
