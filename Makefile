@@ -112,8 +112,9 @@ bench: setup ## measure
 		--python $(BIN)/python --target .venv/bench -r $<; }
 	@cp $< $@
 
+# SHAPES=wide, or names of wide shapes: those of the page on performance instead.
 bench-peers: setup .venv/bench/.ashore ## Ashore, Spark and Flink side by side; writes the README's table
-	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small)
+	@$(BIN)/python -m bench.peers run $(if $(SMALL),--small) $(SHAPES:%=--shape %)
 
 docs: setup-python ## write the reference pages and the pictures from the code
 	@$(BIN)/python tools/commands.py

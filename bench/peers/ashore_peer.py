@@ -40,7 +40,7 @@ def write_job_file(order: Order, topic: str) -> Path:
         "topic": topic,
         "table": "peers.records",
         "schema": order.shape.ddl,
-        "partition_by": [],
+        "partition_by": list(order.shape.partition_by),
         "provenance": order.peer == "ashore-provenance",
     }
     job = {

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ashore.services.kafka import BrokerOptions, Kafka
@@ -23,10 +23,15 @@ from bench.peers.peer import CORES, Order
 from bench.peers.results import Calls, Fresh, Results, Run
 from bench.peers.run import PEERS, run_bounded
 from bench.peers.settings import CHECKPOINT_INTERVAL_S
+from bench.peers.shapes import SHAPES, SMALL, WIDE, Shape
 from bench.peers.streaming import run_streaming
-from bench.peers.workload import LARGE, SMALL, Shape, fill_topic
+from bench.peers.workload import fill_topic
 
-PARTS = ("small", "large", "calls", "stream")
+PARTS = ("small", "large", "calls", "stream")  # what the README shows
+WIDE_PARTS = tuple(shape.name for shape in WIDE)
+WIDE_PEERS = ("ashore", "spark", "flink")
+STREAM_INTERVALS_S = (1.0, 0.2)
+CALLS_S = 10.0
 CALLS_RATE = 1_000  # records a second: calls go by batch and file, not by record
 RETENTION = {"log.retention.ms": "-1", "log.retention.bytes": "-1"}
 
@@ -45,6 +50,7 @@ class Scale:
 
 
 FULL = Scale("make bench-peers", 1, 3, 20.0, 5_000)
+FULL_WIDE = replace(FULL, command="make bench-peers SHAPES=wide", repeats=2, peers=WIDE_PEERS)
 SMALL_SCALE = Scale("python -m bench.peers run --small", 20, 1, 12.0, 2_000)
 
 
@@ -64,7 +70,7 @@ class Comparison:
     def run(self) -> Results:
         """Measure everything."""
         began, load = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), os.getloadavg()[0]
-        for shape in (SMALL, LARGE):
+        for shape in SHAPES.values():
             if shape.name in self._scale.parts:
                 self._compare(shape)
         if "calls" in self._scale.parts:
@@ -120,7 +126,8 @@ class Comparison:
         for peer in self._scale.peers:
             order = self._order(peer, SMALL, (f"calls-{peer}",), streams=True)
             trace = Path(order.directory).with_suffix(".trace")
-            done = run_streaming(order, CALLS_RATE, self._scale.stream_s, trace_prefix(trace))
+            seconds = min(CALLS_S, self._scale.stream_s)
+            done = run_streaming(order, CALLS_RATE, seconds, trace_prefix(trace))
             found = count_calls(trace, order.root(order.topics[-1]), done.began_s)
             self._calls.append(Calls(peer, done.records, done.files, dict(sorted(found.items()))))
             self._say(f"storage calls {peer}: {found.total()} for {done.files} files")
@@ -128,25 +135,38 @@ class Comparison:
             shutil.rmtree(order.directory)
 
     def _stream(self) -> None:
-        for peer in self._scale.peers:
-            order = self._order(peer, SMALL, (f"stream-{peer}",), streams=True)
-            done = run_streaming(order, self._scale.stream_rate, self._scale.stream_s)
-            times = (round(each, 3) for each in (done.p50_s, done.p99_s, done.last_s))
-            self._fresh.append(Fresh(peer, done.records, *times))
-            self._say(
-                f"freshness {peer}: half in {done.p50_s:.2f} s, 99 % in {done.p99_s:.2f} s, "
-                f"the last in {done.last_s:.2f} s"
-            )
-            shutil.rmtree(order.directory)
+        for interval_s in STREAM_INTERVALS_S:
+            for peer in self._scale.peers:
+                if interval_s == STREAM_INTERVALS_S[0] or peer in WIDE_PEERS:
+                    self._stream_at(peer, interval_s)
+
+    def _stream_at(self, peer: str, interval_s: float) -> None:
+        topic = f"stream-{peer}-{round(interval_s * 1000)}"
+        order = self._order(peer, SMALL, (topic,), streams=True, interval_s=interval_s)
+        seconds = self._scale.stream_s * (1.0 if interval_s >= 1 else 0.5)
+        done = run_streaming(order, self._scale.stream_rate, seconds)
+        times = (round(each, 3) for each in (done.p50_s, done.p99_s, done.last_s))
+        self._fresh.append(Fresh(peer, done.records, *times, interval_s, round(done.between_s, 3)))
+        self._say(
+            f"freshness {peer}, {interval_s:g} s: half in {done.p50_s:.2f} s, 99 % in "
+            f"{done.p99_s:.2f} s, the last in {done.last_s:.2f} s, {done.between_s:.2f} s between"
+        )
+        shutil.rmtree(order.directory)
 
     def _order(
-        self, peer: str, shape: Shape, topics: tuple[str, ...], *, streams: bool = False
+        self,
+        peer: str,
+        shape: Shape,
+        topics: tuple[str, ...],
+        *,
+        streams: bool = False,
+        interval_s: float = 1.0,
     ) -> Order:
         self._turn += 1
         directory = self._directory / f"{self._turn:03d}-{peer}"
-        interval_s = 1.0 if streams else float(CHECKPOINT_INTERVAL_S)
+        rhythm_s = interval_s if streams else float(CHECKPOINT_INTERVAL_S)
         return Order(
-            peer, shape.name, self._servers, topics, str(directory), interval_s, streams=streams
+            peer, shape.name, self._servers, topics, str(directory), rhythm_s, streams=streams
         )
 
     def _say(self, text: str) -> None:

@@ -91,7 +91,7 @@ class Flink:
 
     def _submit(self, topic: str, source: Mapping[str, str]) -> Any:
         environment = self._environment(topic)
-        columns = self._order.shape.ddl
+        shape = self._order.shape
         servers = self._order.servers
         source = {
             "connector": "kafka",
@@ -103,8 +103,10 @@ class Flink:
         }
         path = f"file://{self._order.root(topic)}/table"
         sink = {"connector": "filesystem", "path": path, "format": "parquet", **FLINK_SINK}
+        columns = shape.flink_ddl
+        by = f" PARTITIONED BY ({', '.join(shape.partition_by)})" if shape.partition_by else ""
         environment.executeSql(f"CREATE TABLE source ({columns}) WITH ({_options(source)})")
-        environment.executeSql(f"CREATE TABLE sink ({columns}) WITH ({_options(sink)})")
+        environment.executeSql(f"CREATE TABLE sink ({columns}){by} WITH ({_options(sink)})")
         result = environment.executeSql("INSERT INTO sink SELECT * FROM source")
         return result.getJobClient().get().getJobID()
 

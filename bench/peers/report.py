@@ -12,6 +12,7 @@ from statistics import median
 from bench.peers.peer import CORES
 from bench.peers.results import Results, Run
 from bench.peers.settings import SETTINGS
+from bench.peers.shapes import SHAPES
 from bench.table import render_table
 
 TITLES = {
@@ -20,7 +21,7 @@ TITLES = {
     "spark": "Spark, streaming query",
     "flink": "Flink, SQL file sink",
 }
-SHAPE_TITLES = {"small": "Small records", "large": "Large records"}
+README_SHAPES = ("small", "large")
 OTHERS = ("spark", "flink")
 
 
@@ -71,7 +72,7 @@ def render_shape(results: Results, shape: str) -> str:
     first = next(run for run in results.runs if run.shape == shape)
     better = max((each.rate for each in found if each.peer in OTHERS), default=0.0)
     calls = {each.peer: sum(each.by_kind.values()) / each.files for each in results.calls}
-    fresh = {each.peer: each for each in results.fresh}
+    fresh = {each.peer: each for each in results.fresh if each.interval_s == 1}
     rows = [
         [
             TITLES[each.peer],
@@ -86,7 +87,7 @@ def render_shape(results: Results, shape: str) -> str:
             *(
                 [
                     f"{calls[each.peer]:.0f}" if each.peer in calls else "",
-                    f"{fresh[each.peer].p50_s:.1f} / {fresh[each.peer].p99_s:.1f}"
+                    f"{fresh[each.peer].p50_s:.2f} / {fresh[each.peer].p99_s:.2f}"
                     if each.peer in fresh
                     else "",
                 ]
@@ -100,7 +101,7 @@ def render_shape(results: Results, shape: str) -> str:
     header += ["CPU s per million", "peak memory MB", "files", "MB written"]
     header += ["storage calls a file", "readable after s, p50 / p99"] if shape == "small" else []
     size = first.value_bytes / first.records
-    caption = f"{SHAPE_TITLES[shape]}: {first.records:,} JSON records of {size:,.0f} bytes"
+    caption = f"{SHAPES[shape].title}: {first.records:,} JSON records of {size:,.0f} bytes"
     return render_table([caption, *header], rows)
 
 
@@ -117,9 +118,14 @@ def render_machine(results: Results) -> str:
     )
 
 
+def measured_shapes(results: Results) -> list[str]:
+    """Return the shapes that were measured, in their order."""
+    return [shape for shape in SHAPES if any(run.shape == shape for run in results.runs)]
+
+
 def render_summary(results: Results) -> str:
-    """Return what the README shows."""
-    shapes = [shape for shape in SHAPE_TITLES if any(run.shape == shape for run in results.runs)]
+    """Return a table for each shape, and where it was measured: what the README shows."""
+    shapes = measured_shapes(results)
     tables = "\n".join(render_shape(results, shape) for shape in shapes)
     return f"{tables}\n{render_machine(results)}"
 
@@ -131,7 +137,7 @@ def render_page(results: Results) -> str:
             f"{shape} {TITLES[each.peer]}",
             *(f"{rate / 1000:,.0f}" for rate in each.rates),
         ]
-        for shape in SHAPE_TITLES
+        for shape in measured_shapes(results)
         for each in summaries(results, shape)
     ]
     repeats = max((len(row) - 1 for row in spread), default=0)
@@ -141,12 +147,31 @@ def render_page(results: Results) -> str:
         render_summary(results),
         "## Each repeat, thousand records/s\n",
         render_table(["", *(str(number + 1) for number in range(repeats))], spread),
+        "## A steady stream\n",
+        _render_fresh(results),
         "## Storage calls\n",
         _render_calls(results),
         "## Settings, and who advises them\n",
         render_table(["Peer", "setting", "value", "why", "document"], settings, align="---"),
     ]
     return "\n".join(parts)
+
+
+def _render_fresh(results: Results) -> str:
+    if not results.fresh:
+        return "Not measured.\n"
+    rows = [
+        [
+            TITLES[each.peer],
+            f"{each.interval_s:g}",
+            f"{each.p50_s:.2f}",
+            f"{each.p99_s:.2f}",
+            f"{each.between_s:.2f}" if each.between_s else "",
+        ]
+        for each in results.fresh
+    ]
+    header = ["", "interval s", "half readable after s", "99 % after s", "between two batches s"]
+    return render_table(header, rows)
 
 
 def _render_calls(results: Results) -> str:

@@ -7,7 +7,7 @@ What it must not know: how it was measured, how it is shown.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -41,6 +41,8 @@ class Fresh:
     p50_s: float
     p99_s: float
     last_s: float
+    interval_s: float = 1.0  # between two batches or checkpoints, as the peer was told
+    between_s: float = 0.0  # between two moments at which something became readable; median
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,12 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {"format_version": FORMAT_VERSION, **asdict(self)}
         path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+    def with_others(self, others: "Results") -> "Results":
+        """Return these results with those of shapes that were not measured this time."""
+        measured = {run.shape for run in self.runs}
+        kept = tuple(run for run in others.runs if run.shape not in measured)
+        return replace(self, runs=(*self.runs, *kept))
 
     @classmethod
     def load(cls, path: Path) -> Self:

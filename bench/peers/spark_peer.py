@@ -50,12 +50,14 @@ def read(spark: SparkSession, order: Order, topic: str) -> DataFrame:
 def write(spark: SparkSession, order: Order, topic: str) -> DataStreamWriter:
     """Return the query that lands a topic, not started."""
     root = order.root(topic)
-    return (
+    writer = (
         read(spark, order, topic)
         .writeStream.format("parquet")
         .option("path", f"file://{root}/table")
         .option("checkpointLocation", f"file://{root}/checkpoint")
     )
+    by = order.shape.partition_by
+    return writer.partitionBy(*by) if by else writer
 
 
 def land(spark: SparkSession, order: Order, topic: str) -> None:

@@ -27,6 +27,7 @@ from bench.processes import ChildFailed
 
 LOOK_EVERY_S = 0.02
 ARRIVAL_DEADLINE_S = 60.0
+SAME_MOMENT_MS = 50.0
 WARM_SHARE = 1 / 3  # of the time, before: a young virtual machine is slow
 
 
@@ -40,6 +41,7 @@ class Streamed:
     last_s: float  # of the record produced last
     files: int
     began_s: float  # by the machine's clock: the stream was warm
+    between_s: float  # between two moments at which something became readable; median
 
 
 class Watcher:
@@ -132,4 +134,16 @@ def summarize(seen_ms: dict[Path, float], from_ms: float) -> Streamed:
     last_s = max(seen - produced for produced, seen in lasts if produced == last_ms) / 1000
     p50_s, p99_s = np.percentile(every, (50, 99))
     files = sum(seen >= from_ms for seen in seen_ms.values())
-    return Streamed(len(every), float(p50_s), float(p99_s), last_s, files, from_ms / 1000)
+    between_s = time_between([seen for seen in seen_ms.values() if seen >= from_ms])
+    times = (float(p50_s), float(p99_s), last_s)
+    return Streamed(len(every), *times, files, from_ms / 1000, between_s)
+
+
+def time_between(seen_ms: Sequence[float]) -> float:
+    """Return the median time between two moments; files that come within 50 ms are of one."""
+    if not seen_ms:
+        return 0.0
+    steps = np.diff(np.sort(seen_ms))
+    ends = np.flatnonzero(steps > SAME_MOMENT_MS)
+    moments = np.sort(seen_ms)[np.concatenate(([0], ends + 1))]
+    return float(np.median(np.diff(moments))) / 1000 if len(moments) > 1 else 0.0

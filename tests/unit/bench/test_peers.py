@@ -1,6 +1,7 @@
 """The comparison with peers: what can be told without running it."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -20,11 +21,13 @@ from bench.peers.report import TITLES, render_page, render_shape
 from bench.peers.results import Calls, Fresh, Results, Run
 from bench.peers.run import PEERS, PeerProcess
 from bench.peers.settings import SETTINGS
-from bench.peers.streaming import list_committed, list_final
-from bench.peers.workload import SHAPES, make_records
+from bench.peers.shapes import SHAPES, WIDE
+from bench.peers.streaming import list_committed, list_final, time_between
+from bench.peers.workload import make_records
 from bench.processes import ChildFailed, Meter
 
 from ashore.formats.ddl import Atom, parse_ddl
+from ashore.formats.registry import make_decoder
 
 
 def make_run(peer: str, repeat: int, seconds: float) -> Run:
@@ -78,7 +81,35 @@ def test_records_are_the_same_each_time():
 def test_ashore_reads_the_columns_that_the_peers_read(shape):
     fields = parse_ddl(shape.ddl).fields
     assert [field.name for field in fields] == [name for name, _ in shape.columns]
-    assert all(isinstance(field.type, Atom) for field in fields)
+    if shape.name != "nested":
+        assert all(isinstance(field.type, Atom) for field in fields)
+
+
+@pytest.mark.parametrize("shape", WIDE, ids=lambda shape: shape.name)
+def test_records_of_wide_shapes_are_rows_of_their_columns(shape):
+    """No record is refused, and no field is left over."""
+    decoder = make_decoder("json", parse_ddl(shape.ddl))
+    decoded = decoder.decode(pa.array(make_records(shape, 500), pa.binary()))
+    assert decoded.table.num_rows == 500
+    assert (decoded.bad, decoded.unknown_records) == ((), 0)
+
+
+def test_wide_shapes_are_as_wide_as_their_titles_say():
+    shapes = {shape.name: shape for shape in WIDE}
+    rows = [json.loads(record) for record in make_records(shapes["columns"], 500)]
+    nulls = sum(value is None for row in rows for value in row.values())
+    assert {len(row) for row in rows} == {200}
+    assert 0.3 < nulls / (500 * 200) < 0.37
+    sizes = [len(record) for record in make_records(shapes["huge"], 500)]
+    assert 9_500 < sum(sizes) / 500 < 11_500
+    shops = {json.loads(each)["shop"] for each in make_records(shapes["directories"], 5_000)}
+    assert len(shops) == 200
+
+
+def test_flink_spells_nested_types_in_its_own_way():
+    (nested,) = (shape for shape in WIDE if shape.name == "nested")
+    assert "`user` ROW<name STRING, address ROW<city STRING, zip BIGINT>>" in nested.flink_ddl
+    assert SHAPES["large"].flink_ddl == SHAPES["large"].ddl
 
 
 # --- measuring ---------------------------------------------------------------------------------
@@ -145,6 +176,11 @@ def test_a_file_of_spark_is_readable_when_the_metadata_names_it(tmp_path: Path):
     (log / "0").write_text(f'v1\n{{"path":"file://{tmp_path}/part-0.parquet","size":1}}')
     (log / ".1.tmp").write_text(f'v1\n{{"path":"file://{tmp_path}/part-1.parquet","size":1}}')
     assert list_committed(tmp_path) == {tmp_path / "part-0.parquet"}
+
+
+def test_files_that_become_readable_together_are_one_moment():
+    assert time_between([0.0, 20.0, 1_000.0, 1_030.0, 2_100.0]) == pytest.approx(1.05)
+    assert time_between([5.0]) == time_between([]) == 0
 
 
 def test_calls_are_counted_by_kind_below_one_directory(tmp_path: Path):
@@ -215,6 +251,13 @@ def test_a_stale_readme_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     slower = replace(RESULTS, runs=tuple(replace(run, seconds=99.0) for run in RESULTS.runs))
     slower.save(tmp_path / "peers.json")
     assert readme.render_readme(text) != text
+
+
+def test_shapes_that_were_not_measured_again_are_kept():
+    large = tuple(replace(run, shape="large") for run in RESULTS.runs)
+    before = replace(RESULTS, runs=(*large, *RESULTS.runs))
+    again = replace(RESULTS, runs=tuple(replace(run, seconds=9.0) for run in RESULTS.runs))
+    assert again.with_others(before).runs == (*again.runs, *large)
 
 
 def test_a_readme_without_markers_is_refused():
