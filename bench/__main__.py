@@ -16,7 +16,7 @@ from bench import kept
 from bench.machine import describe_commit, describe_machine
 from bench.table import Answers, Origin, render_answers, render_page
 
-HELPERS = {"__main__", "kept", "machine", "processes", "table", "tasks"}
+HELPERS = {"__main__", "kept", "machine", "marks", "processes", "table", "tasks"}
 PAGE = Path(__file__).parent / "results" / "bench.md"
 
 
