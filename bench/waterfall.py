@@ -202,16 +202,14 @@ def cut_run(began_s: float, ended_s: float, spans: list[Span]) -> dict[str, floa
 
     opened, probe, plan = first("main open"), first("runner probe"), first("main plan")
     run = first("runner run")
-    again = first("main plan", run.end_s)
-    idle = first("main idle")
+    last = max(each.begin_s for each in spans if each.name == "storage create")
     bounds = {
         "put together": opened.begin_s,
         "open: log read, `open` entry, owner of the table": probe.begin_s,
         "probe: a task writes a file, the driver moves and reads it": plan.begin_s,
         "plan: topics, tables, `join` entry, offsets": run.begin_s,
         "the batch's Spark job": run.end_s,
-        "prepare, moves, syncs": again.begin_s,
-        "last look for records": idle.begin_s,
+        "prepare, moves, syncs": last,
         "`commit` entry, end": ended_s,
     }
     found, before_s = {}, began_s
