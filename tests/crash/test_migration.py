@@ -29,6 +29,7 @@ from ashore.checkpoints.layout import (
 )
 from ashore.checkpoints.migrating import (
     MigrationWish,
+    fill_released,
     finish,
     lay_out,
     migrate_query,
@@ -50,10 +51,11 @@ from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Begin, Commit, Joined, MigratedOperator, Prepare, Query
 from ashore.protocol.entries.prepare import ShardRead
 from ashore.protocol.fold import Fold
-from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.protocol.names import SliceName, checkpoint_directory, query_source
 from ashore.protocol.plan_query import (
     CheckpointPosition,
     QueryBatch,
+    Refuse,
     Start,
     WriteRows,
     plan_query_batch,
@@ -67,6 +69,7 @@ from ashore.testing import FakeClock, FaultyStorage, ProcessStopped
 
 BATCH, QUERY = 11, "8f28567c-6f23-4014-ad25-42a4336bdc5a"
 NAME, KEY = SliceName("shop", "ods__per_minute"), key_of(0)
+MOVED = SliceName("shop", "ods__minutes")
 DIRECTORY = checkpoint_directory(NAME)
 OLD, NEW = PlanState("old", "{}"), PlanState("new", '{"n":1}')
 WISH = MigrationWish("old", NEW, (MigratedOperator("n3", "n2", "digest"),), "ana", "wrong country")
@@ -81,9 +84,9 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {each.path: (root / each.path).read_bytes() for each in needed}
 
 
-def attempts_of(storage: Storage) -> Attempts:
-    uri = f"file:///lake/{DIRECTORY}"
-    return Attempts(storage, DIRECTORY, uri, lambda: read_log(storage, NAME).attempt)
+def attempts_of(storage: Storage, name: SliceName = NAME) -> Attempts:
+    path = checkpoint_directory(name)
+    return Attempts(storage, path, f"file:///lake/{path}", lambda: read_log(storage, name).attempt)
 
 
 def committer_of(storage: Storage) -> Committer:
@@ -198,8 +201,64 @@ def start(storage: Storage) -> str:
     return fold.plan.digest
 
 
+def drop(storage: Storage, _state: Storage | None = None) -> None:
+    """Do what `migrate apply` does of an INSERT that is gone: NEW stands for a plan of nothing."""
+
+    def keep(source: Checkpoint) -> str:
+        return save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint.place
+
+    migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill_released)
+
+
+def move(storage: Storage, state: Storage | None = None) -> None:
+    """Do what it does of an INSERT that fills another table: that one begins, this one goes."""
+    written = state or storage
+
+    def keep(source: Checkpoint) -> str:
+        saved = save(source, None, shelf_of(storage), CLOCK, lambda *_: None).savepoint
+        wanted = Beginning(
+            position=source.read_position(),
+            ends={(query_source(MOVED), KEY.stream, KEY.shard): 10 * BATCH + 10},
+            stream_ids={KEY.stream: "id"},
+            lineage=read_log(storage, NAME).query.lineage,
+            plan=OLD,
+            owner=str(NAME),
+            savepoint=saved.place,
+            by="ana",
+            why="another name",
+        )
+
+        def fill(target: Checkpoint) -> None:
+            for each in take_survey(source).required.files:
+                with suppress(FileExistsError):
+                    data = written.read(f"{source.path}/{each.path}")
+                    written.create(f"{target.path}/{each.path}", data)
+
+        committer = Committer(LandingLog(LogContext(storage, CLOCK, unique), MOVED), storage, CLOCK)
+        begin(committer, attempts_of(storage, MOVED), wanted, fill)
+        return saved.place
+
+    migrate_query(committer_of(storage), attempts_of(storage), WISH, keep, fill_released)
+
+
+def look_at_moved(storage: Storage) -> None:
+    """The other one has the state once this one is dropped, and is never started without."""
+    fold, newest = read_log(storage, MOVED), attempts_of(storage, MOVED).newest()
+    if read_log(storage, NAME).plan == NEW:
+        assert fold.query is not None
+    if fold.query is not None:
+        assert (fold.query.batch_id, fold.plan) == (BATCH, OLD)
+        assert plan_start(fold.query, newest.read_position()) == Start()
+        assert take_survey(newest).required.chains, "it has the state"
+    elif newest is not None:
+        assert isinstance(plan_start(None, newest.read_position()), Refuse)
+
+
 def play(
-    storage: Callable[[], MemoryStorage], act: Callable[[Storage, Storage], None], strike: str
+    storage: Callable[[], MemoryStorage],
+    act: Callable[[Storage, Storage], None],
+    strike: str,
+    look: Callable[[Storage], None] = lambda _storage: None,
 ) -> None:
     """Strike each call of an act in turn: a start goes on, and so does the act, once more."""
     seen = set()
@@ -210,6 +269,7 @@ def play(
             act(faulty, whole)
         first = attempts_of(whole).attempt(1)
         assert take_survey(first).required.batch == BATCH, "the first one is only read"
+        look(whole)
         seen.add(start(whole))
         faulty.pending.release()
         faulty.pending.release()
@@ -229,6 +289,33 @@ def test_whatever_call_of_a_migration_is_struck_one_of_the_two_starts(
     strike: str, contents: dict[str, bytes]
 ) -> None:
     play(lambda: begun(contents), apply, strike)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strike", EACH)
+def test_whatever_call_of_a_drop_is_struck_the_query_starts_or_is_dropped(
+    strike: str, contents: dict[str, bytes]
+) -> None:
+    play(lambda: begun(contents), drop, strike)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strike", EACH)
+def test_whatever_call_is_struck_one_of_two_tables_has_the_state(
+    strike: str, contents: dict[str, bytes]
+) -> None:
+    play(lambda: begun(contents), move, strike, look_at_moved)
+
+
+def test_a_query_that_was_dropped_has_no_state_and_comes_back(contents: dict[str, bytes]) -> None:
+    storage = begun(contents)
+    drop(storage)
+    dropped = attempts_of(storage).newest()
+    assert dropped.read_position().committed == BATCH
+    assert not take_survey(dropped).required.chains
+    undo(storage)
+    assert start(storage) == "old"
+    assert take_survey(attempts_of(storage).newest()).required.chains
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from ashore.checkpoints import rescaling
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import CheckpointFile
-from ashore.checkpoints.layout import OffsetsFile, SourcePath, VersionPath
+from ashore.checkpoints.layout import BatchLog, BatchPath, OffsetsFile, SourcePath, VersionPath
 from ashore.checkpoints.rollback import RolledBack, plan_entry
 from ashore.checkpoints.survey import take_survey
 from ashore.checkpoints.versions import require_migration, require_own
@@ -23,6 +23,7 @@ from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.landing.committer import Committer
 from ashore.landing.log_reader import read_history, read_log
 from ashore.plans.matching import NO_EDITS, MappingEdits
+from ashore.protocol import names
 from ashore.protocol.entries import Begin, Commit, Migrate, MigratedOperator, Plan
 from ashore.protocol.entries.rollback import Rollback
 from ashore.protocol.fold import Fold
@@ -103,6 +104,20 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:
     rescaling.copy_files(source, target, plan.copied)
     for batch, offsets in plan.offsets.items():
         target.plan(batch, offsets)
+
+
+def fill_released(source: Checkpoint, target: Checkpoint, epoch: int) -> None:
+    """Write the checkpoint of a query that was dropped: how far it had come, and no state.
+
+    Requires and raises as `lay_out` and `finish`.
+    """
+    plan = plan_target(source)
+    lay_out(source, target, plan)
+    before = source.read_commit(plan.batch)
+    after = replace(before, store_ids=None if before.store_ids is None else {})
+    place = names.join(target.path, BatchPath(BatchLog.COMMITS, plan.batch).path)
+    target.storage.create(place, after.write())
+    finish(source, target, epoch)
 
 
 def finish(source: Checkpoint, target: Checkpoint, epoch: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, read_edits
+from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, Rename, read_edits
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import (
     STARTING_SPARK,
@@ -41,8 +41,9 @@ Begin = Annotated[
     list[str] | None,
     typer.Option(
         metavar="BEGIN",
-        help="Where a topic begins that the query has never read: `clicks=latest`, "
-        "`clicks=earliest`, which is the default, or `clicks/0=1200` for one partition.",
+        help="Where a topic begins that the query has never read, or that a new INSERT reads: "
+        "`clicks=latest`, `clicks=earliest`, which is the default, or `clicks/0=1200` for one "
+        "partition.",
     ),
 ]
 Savepoints = Annotated[
@@ -59,6 +60,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     to: NewJobFile,
     query: OneQuery = None,
     mapping: MappingFile = None,
+    rename: Rename = None,
     accept: Accept = Accepted.CONVERT,
     begin: Begin = None,
     savepoints: Savepoints = None,
@@ -71,9 +73,10 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Rewrite the state of a stopped job for new SQL. The checkpoint from before is only read."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.control.migration import require_same_job  # noqa: PLC0415
+        from ashore.control.inserts import read_renames  # noqa: PLC0415
+        from ashore.control.migration import JudgeAsked, require_same_job  # noqa: PLC0415
 
-        edits = read_edits(mapping)
+        compared = JudgeAsked(read_edits(mapping), query, read_renames(rename or ()))
         with open_job(job_file) as opened, open_job(to) as other:
             require_same_job(opened, other)
             if not as_json:
@@ -82,15 +85,15 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.control import migrating  # noqa: PLC0415
             from ashore.control.migration import judge_change  # noqa: PLC0415
 
-            judged = judge_change(opened, to, edits, query, debug=debug)
-            shown = view.ShownMigration(judged.queries)
+            judged = judge_change(opened, to, compared, debug=debug)
+            shown = view.ShownMigration(job_file, judged.queries)
             if not as_json:
                 print_lines(shown.judged_lines())
             asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why)
-            shown.planned = migrating.plan_migrations(opened, other, judged, asked)
+            shown.planned = migrating.plan_change(opened, other, judged, asked)
             if not as_json:
                 print_lines(shown.planned_lines())
-            if shown.planned and not explain:
+            if not shown.planned.is_empty and not explain:
                 with shown_progress(quiet=as_json) as progress:
                     migrator = migrating.Migrator(
                         other,
@@ -100,5 +103,5 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                         lambda done, total: progress("copying the savepoint", done, total),
                         lambda query, step: None if as_json else say(view.step_line(query, step)),
                     )
-                    shown.applied = migrating.apply_migrations(opened, shown.planned, migrator)
+                    shown.applied = migrating.apply_change(opened, shown.planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

@@ -5,12 +5,13 @@ What it must not know: how a migration is done.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ashore.base.units import format_duration, format_size
+from ashore.checkpoints.moved_sources import Firsts
 from ashore.cli.migrate_view import judged_document, judged_lines
-from ashore.control.migrating import AppliedMigration, PlannedMigration
+from ashore.control.migrating import AppliedChange, PlannedChange, PlannedMigration
 from ashore.control.migration import JudgedQuery
 from ashore.jobs.events import StateStep
 from ashore.jobs.progress import StateWork
@@ -41,38 +42,50 @@ class ShownMigration:
     """What is shown of a migration.
 
     Arguments:
+        job_file: of the job as it was.
         judged: the verdict on each query.
         planned: what is to be done; none yet, or nothing.
-        applied: what was done; none yet, or none wanted.
+        applied: what was done; None: nothing yet, or none wanted.
 
     """
 
+    job_file: Path
     judged: Sequence[JudgedQuery]
-    planned: tuple[PlannedMigration, ...] = ()
-    applied: tuple[AppliedMigration, ...] = ()
+    planned: PlannedChange = field(default_factory=PlannedChange)
+    applied: AppliedChange | None = None
 
     def judged_lines(self) -> Iterator[str]:
         """Yield the verdict on each query."""
         return judged_lines(self.judged)
 
     def planned_lines(self) -> Iterator[str]:
-        """Yield how the state of each query is rewritten."""
-        for each in self.planned:
+        """Yield what becomes of each query."""
+        for each in self.planned.migrations:
             size = format_size(each.size_bytes)
             yield f"{each.query.fills}: the state of batch {each.batch}, {size}, is rewritten"
+            if each.into is not None:
+                yield f"  it continues as {each.into.fills}, and is no longer started"
             yield from (f"  {_operator(one)}" for one in each.rewrite.operators)
             yield from (f"  {one.name}: it is dropped" for one in each.rewrite.dropped)
-            for topic, firsts in each.firsts.items():
-                begins = ", ".join(f"{shard}: {first}" for shard, first in sorted(firsts.items()))
-                yield f"  {topic} is read from the offsets {{{begins}}} on"
+            yield from _begins(each.firsts)
+        for drop in self.planned.drops:
+            size = format_size(drop.size_bytes)
+            yield (
+                f"{drop.query.fills}: it is dropped after batch {drop.batch}; its state, {size}, "
+                "stays in a savepoint"
+            )
+        for begun in self.planned.beginnings:
+            yield f"{begun.query.fills}: it is new"
+            yield from _begins(begun.firsts)
 
     def applied_lines(self, to: Path) -> Iterator[str]:
         """Yield what was done. `to`: the job file with the new SQL."""
-        if not self.planned:
+        if self.planned.is_empty:
             yield "no state has to be rewritten: nothing was changed"
-        elif not self.applied:
+        elif self.applied is None:
             yield "nothing was changed"
-        for each in self.applied:
+        applied = self.applied or AppliedChange()
+        for each in applied.migrations:
             rows = sum(store.after or 0 for store in each.state.stores)
             kept = sum(store.after is None for store in each.state.stores)
             took = format_duration(1000 * each.took_s)
@@ -82,28 +95,68 @@ class ShownMigration:
             )
             for dropped in each.state.dropped:
                 yield f"  dropped rows of operator {dropped.operator}: {dropped.rows:,}"
+            if each.into:
+                yield f"  it continues as {each.into}"
             yield f"  the state from before is in {each.savepoint}"
+        for dropped_query in applied.drops:
+            yield (
+                f"{dropped_query.query}: dropped after batch {dropped_query.batch}; its state is "
+                f"in {dropped_query.savepoint}"
+            )
+        for begun in applied.beginnings:
+            yield f"{begun.query.fills}: begins where it was told to"
         if self.applied:
-            yield f"next: ashore run {to}; to take it back: ashore migrate undo {to}"
+            yield f"next: ashore run {to}; to take it back: {self._undo(to)}"
+
+    def _undo(self, to: Path) -> str:
+        """Return the command that undoes it: what was dropped is in the job file of before."""
+        gone = [each.query.fills for each in self.planned.drops]
+        gone += [each.query.fills for each in self.planned.migrations if each.into]
+        if not gone:
+            return f"ashore migrate undo {to}"
+        return f"ashore migrate undo {self.job_file} --query {gone[0]}"
 
     def document(self) -> dict[str, Json]:
         """Return all as JSON: that of `migrate check`, what is planned, and what was done."""
+        applied = self.applied or AppliedChange()
         return {
             **judged_document(self.judged),
-            "planned": [_planned_document(each) for each in self.planned],
+            "planned": [_planned_document(each) for each in self.planned.migrations],
+            "dropped": [
+                {"query": each.query.fills, "batch": each.batch, "bytes": each.size_bytes}
+                for each in self.planned.drops
+            ],
+            "begun": [
+                {"query": each.query.fills, "begins": _firsts(each.firsts)}
+                for each in self.planned.beginnings
+            ],
+            "savepoints": [
+                {"query": each.query, "savepoint": each.savepoint} for each in applied.drops
+            ],
             "applied": [
                 {
                     "query": each.query,
+                    "into": each.into or None,
                     "batch": each.batch,
                     "savepoint": each.savepoint,
                     "stores": [asdict(store) for store in each.state.stores],
                     "dropped": [asdict(store) for store in each.state.dropped],
                     "seconds": round(each.took_s, 3),
                 }
-                for each in self.applied
+                for each in applied.migrations
             ],
-            "done": bool(self.applied),
+            "done": self.applied is not None,
         }
+
+
+def _begins(firsts: Firsts) -> Iterator[str]:
+    for topic, shards in firsts.items():
+        begins = ", ".join(f"{shard}: {first}" for shard, first in sorted(shards.items()))
+        yield f"  {topic} is read from the offsets {{{begins}}} on"
+
+
+def _firsts(firsts: Firsts) -> dict[str, Json]:
+    return {topic: dict(shards) for topic, shards in firsts.items()}
 
 
 def _operator(rewrite: OperatorRewrite) -> str:
@@ -127,5 +180,6 @@ def _planned_document(planned: PlannedMigration) -> Json:
         "dropped": [
             {"operator": each.operator, "name": each.name} for each in planned.rewrite.dropped
         ],
-        "begins": {topic: dict(firsts) for topic, firsts in planned.firsts.items()},
+        "into": planned.into.fills if planned.into else None,
+        "begins": _firsts(planned.firsts),
     }

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, read_edits
+from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, Rename, read_edits
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import STARTING_SPARK, print_answer, reported_errors, say
 from ashore.control.jobs import open_job
@@ -23,6 +23,7 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     to: NewJobFile,
     query: OneQuery = None,
     mapping: MappingFile = None,
+    rename: Rename = None,
     written_to: Annotated[
         Path | None,
         typer.Option(
@@ -35,9 +36,14 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     """Say what becomes of the state of each operator and column. Nothing is stopped or written."""
     with reported_errors(as_json=as_json, debug=debug):
         # The commands beside this one start no process.
-        from ashore.control.migration import judge_change, require_same_job  # noqa: PLC0415
+        from ashore.control.inserts import read_renames  # noqa: PLC0415
+        from ashore.control.migration import (  # noqa: PLC0415
+            JudgeAsked,
+            judge_change,
+            require_same_job,
+        )
 
-        edits = read_edits(mapping)
+        asked = JudgeAsked(read_edits(mapping), query, read_renames(rename or ()))
         with open_job(job_file) as opened:
             with open_job(to) as other:
                 require_same_job(opened, other)
@@ -46,7 +52,7 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.cli import migrate_view as view  # noqa: PLC0415 - once Spark starts
             from ashore.migration.verdicts import StateVerdict  # noqa: PLC0415
 
-            found = judge_change(opened, to, edits, query, debug=debug).queries
+            found = judge_change(opened, to, asked, debug=debug).queries
         if written_to is not None:
             written_to.write_text(view.mapping_text(found), "utf-8")
         print_answer(view.judged_lines(found), view.judged_document(found), as_json=as_json)

@@ -27,6 +27,15 @@ MappingFile = Annotated[
         "earlier `migrate apply` of this change holds.",
     ),
 ]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TABLE=TABLE",
+        help="`ods.a=ods.b`: the INSERT into ods.a continues as the one into ods.b, with its "
+        "state; `ods.a=` drops it. By default an INSERT continues as the one that has the same "
+        "query.",
+    ),
+]
 
 
 def read_edits(path: Path | None) -> MappingEdits | None:

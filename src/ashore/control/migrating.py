@@ -1,15 +1,16 @@
 """SQL of a job that changes while its state is kept, from the words of a person.
 
-What it is: `plan_migrations`, what is to be done for verdicts that a person accepts, and
-`apply_migrations`, which does it: the use case behind `ashore migrate apply`.
+What it is: `plan_change`, what is to be done for verdicts that a person accepts, and
+`apply_change`, which does it: the use case behind `ashore migrate apply`.
 What it promises: a query that is refused, or loses more than was accepted, is named before the
 first one is changed. The checkpoint that was there is only read, and a savepoint of it is kept. The
 entry in the log is the switch: before it the old job starts, after it the new one.
 What it must not know: terminals; how state is rewritten.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ashore.base.operator import operator
@@ -27,6 +28,15 @@ from ashore.checkpoints.moved_sources import Firsts, lay_out_sources, plan_sourc
 from ashore.checkpoints.savepoints.save import Shelf, save
 from ashore.checkpoints.savepoints.shelf import open_shelf
 from ashore.checkpoints.savepoints.transfer import Advance
+from ashore.control.dropping import (
+    PlannedBeginning,
+    Successor,
+    begin_new,
+    begin_successor,
+    drop_query,
+    find_empty,
+    plan_beginnings,
+)
 from ashore.control.first_offsets import find_firsts, read_begins, require_used
 from ashore.control.jobs import OpenJob
 from ashore.control.migration import JudgedChange, JudgedQuery
@@ -77,6 +87,7 @@ class PlannedMigration:
         firsts: where topics begin that are new to its log.
         batch: the last one, whose state it is.
         size_bytes: of the files that its last batch needs.
+        into: the query that goes on in its place and fills something else; None: it does itself.
 
     """
 
@@ -87,6 +98,7 @@ class PlannedMigration:
     firsts: Firsts
     batch: int
     size_bytes: int
+    into: StoppedQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +111,7 @@ class AppliedMigration:
         savepoint: the place of the state of before.
         state: what was rewritten.
         took_s: how long it took.
+        into: what its INSERT fills from now on, where that is something else.
 
     """
 
@@ -107,6 +120,57 @@ class AppliedMigration:
     savepoint: str
     state: StateMigrated
     took_s: float
+    into: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDrop:
+    """A query that the job has no more.
+
+    Arguments:
+        query: with its checkpoint.
+        wish: who wants it.
+        batch: the last one.
+        size_bytes: of the files that its last batch needs: they stay in the savepoint.
+
+    """
+
+    query: StoppedQuery
+    wish: MigrationWish
+    batch: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What is done for other SQL: queries that go on, those that go, and those that begin."""
+
+    migrations: tuple[PlannedMigration, ...] = ()
+    drops: tuple[PlannedDrop, ...] = ()
+    beginnings: tuple[PlannedBeginning, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be done."""
+        return not (self.migrations or self.drops or self.beginnings)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedDrop:
+    """A query that was dropped after a batch. `savepoint`: the place of its state."""
+
+    query: str
+    batch: int
+    savepoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedChange:
+    """What was done."""
+
+    migrations: tuple[AppliedMigration, ...] = ()
+    drops: tuple[AppliedDrop, ...] = ()
+    beginnings: tuple[PlannedBeginning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +195,10 @@ class Migrator:
     report: Callable[[str, StateStep], None]
 
 
-def plan_migrations(
+def plan_change(
     opened: OpenJob, other: OpenJob, change: JudgedChange, asked: ApplyAsked
-) -> tuple[PlannedMigration, ...]:
-    """Return the queries whose state has to be rewritten, and how. Nothing is written.
+) -> PlannedChange:
+    """Return what is to be done, and how. Nothing is written.
 
     Arguments:
         opened: the job as it is.
@@ -143,45 +207,79 @@ def plan_migrations(
         asked: what a person has agreed to.
 
     Raises QueryRefused with what cannot be rewritten; StateNotAccepted where a verdict is worse
-    than what is accepted; CheckpointUnfit where a checkpoint is not done; JobFileInvalid where a
-    `--begin` does not fit; SourceError, LogDamaged, StorageError.
+    than what is accepted; CheckpointUnfit where a checkpoint is not done, or a table that a query
+    is to fill is not empty; JobFileInvalid where a `--begin` does not fit; TableOwned,
+    SourceError, LogDamaged, StorageError.
 
     """
     begins = read_begins(asked.begins)
     new = {each.query: each for each in change.planned}
-    changed = [
-        each
-        for each in change.queries
-        if each.verdict.verdict is not StateVerdict.FULL and each.query in new
+    changed = [each for each in change.queries if each.verdict.verdict is not StateVerdict.FULL]
+    migrations = [
+        _plan_query(opened, other, each, new, asked) for each in changed if _is(each, new)
     ]
-    found = [_plan_query(opened, each, new[each.query], asked.why) for each in changed]
+    drops = [_plan_drop(opened, each, asked) for each in changed if not _is(each, new)]
     for each in changed:
-        _require_accepted(each, StateVerdict(asked.accepted))
+        require_accepted(each, asked)
     placed = tuple(
         replace(each, firsts=find_firsts(other.source, _new_topics(opened, each), begins))
-        for each in found
+        for each in migrations
     )
-    require_used(begins, {topic for each in placed for topic in each.firsts})
-    return placed
+    known = {each.into or each.query for each in changed}
+    judged = {each.query for each in change.queries}
+    come = [new[name] for name in new if name in judged - known]
+    beginnings = plan_beginnings(other, come, begins)
+    places = [*(each.firsts for each in placed), *(each.firsts for each in beginnings)]
+    require_used(begins, {topic for firsts in places for topic in firsts})
+    return PlannedChange(placed, tuple(drops), beginnings)
 
 
-def apply_migrations(
-    opened: OpenJob, planned: Sequence[PlannedMigration], migrator: Migrator
-) -> tuple[AppliedMigration, ...]:
-    """Rewrite the state of queries, one after the other; their next start has the new SQL.
+def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
+    """Tell whether a query goes on, be it as another one."""
+    return (judged.into or judged.query) in new
+
+
+def apply_change(opened: OpenJob, planned: PlannedChange, migrator: Migrator) -> AppliedChange:
+    """Do what was planned, query by query; the next start has the new SQL.
 
     If interrupted: each query starts with the old SQL, or with the new one; call it again.
 
-    Raises as `migrate_query`; JobProcessEnded, with the error of the state process; LogGrows where
-    the job runs, unless it `takes_over`.
+    Raises as `migrate_query` and `begin`; JobProcessEnded, with the error of the state process;
+    LogGrows where the job runs, unless it `takes_over`.
     """
     require_stopped(opened, takes_over=migrator.takes_over)
-    return tuple(_apply(opened, each, migrator) for each in planned)
+    done = tuple(_apply(opened, each, migrator) for each in planned.migrations)
+    dropped = tuple(_drop(opened, each, migrator) for each in planned.drops)
+    for each in planned.beginnings:
+        begin_new(migrator.other, each)
+    return AppliedChange(done, dropped, planned.beginnings)
+
+
+def _plan_drop(opened: OpenJob, judged: JudgedQuery, asked: ApplyAsked) -> PlannedDrop:
+    query = find_query(opened, judged.query)
+    fold = read_log(opened.storage, query.name)
+    if fold.plan is None:
+        raise QueryRefused(f"{query.name}: its log has no plan; nothing was changed")
+    target = plan_target(require_done(query.name, fold, query.attempts.newest()))
+    wish = MigrationWish(fold.plan.digest, fold.plan, (), operator(), asked.why)
+    return PlannedDrop(query, wish, target.batch, target.size_bytes)
+
+
+def _drop(opened: OpenJob, planned: PlannedDrop, migrator: Migrator) -> AppliedDrop:
+    query, saved = planned.query, [""]
+    shelf = open_savepoints(opened, query.name, migrator.savepoints)
+
+    def keep(source: Checkpoint) -> str:
+        saved[0] = save(source, None, shelf, opened.clock, migrator.advance).savepoint.place
+        return saved[0]
+
+    drop_query(opened, query, planned.wish, keep)
+    return AppliedDrop(query.fills, planned.batch, saved[0])
 
 
 def _apply(opened: OpenJob, planned: PlannedMigration, migrator: Migrator) -> AppliedMigration:
-    began_s = opened.clock.monotonic_s()
-    shelf = _open_shelf(opened, planned.query.name, migrator.savepoints)
+    query, began_s = planned.query, opened.clock.monotonic_s()
+    shelf = open_savepoints(opened, planned.query.name, migrator.savepoints)
     saved: list[str] = []
     done: list[StateMigrated] = []
 
@@ -194,16 +292,35 @@ def _apply(opened: OpenJob, planned: PlannedMigration, migrator: Migrator) -> Ap
         done.append(_rewrite(planned, migrator, source, target, state_format))
         finish(source, target, epoch)
 
-    committer, attempts = opened.committer(planned.query.name), planned.query.attempts
-    migrate_query(committer, attempts, planned.wish, keep, fill)
+    def move(into: StoppedQuery, source: Checkpoint) -> str:
+        """Let the other query begin: this one is dropped after it."""
+        place = keep(source)
+        wish = planned.wish
+        successor = Successor(
+            query, into, wish.plan, planned.sources, planned.firsts, wish.by, wish.why
+        )
+        begin_successor(
+            opened, migrator.other, successor, place, lambda target: fill(source, target, 1)
+        )
+        return place
+
+    if planned.into is None:
+        migrate_query(opened.committer(query.name), query.attempts, planned.wish, keep, fill)
+    else:
+        drop_query(opened, query, planned.wish, partial(move, planned.into))
     took_s = opened.clock.monotonic_s() - began_s
-    return AppliedMigration(planned.query.fills, planned.batch, saved[0], done[0], took_s)
+    into = planned.into.fills if planned.into else ""
+    return AppliedMigration(query.fills, planned.batch, saved[0], done[0], took_s, into)
 
 
 def _plan_query(
-    opened: OpenJob, judged: JudgedQuery, new: PlannedQuery, why: str
+    opened: OpenJob,
+    other: OpenJob,
+    judged: JudgedQuery,
+    planned: Mapping[str, PlannedQuery],
+    asked: ApplyAsked,
 ) -> PlannedMigration:
-    query = find_query(opened, judged.query)
+    query, new = find_query(opened, judged.query), planned[judged.into or judged.query]
     fold = read_log(opened.storage, query.name)
     if fold.plan is None:
         raise QueryRefused(f"{query.name}: {'; '.join(judged.verdict.why)}; nothing was changed")
@@ -217,12 +334,13 @@ def _plan_query(
     sources = judged.verdict.sources
     return PlannedMigration(
         query,
-        MigrationWish(fold.plan.digest, plan, mapping, operator(), why, judged.edits),
+        MigrationWish(fold.plan.digest, plan, mapping, operator(), asked.why, judged.edits),
         rewrite,
         sources if any(moves_offsets(each) for each in sources) else (),
         {},
         target.batch,
         target.size_bytes,
+        find_empty(other, judged.into) if judged.into else None,
     )
 
 
@@ -236,9 +354,9 @@ def _new_topics(opened: OpenJob, planned: PlannedMigration) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topic for topic in read if topic not in known))
 
 
-def _require_accepted(judged: JudgedQuery, accepted: StateVerdict) -> None:
+def require_accepted(judged: JudgedQuery, asked: ApplyAsked) -> None:
     """Raise StateNotAccepted where a query loses more than a person has agreed to."""
-    verdict = judged.verdict.verdict
+    verdict, accepted = judged.verdict.verdict, StateVerdict(asked.accepted)
     if worst((verdict, accepted)) is not accepted:
         raise StateNotAccepted(
             f"{judged.query}: the verdict on its state is {verdict}; nothing was changed",
@@ -249,7 +367,7 @@ def _require_accepted(judged: JudgedQuery, accepted: StateVerdict) -> None:
         )
 
 
-def _open_shelf(opened: OpenJob, name: SliceName, savepoints: str | None) -> Shelf:
+def open_savepoints(opened: OpenJob, name: SliceName, savepoints: str | None) -> Shelf:
     """Return where the savepoint of a query goes. Raises JobFileInvalid, NotInstalled."""
     if savepoints is not None:
         return open_shelf(savepoints, opened.clock, links=True)
@@ -290,7 +408,7 @@ def _rewrite(
         batch=planned.batch,
         state_format=state_format,
         job_file=str(Path(other.job.path).absolute()),
-        query=planned.query.fills,
+        query=(planned.into or planned.query).fills,
         rewrite=planned.rewrite,
     )
 

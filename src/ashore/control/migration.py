@@ -6,11 +6,12 @@ What it promises: reads only; a running job is not disturbed.
 What it must not know: Spark; terminals.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ashore.config import Table
+from ashore.control.inserts import find_moved
 from ashore.control.jobs import OpenJob
 from ashore.control.losses import Losses, has_losses, measure_query
 from ashore.control.outlines import NO_OUTLINES, Outlines, copied_outlines
@@ -21,19 +22,21 @@ from ashore.jobs.events import QueriesPlanned
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import PlanRequest, write_request
 from ashore.landing.log_reader import read_log
-from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
+from ashore.landing.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
 from ashore.migration.judge import judge_query
 from ashore.migration.kept_edits import choose_edits, restrict_edits
 from ashore.migration.replay import ReplayLook
 from ashore.migration.spark_alone import add_spark
-from ashore.migration.verdicts import QueryVerdict, StateVerdict
+from ashore.migration.verdicts import QueryVerdict, StateVerdict, worst
 from ashore.plans.matching import NO_EDITS, MappingEdits
 from ashore.plans.planned_query import PlannedQuery
-from ashore.plans.stored import read_stored
+from ashore.plans.stored import is_released, read_stored
 from ashore.protocol.codec import Malformed
 from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
+from ashore.protocol.query import PlanState
 
+INSERT_IS_NEW = "its INSERT is new: it has no state yet: it starts with the first batch"
 STARTS_ANEW = "it has no state yet: it starts with the first batch"
 
 
@@ -46,6 +49,27 @@ class JudgedQuery:
     replay: ReplayLook | None = None  # of one whose state is refused; None: nobody has looked
     losses: Losses | None = None  # of one that drops state; None: nobody has measured
     edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
+    into: str = ""  # what its INSERT fills from now on; empty: the same
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeAsked:
+    """What a person has typed of how two jobs are compared.
+
+    Arguments:
+        edits: which operator is which; None: what the logs keep of it.
+        query: the table or topic of the only query that is asked for; None: all.
+        renames: what an INSERT fills from now on, by what it fills; empty: it is dropped. Of
+            those that are not named: an INSERT of the same query goes on as it.
+
+    """
+
+    edits: MappingEdits | None = None
+    query: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+
+ALL = JudgeAsked()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +83,7 @@ class JudgedChange:
 def judge_change(
     opened: OpenJob,
     to: Path,
-    edits: MappingEdits | None = None,
-    query: str | None = None,
+    asked: JudgeAsked = ALL,
     *,
     debug: bool = False,
 ) -> JudgedChange:
@@ -69,16 +92,15 @@ def judge_change(
     Arguments:
         opened: the job as it is.
         to: the other job file.
-        edits: what the user says of which operator is which; None: what the logs keep of it.
-        query: the table or topic of the only one that is asked for.
+        asked: how they are compared.
         debug: what Spark says on stderr is shown.
 
     Raises as `plan_job` and `judge_job`.
 
     """
-    with copied_outlines(opened, query) as outlines:
+    with copied_outlines(opened, asked.query) as outlines:
         planned = plan_job(to, opened.job.job, outlines, debug=debug)
-    judged = judge_job(opened, planned, edits, query)
+    judged = judge_job(opened, planned, asked)
     return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
 
 
@@ -117,37 +139,50 @@ def require_same_job(opened: OpenJob, other: OpenJob) -> None:
 
 
 def judge_job(
-    opened: OpenJob,
-    planned: Sequence[PlannedQuery],
-    edits: MappingEdits | None = None,
-    query: str | None = None,
+    opened: OpenJob, planned: Sequence[PlannedQuery], asked: JudgeAsked = ALL
 ) -> tuple[JudgedQuery, ...]:
     """Return what becomes of the state of each query, in the order of the job file.
 
     Arguments:
         opened: the job as it is.
         planned: the queries that it would have.
-        edits: what the user says of which operator is which; None: what the logs keep of it.
-        query: the table or topic of the only one that is asked for.
+        asked: how they are compared.
 
     Raises JobFileInvalid, CheckpointUnfit, LogDamaged, StorageError; QueryRefused where an edit
-    names no operator.
+    names no operator, or a rename no query.
 
     """
-    job = opened.job
+    job, query = opened.job, asked.query
     sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
-    new = {each.query: each for each in planned if query in {None, each.query}}
+    folds = {filled: _read(opened, filled, sink) for filled, sink in sinks.items()}
+    new = {each.query: each for each in planned}
+    into = find_moved(folds, new, asked.renames)
     found = []
-    for filled, sink in sinks.items():
-        name = sink_slice(job.job, sink)
-        fold = read_log(opened.storage, name)
-        require_log_of(fold, name, filled if isinstance(sink, Table) else "")
-        judged, used = _judge(name, fold, new.pop(filled, None), edits)
-        found.append(JudgedQuery(filled, judged, edits=used))
-    found += [JudgedQuery(filled, _anew("its INSERT is new: " + STARTS_ANEW)) for filled in new]
-    if edits is not None:
-        _check_edits(found, edits)
+    for filled, fold in folds.items():
+        name = sink_slice(job.job, sinks[filled])
+        judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), asked.edits)
+        found.append(_moved(JudgedQuery(filled, judged, edits=used), into.get(filled, "")))
+    anew = (each for each in new if query in {None, each})
+    found += [JudgedQuery(filled, _anew(INSERT_IS_NEW)) for filled in anew]
+    if asked.edits is not None:
+        _check_edits(found, asked.edits)
     return tuple(found)
+
+
+def _read(opened: OpenJob, filled: str, sink: Sink) -> Fold:
+    name = sink_slice(opened.job.job, sink)
+    fold = read_log(opened.storage, name)
+    require_log_of(fold, name, filled if isinstance(sink, Table) else "")
+    return fold
+
+
+def _moved(judged: JudgedQuery, into: str) -> JudgedQuery:
+    """Say of a query that its INSERT fills something else from now on."""
+    if not into:
+        return judged
+    why = (*judged.verdict.why, f"its INSERT fills {into}: its state and its offsets move there")
+    found = worst([judged.verdict.verdict, StateVerdict.CONVERT])
+    return replace(judged, verdict=replace(judged.verdict, verdict=found, why=why), into=into)
 
 
 def _judge(
@@ -157,8 +192,7 @@ def _judge(
     if fold.query is None:
         return _anew(STARTS_ANEW), NO_EDITS
     if new is None:
-        why = "its INSERT was removed: its state and its checkpoint are no longer used"
-        return QueryVerdict(StateVerdict.LOST, (why,), (), ()), NO_EDITS
+        return _removed(fold), NO_EDITS
     if fold.plan is None:
         why = "its log has no plan: an earlier release made its state, and nothing can be compared"
         return QueryVerdict(StateVerdict.REFUSED, (why,), (), ()), NO_EDITS
@@ -172,6 +206,13 @@ def _judge(
     else:
         used = restrict_edits(edits, old, new.plan)
     return add_spark(judge_query(old, new.plan, used), new), used
+
+
+def _removed(fold: Fold) -> QueryVerdict:
+    if fold.plan is not None and _is_released(fold.plan):
+        return _anew("its INSERT was dropped by a migration before: nothing is left to do")
+    why = "its INSERT was removed: its state and its checkpoint are no longer used"
+    return QueryVerdict(StateVerdict.LOST, (why,), (), ())
 
 
 def look_at_replays(
@@ -211,6 +252,13 @@ def measure_losses(opened: OpenJob, found: Sequence[JudgedQuery]) -> tuple[Judge
         else each
         for each in found
     )
+
+
+def _is_released(plan: PlanState) -> bool:
+    try:
+        return is_released(read_stored(plan.document))
+    except Malformed:
+        return False
 
 
 def _anew(why: str) -> QueryVerdict:

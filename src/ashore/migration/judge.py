@@ -28,7 +28,7 @@ from ashore.plans.changes import find_changed_views
 from ashore.plans.matching import NO_EDITS, MappingEdits, match_operators
 from ashore.plans.operator_graph import Operator
 from ashore.plans.operators import GROUPED, OperatorKind
-from ashore.plans.stored import StoredPlan
+from ashore.plans.stored import StoredPlan, is_released
 
 FILTERED = "it takes other rows from now on: results differ from those of a replay"
 MOVED = (
@@ -48,6 +48,11 @@ UNSEEN = (
     "Spark does not show everything that it computes (a subquery, a function of the user, a "
     "condition that a database is handed), and the text of the SQL has changed"
 )
+RELEASED = (
+    "its INSERT was dropped by a migration: it starts empty, where its log ends; `ashore migrate "
+    "undo` brings its state back"
+)
+_PARTIAL = StateVerdict.PARTIAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ def judge_query(old: StoredPlan, new: StoredPlan, edits: MappingEdits = NO_EDITS
     if mapping.unclear:
         return _refuse(*mapping.unclear)
     verdict = _Judge(old, new, edits, mapping).judge()
+    if is_released(old) and not is_released(new):
+        return replace(verdict, verdict=worst([verdict.verdict, _PARTIAL]), why=(RELEASED,))
     if verdict.verdict in {StateVerdict.FULL, StateVerdict.REFUSED}:
         return verdict  # nothing is rewritten
     return _with_obstacles(verdict, find_obstacles(old, new, verdict.mapping))

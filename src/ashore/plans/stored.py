@@ -51,6 +51,16 @@ class StoredPlan:
     functions: str = codec.added("")
 
 
+def released_plan(planner: str) -> StoredPlan:
+    """Return the plan of a query whose INSERT was dropped: it does nothing, and keeps no state."""
+    return StoredPlan(planner, (), (), PlanGraph((), (), (), ()))
+
+
+def is_released(plan: StoredPlan) -> bool:
+    """Tell whether a plan is that of a query whose INSERT was dropped."""
+    return not plan.texts
+
+
 def write_stored(plan: StoredPlan) -> str:
     """Return the JSON of a plan, on one line."""
     return json.dumps(codec.encode(plan), separators=(",", ":"), ensure_ascii=False)

@@ -199,7 +199,7 @@ def _choose(opened: OpenJob, saved: _Opened) -> StoppedQuery:
             why="not_empty",
         )
     (name,) = chosen
-    _require_empty_table(opened, name)
+    require_empty_table(opened, name)
     return find_query(opened, name)
 
 
@@ -208,7 +208,7 @@ def _is_new(known: QueryState, batch: int) -> bool:
     return (known.first, known.batch_id) == (batch + 1, batch)
 
 
-def _require_empty_table(opened: OpenJob, name: str) -> None:
+def require_empty_table(opened: OpenJob, name: str) -> None:
     """Raise where a table is another job's, or holds something."""
     sink = find_sink(opened.job, name)
     if not isinstance(sink, Table):
