@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, Rename, read_edits
+from ashore.cli.migrate_options import (
+    Backfill,
+    MappingFile,
+    NewJobFile,
+    OneQuery,
+    Rename,
+    read_edits,
+)
 from ashore.cli.options import AsJson, Debug, Explain, JobFile, TakeOver, Why
 from ashore.cli.output import (
     STARTING_SPARK,
@@ -61,6 +68,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     query: OneQuery = None,
     mapping: MappingFile = None,
     rename: Rename = None,
+    backfill: Backfill = None,
     accept: Accept = Accepted.CONVERT,
     begin: Begin = None,
     savepoints: Savepoints = None,
@@ -76,7 +84,9 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         from ashore.control.inserts import read_renames  # noqa: PLC0415
         from ashore.control.migration import JudgeAsked, require_same_job  # noqa: PLC0415
 
-        compared = JudgeAsked(read_edits(mapping), query, read_renames(rename or ()))
+        compared = JudgeAsked(
+            read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
+        )
         with open_job(job_file) as opened, open_job(to) as other:
             require_same_job(opened, other)
             if not as_json:

@@ -20,6 +20,7 @@ from ashore.protocol.codec import Json
 
 _WORK = {
     StateWork.COUNT: "counting the rows that are dropped",
+    StateWork.REPLAY: "replaying the records up to the last batch, to fill what is new",
     StateWork.WRITE: "writing the state",
     StateWork.COMPARE: "reading what was written",
 }
@@ -33,6 +34,8 @@ _DONE = {
 
 def step_line(query: str, step: StateStep) -> str:
     """Return a step of a rewriting in words."""
+    if step.work is StateWork.REPLAY:
+        return f"{query}: {_WORK[step.work]}"
     stores = f", {step.stores}" if step.stores else ""
     return f"{query}: {_WORK[step.work]} of operator {step.operator}{stores}"
 
@@ -160,7 +163,9 @@ def _firsts(firsts: Firsts) -> dict[str, Json]:
 
 
 def _operator(rewrite: OperatorRewrite) -> str:
-    return f"{rewrite.name}: {_DONE[rewrite.kind]}"
+    filled = sum(each.is_filled for each in rewrite.values)
+    more = f"; {filled} of its columns are filled of a replay" if filled else ""
+    return f"{rewrite.name}: {_DONE[rewrite.kind]}{more}"
 
 
 def _planned_document(planned: PlannedMigration) -> Json:
@@ -174,6 +179,7 @@ def _planned_document(planned: PlannedMigration) -> Json:
                 "name": each.name,
                 "rewrite": each.kind.value,
                 "old": each.old,
+                "filled": sum(value.is_filled for value in each.values),
             }
             for each in planned.rewrite.operators
         ],

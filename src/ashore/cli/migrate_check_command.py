@@ -10,7 +10,14 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.migrate_options import MappingFile, NewJobFile, OneQuery, Rename, read_edits
+from ashore.cli.migrate_options import (
+    Backfill,
+    MappingFile,
+    NewJobFile,
+    OneQuery,
+    Rename,
+    read_edits,
+)
 from ashore.cli.options import AsJson, Debug, JobFile
 from ashore.cli.output import STARTING_SPARK, print_answer, reported_errors, say
 from ashore.control.jobs import open_job
@@ -24,6 +31,7 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     query: OneQuery = None,
     mapping: MappingFile = None,
     rename: Rename = None,
+    backfill: Backfill = None,
     written_to: Annotated[
         Path | None,
         typer.Option(
@@ -43,7 +51,9 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             require_same_job,
         )
 
-        asked = JudgeAsked(read_edits(mapping), query, read_renames(rename or ()))
+        asked = JudgeAsked(
+            read_edits(mapping), query, read_renames(rename or ()), fills=backfill is not None
+        )
         with open_job(job_file) as opened:
             with open_job(to) as other:
                 require_same_job(opened, other)

@@ -3,6 +3,7 @@
 What it must not know: what becomes of a state.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +35,22 @@ Rename = Annotated[
         help="`ods.a=ods.b`: the INSERT into ods.a continues as the one into ods.b, with its "
         "state; `ods.a=` drops it. By default an INSERT continues as the one that has the same "
         "query.",
+    ),
+]
+
+
+class BackfilledFrom(StrEnum):
+    """What new parts of a state are filled from."""
+
+    TOPIC = "topic"
+
+
+Backfill = Annotated[
+    BackfilledFrom | None,
+    typer.Option(
+        help="Fill new functions for the groups that are there, and new aggregates, from a replay: "
+        "`topic` reads the topics of the query again, up to its last batch. By default they begin "
+        "empty.",
     ),
 ]
 

@@ -48,6 +48,7 @@ from ashore.jobs.events import StateMigrated, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
+from ashore.migration.backfill import is_filled, plan_backfill
 from ashore.migration.rewriting import StateRewrite, plan_rewrite
 from ashore.migration.sources import moves_offsets
 from ashore.migration.verdicts import SourceVerdict, StateVerdict, worst
@@ -325,6 +326,8 @@ def _plan_query(
     if fold.plan is None:
         raise QueryRefused(f"{query.name}: {'; '.join(judged.verdict.why)}; nothing was changed")
     rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
+    if judged.is_filled:
+        rewrite = plan_backfill(new.plan, rewrite, judged.verdict).rewrite
     target = plan_target(require_done(query.name, fold, query.attempts.newest()))
     mapping = tuple(
         MigratedOperator(each.old, each.new, each.why.name.lower())
@@ -410,6 +413,7 @@ def _rewrite(
         job_file=str(Path(other.job.path).absolute()),
         query=(planned.into or planned.query).fills,
         rewrite=planned.rewrite,
+        log=planned.query.name.slice if is_filled(planned.rewrite.operators) else "",
     )
 
     def report(step: StateStep) -> None:

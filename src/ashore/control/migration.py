@@ -23,9 +23,11 @@ from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import PlanRequest, write_request
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import Sink, find_sink, require_log_of, sink_slice, sinks_of
+from ashore.migration.backfill import plan_backfill
 from ashore.migration.judge import judge_query
 from ashore.migration.kept_edits import choose_edits, restrict_edits
 from ashore.migration.replay import ReplayLook
+from ashore.migration.rewriting import plan_rewrite
 from ashore.migration.spark_alone import add_spark
 from ashore.migration.verdicts import QueryVerdict, StateVerdict, worst
 from ashore.plans.matching import NO_EDITS, MappingEdits
@@ -50,6 +52,7 @@ class JudgedQuery:
     losses: Losses | None = None  # of one that drops state; None: nobody has measured
     edits: MappingEdits = NO_EDITS  # of which operator is which: what was said, or what is kept
     into: str = ""  # what its INSERT fills from now on; empty: the same
+    is_filled: bool = False  # what is new in its state is filled of a replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,14 @@ class JudgeAsked:
         query: the table or topic of the only query that is asked for; None: all.
         renames: what an INSERT fills from now on, by what it fills; empty: it is dropped. Of
             those that are not named: an INSERT of the same query goes on as it.
+        fills: whether what is new in a state is filled of a replay.
 
     """
 
     edits: MappingEdits | None = None
     query: str | None = None
     renames: Mapping[str, str] = field(default_factory=dict)
+    fills: bool = False
 
 
 ALL = JudgeAsked()
@@ -101,6 +106,8 @@ def judge_change(
     with copied_outlines(opened, asked.query) as outlines:
         planned = plan_job(to, opened.job.job, outlines, debug=debug)
     judged = judge_job(opened, planned, asked)
+    if asked.fills:
+        judged = tuple(_filled(opened, each, planned) for each in judged)
     return JudgedChange(measure_losses(opened, look_at_replays(opened, judged, planned)), planned)
 
 
@@ -239,6 +246,41 @@ def look_at_replays(
         look = look_at_replay(opened, fold, graphs.get(each.query))
         looked.append(replace(each, replay=look))
     return tuple(looked)
+
+
+def _filled(opened: OpenJob, judged: JudgedQuery, planned: Sequence[PlannedQuery]) -> JudgedQuery:
+    """Return a verdict where what is new is filled of a replay.
+
+    Raises QueryRefused where it cannot be, or Kafka has deleted records of it.
+    """
+    new = next((each for each in planned if each.query == (judged.into or judged.query)), None)
+    if new is None or judged.verdict.verdict not in {StateVerdict.PARTIAL, StateVerdict.LOST}:
+        return judged
+    name = sink_slice(opened.job.job, find_sink(opened.job, judged.query))
+    fold = read_log(opened.storage, name)
+    if fold.plan is None or fold.query is None:
+        return judged
+    rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
+    found = plan_backfill(new.plan, rewrite, judged.verdict)
+    if not found.is_needed:
+        return judged
+    _require_replay(opened, name, fold)
+    return replace(judged, verdict=found.verdict, is_filled=True)
+
+
+def _require_replay(opened: OpenJob, name: SliceName, fold: Fold) -> None:
+    """Raise QueryRefused where a replay lacks records that the state has."""
+    look = look_at_replay(opened, fold)
+    why = look.unknown
+    if look.missing:
+        why = f"Kafka has deleted {look.missing[0]}, which the state has"
+    elif fold.query is not None and fold.query.first:
+        why = "its log begins with a savepoint, and what came before is not known"
+    if why:
+        raise QueryRefused(
+            f"{name}: nothing can be filled of a replay: {why}; nothing was changed",
+            hint="without `--backfill` what is new begins empty",
+        )
 
 
 def measure_losses(opened: OpenJob, found: Sequence[JudgedQuery]) -> tuple[JudgedQuery, ...]:

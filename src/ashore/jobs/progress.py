@@ -69,3 +69,4 @@ class StateWork(StrEnum):
     WRITE = "write"
     COMPARE = "compare"
     READ = "read"
+    REPLAY = "replay"

@@ -125,6 +125,7 @@ class MigrateRequest:
         job_file: whose SQL is to go on, as an absolute path.
         query: the table or topic that the SQL fills.
         rewrite: what the state is made of.
+        log: the slice whose log says where a replay begins; empty: nothing is filled of one.
 
     """
 
@@ -136,6 +137,7 @@ class MigrateRequest:
     job_file: str
     query: str
     rewrite: StateRewrite
+    log: str = codec.added("")
 
 
 @dataclass(frozen=True, slots=True)

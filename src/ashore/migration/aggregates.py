@@ -22,6 +22,7 @@ MERGEABLE = {
     *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Skewness", "Kurtosis"),
     *("Corr", "CovPopulation", "CovSample"),
 }
+BEGINS = "it is new: for the groups that are there it starts at"
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")  # each has all values of those before it
 # What functions are of no rows; all others are NULL.
 _OF_NONE = {
@@ -156,7 +157,7 @@ def _judge_functions(
         name = new.tell(term)
         if digest not in was:
             start = _OF_NONE.get(new.side.term(term).name, "NULL")
-            why = f"it is new: for the groups that are there it starts at {start}"
+            why = f"{BEGINS} {start}"
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
         elif change.merges and new.side.term(term).name not in MERGEABLE:
             why = "what it keeps of two groups cannot be merged"

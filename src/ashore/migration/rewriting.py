@@ -56,11 +56,15 @@ class RewriteKind(StrEnum):
 class ValueSource:
     """What a value column of the new state is made of.
 
-    `column`: the place of a value column of the old state; None: it is what Spark's function has
-    before its first row.
+    Arguments:
+        column: the place of a value column of the old state; None: of none.
+        is_filled: it is what a replay has; else what is of no column is what Spark's function has
+            before its first row.
+
     """
 
     column: int | None = added(None)
+    is_filled: bool = added(False)
 
 
 @dataclass(frozen=True, slots=True)

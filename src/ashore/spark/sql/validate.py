@@ -19,6 +19,7 @@ from ashore.plans.operators import describe_operators
 from ashore.plans.planned_query import PlannedQuery
 from ashore.plans.replays import warn_of_replays
 from ashore.protocol.fold import EMPTY
+from ashore.protocol.names import SliceName
 from ashore.spark.sql.assembly import SqlParts, plan_queries
 from ashore.spark.sql.frames import PlannedFrame, QueryPlan, open_frame, output_ddl
 from ashore.spark.sql.held import hold_query
@@ -55,15 +56,20 @@ def plan_stored(
     return tuple(_plan(parts, item, plan, outlines) for item, plan in plans)
 
 
-def open_query(parts: SqlParts, query: str) -> tuple[QueryPlan, PlannedFrame]:
+def open_query(
+    parts: SqlParts, query: str, log: SliceName | None = None
+) -> tuple[QueryPlan, PlannedFrame]:
     """Return what fills a table or a topic, and its frame, whatever state is there.
+
+    `log`: the slice that says where its topics begin; None: nothing is read of them.
 
     Raises QueryRefused, JobFileInvalid, SparkUnknown.
     """
     for item, plan in plan_queries(parts, parts.assembly.rhythm(until_drained=True)):
         if query == (item.table if isinstance(item, Table) else item.topic):
-            name = sink_slice(parts.job.job, item)
-            return plan, open_frame(parts.spark, parts.kafka, plan, name, EMPTY)
+            name = log or sink_slice(parts.job.job, item)
+            fold = read_log(parts.assembly.environment.storage, name) if log else EMPTY
+            return plan, open_frame(parts.spark, parts.kafka, plan, name, fold)
     raise QueryRefused(f"no INSERT of {parts.job.path} fills {query}", hint="name one that does")
 
 

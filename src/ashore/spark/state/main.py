@@ -27,6 +27,7 @@ from ashore.jobs.requests import (
 from ashore.jobs.writer import EventWriter, watch_parent
 from ashore.landing.job import load_job_file
 from ashore.landing.process import end_at_once, ended_in_words
+from ashore.protocol.names import SliceName
 from ashore.spark.assembly import assembled
 from ashore.spark.session import conf_of, start_session, with_java_options
 from ashore.spark.sql.settings import FORMAT
@@ -61,7 +62,8 @@ def _migrate(request: str, events: EventWriter, start: Start) -> None:
     spark = start("migrate apply", asked.spark.master, conf)
     try:
         with assembled(job, spark, events) as assembly:
-            plan, planned = open_query(assembly.sql, asked.query)
+            log = SliceName(job.job, asked.log) if asked.log else None
+            plan, planned = open_query(assembly.sql, asked.query, log)
             require_plan(asked.rewrite, planned.graph, asked.job_file)
             source, target = _open_both(asked.source, asked.target)
             migration = Migration(source, target, asked.batch, asked.rewrite)

@@ -32,10 +32,12 @@ from ashore.checkpoints.layout import (
     TablePath,
 )
 from ashore.checkpoints.required import Required
+from ashore.checkpoints.rescaling import finish
 from ashore.checkpoints.survey import describe_place, take_survey
 from ashore.errors import CheckpointUnfit, QueryRefused, fail
 from ashore.jobs.events import DroppedStores, Event, MovedStores, StateMigrated, StateStep
 from ashore.jobs.progress import StateWork
+from ashore.migration.backfill import is_filled
 from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, digest_plan
 from ashore.plans.graph import PlanGraph
 from ashore.protocol import names
@@ -49,6 +51,7 @@ from ashore.spark.internals.state import (
     read_state,
     rewrite_state,
 )
+from ashore.spark.state.backfilling import BATCH, fill, replay
 from ashore.spark.state.forms import ONLY, Forms
 from ashore.spark.state.recoding import RowForm, recode
 from ashore.spark.state.tasks import told_progress
@@ -105,6 +108,8 @@ def migrate(
         plan = write_operators(query.frame, query.mode, planned.uri, settings)
         said = _Saying.of(planned, find_aggregates(plan))
         migrator = _Migrator(spark, migration, planned, said, required, send)
+        if is_filled(migration.rewrite.operators):
+            migrator.replay(query, directory)
         return migrator.run()
 
 
@@ -170,6 +175,20 @@ class _Migrator:
     required: Required
     send: Send
     ids: StoreIds = field(default_factory=dict)
+    replayed: Checkpoint | None = None  # what new parts are filled of
+
+    def replay(self, query: NewQuery, directory: str) -> None:
+        """Run the new query once over all records up to the batch. Requires: something is filled.
+
+        Raises what Spark raises where a record is not there any more.
+        """
+        self.send(StateStep(StateWork.REPLAY, 0, ""))
+        scratch = Checkpoint(LocalStorage(directory), "replay", f"file://{directory}/replay")
+        finish(self.migration.source, scratch)
+        offsets = self.migration.target.read_offsets(self.migration.batch)
+        with told_progress(self.spark, self.send):
+            replay(query.frame, query.mode, offsets, scratch)
+        self.replayed = scratch
 
     def run(self) -> StateMigrated:
         rewrite = self.migration.rewrite
@@ -263,12 +282,23 @@ class _Migrator:
         self.ids.update(ids or {})
 
     def _recode(self, rewrite: OperatorRewrite, like: DataFrame, partitions: int) -> DataFrame:
-        source, batch = self.migration.source, self.migration.batch
-        old = rewrite.old if rewrite.old is not None else fail("rows are made of no operator's")
-        rows = read_decoded(self.spark, source.uri, batch, old, {})
+        batch = self.migration.batch
+        rows, rewrite = self._rows(rewrite)
         planned = read_decoded(self.spark, self.planned.uri, batch, rewrite.operator, {})
         form = RowForm(planned.schema, like, self.said.aggregates.get(rewrite.operator))
         return recode(rows, form, rewrite, lambda made: deal_out(made, partitions))
+
+    def _rows(self, rewrite: OperatorRewrite) -> tuple[DataFrame, OperatorRewrite]:
+        """Return the decoded rows that stores are made of, and where in them what is."""
+        rows = None
+        if rewrite.old is not None:
+            source, batch = self.migration.source, self.migration.batch
+            rows = read_decoded(self.spark, source.uri, batch, rewrite.old, {})
+        if is_filled([rewrite]):
+            replayed = self.replayed or fail("something is filled, and nothing was replayed")
+            filled = read_decoded(self.spark, replayed.uri, BATCH, rewrite.operator, {})
+            return fill(rows, filled, rewrite)
+        return (fail("rows are made of no operator's") if rows is None else rows), rewrite
 
     def _lay_out_batch(self) -> None:
         """Let what was planned look as if the batch was done there."""
@@ -285,14 +315,19 @@ class _Migrator:
                 before = None
                 if each.old is not None:
                     before = self._count(self.migration.source, each.old, store.name)
+                elif self.replayed is not None and is_filled([each]):
+                    before = self._count(self.replayed, each.operator, store.name, BATCH)
                 if not _is_promised(each.kind, before or 0, after):
                     text = f"`{each.name}` was made of {before or 0} rows, and has {after}"
                     raise _unfit(self.migration.target, "rows_differ", text)
                 yield self._moved(each, store.name, before, after)
 
-    def _count(self, checkpoint: Checkpoint, operator: int, store: str) -> int:
-        stores = StateStores(operator, store)
-        return int(read_state(self.spark, checkpoint.uri, self.migration.batch, stores).count())
+    def _count(
+        self, checkpoint: Checkpoint, operator: int, store: str, batch: int | None = None
+    ) -> int:
+        """Return how many rows stores have after a batch; None: after that of the migration."""
+        stores, of = StateStores(operator, store), self.migration.batch if batch is None else batch
+        return int(read_state(self.spark, checkpoint.uri, of, stores).count())
 
     # ---- stores that are kept
 
