@@ -31,7 +31,15 @@ from bench.peers.workload import SHAPES, Sender, Shape, make_records
 from bench.table import Row
 from bench.tasks import Stopwatch, fetched_batches, make_order, numbered, ranges_of
 
-COUNTS = {"small": 500_000, "large": 100_000}
+COUNTS = {
+    "small": 500_000,
+    "large": 100_000,
+    "columns": 10_000,
+    "nested": 60_000,
+    "directories": 200_000,
+    "huge": 10_000,
+    "zstd": 200_000,
+}
 ROUNDS = 5
 WHOLE = "landed"
 
@@ -47,7 +55,7 @@ class Stages:
         records = list(make_records(shape, self.count))
         self._batches = fetched_batches(shape.name, records)
         create_topics(servers, {shape.name: 1})
-        sender = Sender(servers, 50)
+        sender = Sender(servers, 50, shape.compression)
         sender.send(shape.name, 0, records)
         sender.finish()
 
@@ -96,7 +104,10 @@ class Stages:
         name, ddl = self._shape.name, self._shape.ddl
         order = make_order(next(self._lakes), name, ddl, {0: self.count})
         ((stream, spec),) = order.tables
-        return replace(order, tables=((stream, replace(spec, provenance=provenance)),))
+        by = self._shape.partition_by or spec.output.partition_by
+        output = replace(spec.output, partition_by=by)
+        spec = replace(spec, output=output, provenance=provenance)
+        return replace(order, tables=((stream, spec),))
 
     def _checked(self, found: int, watch: Stopwatch) -> float:
         if found != self.count:
@@ -125,7 +136,7 @@ def main() -> list[Row]:
                 stages = Stages(shape, numbered(Path(folder)), kafka.bootstrap_servers)
                 found = measure(stages)
                 for name, cpu_us in found.items():
-                    print(f"  {shape.name:5} {name:24} {cpu_us:6.2f} us CPU a record")
+                    print(f"  {shape.name:11} {name:24} {cpu_us:6.2f} us CPU a record")
                     if name != WHOLE:
                         question = f"{shape.name} records {name}, CPU v. {WHOLE}"
                         rows.append(Row(question, cpu_us / found[WHOLE]))
