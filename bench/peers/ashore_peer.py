@@ -19,7 +19,7 @@ from ashore.landing.committer import Quiet
 from ashore.landing.job import load_job_file
 from ashore.spark.assembly import assembled
 from ashore.spark.session import LIGHT_JVM, start_session
-from bench.peers.peer import CORES, Order, land_all
+from bench.peers.peer import Order, land_all
 from bench.peers.settings import ASHORE_BATCH
 from bench.processes import receive, send
 
@@ -52,7 +52,7 @@ def write_job_file(order: Order, topic: str) -> Path:
         },
         "tables": [table],
         "batch": {**ASHORE_BATCH, "interval": f"{round(order.interval_s * 1000)}ms"},
-        "spark": {"master": f"local[{CORES}]"},
+        "spark": {"master": f"local[{order.cores}]"},
     }
     path = root.with_suffix(".yaml")
     path.write_text(json.dumps(job, indent=1), "utf-8")
@@ -82,7 +82,7 @@ def stream(spark: SparkSession, order: Order) -> None:
 def main() -> None:
     """Run one measurement."""
     order = Order.of_text(sys.argv[1])
-    spark = start_session("peers", f"local[{CORES}]", LIGHT_JVM, jar_paths("spark-kafka"))
+    spark = start_session("peers", f"local[{order.cores}]", LIGHT_JVM, jar_paths("spark-kafka"))
     try:
         if order.streams:
             stream(spark, order)

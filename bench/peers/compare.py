@@ -28,7 +28,8 @@ from bench.peers.streaming import run_streaming
 from bench.peers.workload import fill_topic
 
 PARTS = ("small", "large", "calls", "stream")  # what the README shows
-WIDE_PARTS = tuple(shape.name for shape in WIDE)
+ONE_CORE = "one-core"
+WIDE_PARTS = (*(shape.name for shape in WIDE), ONE_CORE)
 WIDE_PEERS = ("ashore", "spark", "flink")
 STREAM_INTERVALS_S = (1.0, 0.2)
 CALLS_S = 10.0
@@ -73,6 +74,8 @@ class Comparison:
         for shape in SHAPES.values():
             if shape.name in self._scale.parts:
                 self._compare(shape)
+        if ONE_CORE in self._scale.parts:
+            self._compare(SMALL, cores=1)
         if "calls" in self._scale.parts:
             self._count_calls()
         if "stream" in self._scale.parts:
@@ -88,15 +91,17 @@ class Comparison:
             calls=tuple(self._calls),
         )
 
-    def _compare(self, shape: Shape) -> None:
+    def _compare(self, shape: Shape, cores: int = CORES) -> None:
         count = shape.records // self._scale.divisor
+        topics = (f"{shape.name}-{cores}-warm", f"{shape.name}-{cores}")
         self._say(f"{shape.name}: producing {count + count // 4:,} records")
-        fill_topic(self._servers, f"{shape.name}-warm", shape, count // 4)
-        size = fill_topic(self._servers, shape.name, shape, count)
+        fill_topic(self._servers, topics[0], shape, count // 4)
+        size = fill_topic(self._servers, topics[1], shape, count)
+        pinned = () if cores == CORES else ("taskset", "-c", f"0-{cores - 1}")
         for repeat in range(self._scale.repeats):
             for peer in rotated(self._scale.peers, repeat):
-                order = self._order(peer, shape, (f"{shape.name}-warm", shape.name))
-                done = run_bounded(order, count)
+                order = replace(self._order(peer, shape, topics), cores=cores)
+                done = run_bounded(order, count, pinned)
                 shutil.rmtree(order.directory)
                 run = Run(
                     shape=shape.name,
@@ -109,6 +114,7 @@ class Comparison:
                     rss_peak_bytes=done.usage.rss_peak_bytes,
                     files=done.stored.files,
                     stored_bytes=done.stored.size_bytes,
+                    cores=cores,
                 )
                 self._runs.append(run)
                 self._say(

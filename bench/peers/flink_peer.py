@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 
 from ashore.jobs.jars import Progress, cache_directory, ensure_jars, parse_jar
 from ashore.jobs.java import find_java, find_pyspark_home
-from bench.peers.peer import CORES, Order, land_all
+from bench.peers.peer import Order, land_all
 from bench.peers.settings import FLINK_CONF, FLINK_SINK, FLINK_SOURCE, JVM_HEAP
 from bench.processes import receive, send
 
@@ -115,6 +115,7 @@ class Flink:
         configuration = self._configuration(
             {
                 **FLINK_CONF,
+                "parallelism.default": str(self._order.cores),
                 "execution.checkpointing.interval": f"{self._order.interval_s * 1000:.0f} ms",
                 "execution.checkpointing.storage": "filesystem",
                 "execution.checkpointing.dir": f"file://{self._order.root(topic)}/checkpoint",
@@ -144,7 +145,7 @@ class Flink:
         mini = self._flink.runtime.minicluster
         builder = getattr(mini, "MiniClusterConfiguration$Builder")()
         builder = builder.setConfiguration(self._configuration(values))
-        built = builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(CORES).build()
+        built = builder.setNumTaskManagers(1).setNumSlotsPerTaskManager(self._order.cores).build()
         cluster = mini.MiniCluster(built)
         cluster.start()
         return cluster

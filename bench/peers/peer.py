@@ -30,6 +30,7 @@ class Order:
     directory: str  # for everything that is written; each topic has a directory of its own
     interval_s: float
     streams: bool = False
+    cores: int = CORES
 
     @property
     def shape(self) -> Shape:

@@ -5,6 +5,7 @@ What it promises: the same results make the same text.
 What it must not know: how it was measured.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -21,7 +22,7 @@ TITLES = {
     "spark": "Spark, streaming query",
     "flink": "Flink, SQL file sink",
 }
-README_SHAPES = ("small", "large")
+TERABYTE_MB = 1e6
 OTHERS = ("spark", "flink")
 
 
@@ -56,11 +57,12 @@ def summarize(peer: str, runs: Sequence[Run]) -> Summary:
     )
 
 
-def summaries(results: Results, shape: str) -> list[Summary]:
+def summaries(results: Results, shape: str, cores: int = CORES) -> list[Summary]:
     """Return one summary a peer, in the order of TITLES."""
     found = []
     for peer in TITLES:
-        runs = [run for run in results.runs if (run.shape, run.peer) == (shape, peer)]
+        asked = (shape, peer, cores)
+        runs = [run for run in results.runs if (run.shape, run.peer, run.cores) == asked]
         if runs:
             found.append(summarize(peer, runs))
     return found
@@ -69,7 +71,7 @@ def summaries(results: Results, shape: str) -> list[Summary]:
 def render_shape(results: Results, shape: str) -> str:
     """Return the table of one shape, with its caption."""
     found = summaries(results, shape)
-    first = next(run for run in results.runs if run.shape == shape)
+    first = next(run for run in results.runs if (run.shape, run.cores) == (shape, CORES))
     better = max((each.rate for each in found if each.peer in OTHERS), default=0.0)
     calls = {each.peer: sum(each.by_kind.values()) / each.files for each in results.calls}
     fresh = {each.peer: each for each in results.fresh if each.interval_s == 1}
@@ -120,7 +122,8 @@ def render_machine(results: Results) -> str:
 
 def measured_shapes(results: Results) -> list[str]:
     """Return the shapes that were measured, in their order."""
-    return [shape for shape in SHAPES if any(run.shape == shape for run in results.runs)]
+    known = {run.shape for run in results.runs if run.cores == CORES}
+    return [shape for shape in SHAPES if shape in known]
 
 
 def render_summary(results: Results) -> str:
@@ -128,6 +131,39 @@ def render_summary(results: Results) -> str:
     shapes = measured_shapes(results)
     tables = "\n".join(render_shape(results, shape) for shape in shapes)
     return f"{tables}\n{render_machine(results)}"
+
+
+def render_cores(one: Results, two: Results) -> str:
+    """Return the rates with one core beside those with two; nothing where one is not measured."""
+    by_peer = {each.peer: each for each in summaries(two, "small")}
+    rows = [
+        [
+            TITLES[each.peer],
+            f"{each.rate / 1000:,.0f}",
+            f"{by_peer[each.peer].rate / 1000:,.0f}",
+            f"{by_peer[each.peer].rate / each.rate:.2f}",
+            f"{each.cpu_s_per_million:.2f}",
+            f"{by_peer[each.peer].cpu_s_per_million:.2f}",
+        ]
+        for each in summaries(one, "small", 1)
+        if each.peer in by_peer
+    ]
+    header = ["Small records, thousand/s", "1 core", "2 cores", "times", "CPU s per million, 1"]
+    return render_table([*header, "2"], rows) if rows else "Not measured yet.\n"
+
+
+def render_terabyte(measured: Sequence[Results]) -> str:
+    """Return how many cores a terabyte of values an hour would need, computed from the rates."""
+    rows = []
+    for results in measured:
+        for shape in measured_shapes(results):
+            for each in summaries(results, shape):
+                if each.peer == "ashore":
+                    per_core = each.mb_per_s / CORES
+                    cores = math.ceil(TERABYTE_MB / 3600 / per_core)
+                    rows.append([SHAPES[shape].title, f"{per_core:,.1f}", f"{cores:,}"])
+    header = ["", "MB/s per core, measured", "cores for 1 TB an hour, computed"]
+    return render_table(header, rows) if rows else "Not measured yet.\n"
 
 
 def render_page(results: Results) -> str:

@@ -30,6 +30,7 @@ class Run:
     rss_peak_bytes: int
     files: int
     stored_bytes: int
+    cores: int = 2  # that the peer may use
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,8 @@ class Results:
 
     def with_others(self, others: "Results") -> "Results":
         """Return these results with those of shapes that were not measured this time."""
-        measured = {run.shape for run in self.runs}
-        kept = tuple(run for run in others.runs if run.shape not in measured)
+        measured = {(run.shape, run.cores) for run in self.runs}
+        kept = tuple(run for run in others.runs if (run.shape, run.cores) not in measured)
         return replace(self, runs=(*self.runs, *kept))
 
     @classmethod

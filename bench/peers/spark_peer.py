@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from ashore.jobs.jars import jar_paths
-from bench.peers.peer import CORES, Order, land_all
+from bench.peers.peer import Order, land_all
 from bench.peers.settings import SPARK_CONF, SPARK_SOURCE
 from bench.processes import receive, send
 
 
-def start_session() -> SparkSession:
+def start_session(order: Order) -> SparkSession:
     """Start Spark in this process."""
-    builder = SparkSession.builder.appName("peer").master(f"local[{CORES}]")
+    builder = SparkSession.builder.appName("peer").master(f"local[{order.cores}]")
     quiet = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -78,7 +78,7 @@ def stream(spark: SparkSession, order: Order) -> None:
 def main() -> None:
     """Run one measurement."""
     order = Order.of_text(sys.argv[1])
-    spark = start_session()
+    spark = start_session(order)
     try:
         if order.streams:
             stream(spark, order)
