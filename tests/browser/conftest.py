@@ -62,6 +62,10 @@ class Served:
     address: str
     lakes: Lakes
     watch: FleetWatch
+    plane: OnlyWatched
+
+    def job_file(self, name: str) -> Path:
+        return self.lakes.directory / f"{name}.yaml"
 
 
 class _QuietServer(uvicorn.Server):
@@ -76,7 +80,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     lakes = Lakes(directory)
     watch = FleetWatch(directory, SystemClock(), lakes.open)
     app = FastAPI()
-    app.include_router(pages_router(OnlyWatched(watch), TokenAccess(TOKENS.get, b"key")))
+    plane = OnlyWatched(watch)
+    app.include_router(pages_router(plane, TokenAccess(TOKENS.get, b"key")))
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     server = _QuietServer(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -86,7 +91,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     port = server.servers[0].sockets[0].getsockname()[1]
     watch.start()
     try:
-        yield Served(f"http://127.0.0.1:{port}", lakes, watch)
+        yield Served(f"http://127.0.0.1:{port}", lakes, watch, plane)
     finally:
         server.should_exit = True
         thread.join()

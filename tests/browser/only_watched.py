@@ -10,16 +10,20 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.control.jobs import OpenJob
 from ashore.errors import ServerRefused
 from ashore.runtime.verbs import Asker
-from ashore.server.pages.control_plane import ControlPlane, SeenJob
+from ashore.server.pages.commands import Commands
+from ashore.server.pages.control_plane import SeenJob
+from ashore.server.pages.drafts import Drafts
 from ashore.server.watching import FleetWatch
 
 
-class OnlyWatched(ControlPlane):
+class OnlyWatched:
     """Jobs that are started elsewhere."""
 
     def __init__(self, watch: FleetWatch, clock: Clock | None = None) -> None:
         self._watch = watch
         self._clock = clock or SystemClock()
+        self.commands = Commands(self._clock)
+        self.drafts = Drafts(watch.directory / ".ashore" / "drafts", watch.directory)
 
     @property
     def directory(self) -> str:

@@ -15,6 +15,8 @@ from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
 from ashore.runtime.records import SliceSeen
 from ashore.runtime.verbs import Asker
+from ashore.server.pages.commands import Commands
+from ashore.server.pages.drafts import Drafts
 from ashore.server.watching import RateSample, WatchedJob
 
 
@@ -109,6 +111,16 @@ class ControlPlane(Protocol):
     @property
     def directory(self) -> str:
         """Where job files are looked for."""
+        ...
+
+    @property
+    def commands(self) -> Commands:
+        """What runs long work."""
+        ...
+
+    @property
+    def drafts(self) -> Drafts:
+        """Job files with other SQL, while a migration is decided."""
         ...
 
     def now_ms(self) -> int:

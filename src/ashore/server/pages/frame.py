@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from ashore.control.jobs import OpenJob
-from ashore.errors import AshoreError, StorageError
+from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.server.pages.control_plane import ControlPlane, SeenJob
 from ashore.server.pages.guard import Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
@@ -53,6 +54,11 @@ class PageFrame:
                 async def answer(request: Request) -> Response:
                     try:
                         return await handle(request)
+                    except RequestValidationError:
+                        unknown = RequestInvalid(
+                            "this address is not that of a page", hint="was a part of it left out?"
+                        )
+                        return frame.answer_error(request, unknown)
                     except (LoginNeeded, Forbidden, NoSuchJob, AshoreError) as error:
                         return frame.answer_error(request, error)
 
@@ -77,6 +83,15 @@ class PageFrame:
         """Return what makes a page live: that of a job, or of all."""
         query = "" if name is None else f"?job={quote(name)}"
         return {"events": f"/ui/events{query}", "stamp": self.plane.stamp(name)}
+
+    def live_command(self, id_: str) -> dict[str, object]:
+        """Return what makes the page of a command live, or that of all."""
+        return {"events": f"/ui/events?command={quote(id_) or '*'}", "stamp": self.stamp_of(id_)}
+
+    def stamp_of(self, id_: str) -> str:
+        """Return a text that changes with a command, or with all."""
+        states = [(each.id, each.state) for each in self.plane.commands.all()]
+        return "-".join(f"{found}:{state}" for found, state in states if id_ in {"", "*", found})
 
     async def look(self, name: str, look: Callable[[OpenJob], T]) -> T:
         """Return what a look at a job's lake gives. Raises AshoreError; NoSuchJob."""

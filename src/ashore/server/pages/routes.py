@@ -5,7 +5,8 @@ What it must not know: how anything is found out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.responses import (
@@ -16,11 +17,13 @@ from fastapi.responses import (
     StreamingResponse,
 )
 
+from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
 from ashore.server.pages.fleet_view import view_fleet
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import PageGuard, TokenAccess, read_form
 from ashore.server.pages.job_routes import job_routes
+from ashore.server.pages.migration_routes import migration_routes
 from ashore.server.pages.render import HEADERS, STATIC, render
 from ashore.server.pages.session import COOKIE
 from ashore.server.pages.versions_svg import STYLE
@@ -34,7 +37,10 @@ def pages_router(plane: ControlPlane, access: TokenAccess) -> APIRouter:
     """Return all pages."""
     frame = PageFrame(plane, PageGuard(access, plane.now_ms))
     router = APIRouter(include_in_schema=False)
-    parts = (_session_routes, _fleet_routes, job_routes, write_routes)
+    parts = (
+        *(_session_routes, _fleet_routes, job_routes, write_routes),
+        *(command_routes, migration_routes),
+    )
     for each in (part(frame) for part in parts):
         router.include_router(each)
     return router
@@ -102,19 +108,20 @@ def _fleet_routes(frame: PageFrame) -> APIRouter:
         return frame.show(request, "jobs.html", **values)
 
     @router.get("/ui/events")
-    async def events(request: Request, job: str = "") -> Response:
+    async def events(request: Request, job: str = "", command: str = "") -> Response:
         frame.guard.visitor(request)
-        stamps = _stamps(plane, request, job or None)
+        stamp = partial(frame.stamp_of, command) if command else partial(plane.stamp, job or None)
+        stamps = _stamps(stamp, request)
         return StreamingResponse(stamps, media_type="text/event-stream", headers=HEADERS)
 
     return router
 
 
-async def _stamps(plane: ControlPlane, request: Request, job: str | None) -> AsyncIterator[str]:
+async def _stamps(find_stamp: Callable[[], str], request: Request) -> AsyncIterator[str]:
     """Yield an event whenever the page would show something else."""
     last = None
     while not await request.is_disconnected():
-        stamp = plane.stamp(job)
+        stamp = find_stamp()
         if stamp != last:
             last = stamp
             yield f"event: stamp\ndata: {stamp}\n\n"

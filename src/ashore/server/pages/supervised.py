@@ -22,7 +22,9 @@ from ashore.runtime.layout import ServerFiles
 from ashore.runtime.records import RunSeen
 from ashore.runtime.supervisor import ManagedJob, Supervisor
 from ashore.runtime.verbs import Asker, Verbs
+from ashore.server.pages.commands import Commands
 from ashore.server.pages.control_plane import FreshNumbers, SeenJob, Supervised
+from ashore.server.pages.drafts import Drafts
 from ashore.server.watching import FleetWatch, RateSample, WatchedJob
 
 SAMPLE_S = 5.0
@@ -49,6 +51,8 @@ class SupervisedJobs:
         self._supervisor = supervisor
         self._verbs = verbs
         self._clock = clock
+        self.commands = Commands(clock)
+        self.drafts = Drafts(layout.state / "drafts", layout.jobs)
         self.watch = FleetWatch(layout.jobs, clock, marks=self._mark)
         self._samples: dict[str, deque[RateSample]] = {}
         self._stamp: tuple[object, str] = (None, "")
@@ -66,6 +70,7 @@ class SupervisedJobs:
         if self._thread.ident:
             self._thread.join()
         self.watch.close()
+        self.commands.close()
 
     @property
     def directory(self) -> str:

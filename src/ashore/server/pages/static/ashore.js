@@ -72,6 +72,9 @@ async function refresh() {
     if (answer.redirected && answer.url.includes("/ui/login")) { location.reload(); return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.body.dataset.stamp = page.body.dataset.stamp;
+    // What a page did not have before, such as the answer to a question, is another page.
+    const names = (some) => [...some.querySelectorAll("main form")].map((each) => each.action).join();
+    if (names(page) !== names(document)) { location.reload(); return; }
     for (const old of document.querySelectorAll("[data-live]")) {
       const fresh = page.getElementById(old.id);
       if (fresh) takeRegion(old, fresh);
@@ -140,7 +143,32 @@ function startChecking() {
   });
 }
 
+// ---- an old operator is dragged onto a new one: it is chosen in the list, which decides
+
+function startDragging() {
+  document.addEventListener("dragstart", (event) => {
+    const old = event.target.closest?.("[data-old]");
+    if (old) event.dataTransfer.setData("text/plain", old.dataset.old);
+  });
+  for (const target of document.querySelectorAll("[data-target]")) {
+    target.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      target.classList.add("over");
+    });
+    target.addEventListener("dragleave", () => target.classList.remove("over"));
+    target.addEventListener("drop", (event) => {
+      event.preventDefault();
+      target.classList.remove("over");
+      const list = document.getElementById(target.dataset.target);
+      const old = event.dataTransfer.getData("text/plain");
+      if ([...list.options].some((each) => each.value === old)) list.value = old;
+      list.focus();
+    });
+  }
+}
+
 startFilters();
 startWalking();
 startChecking();
+startDragging();
 startEvents();

@@ -1,0 +1,172 @@
+"""The dialogue in which the SQL of a job is changed and its state is kept.
+
+What it must not know: how a verdict is found, how state is rewritten: commands do both.
+"""
+
+import difflib
+from pathlib import Path
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from ashore.config.mapping import write_mapping
+from ashore.errors import RequestInvalid
+from ashore.server.pages.command_routes import document_of, find
+from ashore.server.pages.commands import CommandSeen
+from ashore.server.pages.drafts import Draft
+from ashore.server.pages.frame import PageFrame
+from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
+from ashore.server.pages.render import HEADERS
+from ashore.server.pages.versions_view import DiffLine, diff_lines
+
+ROOT = "/ui/jobs/{name}/migrate"
+TEXT_MAX = 200_000
+
+
+def migration_routes(frame: PageFrame) -> APIRouter:
+    """Return the pages of a migration."""
+    router = frame.router()
+    _add_undo(frame, router)  # before what takes any name for that of a draft
+    _add_check(frame, router)
+    _add_apply(frame, router)
+    return router
+
+
+def _add_check(frame: PageFrame, router: APIRouter) -> None:
+    drafts = frame.plane.drafts
+
+    @router.get(ROOT)
+    async def write(request: Request, name: str, draft: str = "") -> Response:
+        job = frame.job(name)
+        path = drafts.find(name, draft).path if draft else job.path
+        return _show(frame, request, "migrate.html", name, text=_read(path))
+
+    @router.post(ROOT)
+    async def check(request: Request, name: str) -> Response:
+        fields = await _operate(frame, request)
+        frame.job(name)
+        text = fields.get("text", "")[:TEXT_MAX].replace("\r\n", "\n")
+        return _begin_check(frame, name, drafts.write(name, text))
+
+    @router.post(ROOT + "/{draft}/map")
+    async def map_operators(request: Request, name: str, draft: str) -> Response:
+        fields = await _operate(frame, request)
+        found = drafts.find(name, draft)
+        pins, forbids = mapping_of(fields)
+        pairs = [(old, new, "chosen on a page") for old, new in pins]
+        found.mapping.write_text(write_mapping(pairs, forbids), "utf-8")
+        return _begin_check(frame, name, found)
+
+    @router.get(ROOT + "/{draft}")
+    async def verdict(request: Request, name: str, draft: str, check: str) -> Response:
+        live, command = frame.live_command(check), find(frame, check)
+        found = drafts.find(name, draft)
+        diff = _diff(found)
+        view, document = _view(command), document_of(command.answer)
+        shown = {"draft": draft, "view": view, "diff": diff, "document": document, **live}
+        return _show(frame, request, "migration.html", name, command=command, **shown)
+
+
+def _add_undo(frame: PageFrame, router: APIRouter) -> None:
+    @router.get(ROOT + "/undo")
+    async def ask_undo(request: Request, name: str) -> Response:
+        return _show(frame, request, "migrate_undo.html", name, runs=_runs(frame, name))
+
+    @router.post(ROOT + "/undo")
+    async def undo(request: Request, name: str) -> Response:
+        fields, job = await frame.guard.form(request), frame.job(name)
+        query, why = fields.get("query", "").strip(), fields.get("why", "")[:1000]
+        arguments = ["migrate", "undo", str(job.path)]
+        arguments += ["--query", query] if query else []
+        arguments += ["--why", why] if why else []
+        id_ = frame.plane.commands.start(("migrate undo", name, "page"), arguments)
+        return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
+
+
+def _add_apply(frame: PageFrame, router: APIRouter) -> None:
+    drafts, commands = frame.plane.drafts, frame.plane.commands
+
+    @router.get(ROOT + "/{draft}/apply")
+    async def ask(request: Request, name: str, draft: str, check: str) -> Response:
+        command = find(frame, check)
+        shown = {"draft": draft, "view": _verdict(command), "runs": _runs(frame, name)}
+        return _show(frame, request, "migrate_apply.html", name, command=command, **shown)
+
+    @router.post(ROOT + "/{draft}/apply")
+    async def apply(request: Request, name: str, draft: str) -> Response:
+        fields, job = await frame.guard.form(request), frame.job(name)
+        found, view = drafts.find(name, draft), _verdict(find(frame, fields.get("check", "")))
+        if view.losses and fields.get("agreed") != "yes":
+            raise RequestInvalid(
+                "this change loses state, and nobody has agreed to it",
+                hint="tick `I agree that this is lost`, or choose other SQL",
+            )
+        arguments = ["migrate", "apply", str(job.path), "--to", str(found.path)]
+        arguments += ["--accept", view.verdict] if view.must_rewrite else []
+        arguments += ["--mapping", str(found.mapping)] if found.mapping.is_file() else []
+        why = fields.get("why", "")[:1000]
+        arguments += ["--why", why] if why else []
+        text = _read(found.path)
+
+        def replace_file(ended: CommandSeen) -> None:
+            """Let the next start have the new SQL: the job file is the truth."""
+            if ended.exit_code == 0:
+                frame.plane.save(name, text)
+
+        id_ = commands.start(("migrate apply", name, "page"), arguments, replace_file)
+        return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
+
+
+def _begin_check(frame: PageFrame, name: str, draft: Draft) -> Response:
+    arguments = ["migrate", "check", str(frame.job(name).path), "--to", str(draft.path)]
+    arguments += ["--mapping", str(draft.mapping)] if draft.mapping.is_file() else []
+    id_ = frame.plane.commands.start(("migrate check", name, "page"), arguments)
+    target = f"/ui/jobs/{quote(name)}/migrate/{draft.id}?check={id_}"
+    return RedirectResponse(target, 303, HEADERS)
+
+
+async def _operate(frame: PageFrame, request: Request) -> dict[str, str]:
+    """Return the fields of a form that changes nothing, but costs a Spark. Raises Forbidden."""
+    if not frame.guard.visitor(request).may_operate:
+        raise Forbidden("this token may only read: log in with one of role `operate`")
+    return await frame.guard.form(request)
+
+
+def _show(
+    frame: PageFrame, request: Request, template: str, name: str, **shown: object
+) -> Response:
+    frame.job(name)
+    values = {"tab": "Versions", "at": "Jobs", "chips": CHIPS, **shown}
+    return frame.show(request, template, name=name, **values)
+
+
+def _runs(frame: PageFrame, name: str) -> bool:
+    supervised = frame.job(name).supervised
+    return supervised is not None and supervised.pid is not None
+
+
+def _view(command: CommandSeen) -> CheckView | None:
+    answer = command.answer
+    return view_check(answer) if answer and "verdict" in answer else None
+
+
+def _verdict(command: CommandSeen) -> CheckView:
+    """Return what a check has found. Raises RequestInvalid where it found nothing."""
+    view = _view(command)
+    if view is None:
+        raise RequestInvalid("this check has no verdict", hint="check the SQL again")
+    return view
+
+
+def _diff(draft: Draft) -> tuple[DiffLine, ...]:
+    before, after = _read(draft.before).splitlines(), _read(draft.path).splitlines()
+    return diff_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise RequestInvalid(f"{path.name} cannot be read: {error.strerror}") from None

@@ -1,0 +1,124 @@
+"""The dialogue in which SQL is changed: verdicts, who is who, a confirmation of what is lost.
+
+The answers are documents of real verdicts on real plans; only the process that makes them is left
+out, as it starts a Spark.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.conftest import check_everywhere
+from tests.unit.cli.test_versions_commands import JOB
+from tests.unit.migration.test_kept_edits import plan_of
+
+from ashore.cli.migrate_view import judged_document
+from ashore.control.losses import Losses
+from ashore.control.migration import JudgedQuery
+from ashore.migration.judge import judge_query
+from ashore.migration.verdicts import LostState
+from ashore.server.pages.commands import Commands, CommandSeen
+
+LOST_ROWS = 1_234
+
+
+def judged(old: str, new: str) -> dict[str, object]:
+    verdict = judge_query(plan_of(old), plan_of(new))
+    lost = next(each.old for each in verdict.operators if each.old)
+    losses = Losses((LostState(lost, LOST_ROWS, False, 5_000_000),), "")
+    return judged_document([JudgedQuery("ods.big", verdict, None, losses)])
+
+
+class CannedCommands(Commands):
+    """Commands whose answers are there at once, and that remember what was asked for."""
+
+    answer: dict[str, object]
+    asked: list[list[str]]
+
+    def start(
+        self,
+        what: tuple[str, str, str],
+        arguments: Sequence[str],
+        then: Callable[[CommandSeen], None] = lambda _: None,
+    ) -> str:
+        self.asked.append(list(arguments))
+        found = CommandSeen(f"{len(self.asked):016x}", *what, 1, 2, 3, 0, self.answer)
+        self._seen[found.id] = found
+        then(found)
+        return found.id
+
+
+@pytest.fixture
+def commands(served, tmp_path, monkeypatch) -> CannedCommands:
+    path = served.lakes.directory / "clicks.yaml"
+    path.write_text(JOB.format(lake=tmp_path / "lake"))
+    served.watch.look()
+    found = served.plane.commands
+    monkeypatch.setattr(found, "__class__", CannedCommands)
+    found.answer, found.asked = judged("q9", "q8"), []
+    return found
+
+
+def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open_page, commands):
+    page = open_page("/ui/jobs/clicks/migrate")
+    text = page.get_by_label("Job file with the new SQL")
+    changed = text.input_value().replace("SELECT id FROM clicks", "SELECT id + 1 AS id FROM clicks")
+    check_everywhere(page, "migrate")
+    text.fill(changed)
+    page.get_by_role("button", name="Check").click()
+
+    main = page.locator("main")
+    expect(main.locator(".chip").first).to_have_text(str(commands.answer["verdict"]))
+    expect(main).to_contain_text("1,234 rows, up to 5.0 MB")
+    expect(main.locator(".diff")).to_contain_text("id + 1 AS id")
+    check_everywhere(page, "migration")
+    assert commands.asked[-1][:3] == ["migrate", "check", str(served.job_file("clicks"))]
+
+    choice = page.locator(".target select").first
+    dragged = page.locator("[data-old]").first
+    carried = page.evaluate_handle("new DataTransfer()")
+    dragged.dispatch_event("dragstart", {"dataTransfer": carried})
+    page.locator(".target").first.dispatch_event("drop", {"dataTransfer": carried})
+    expect(choice).to_have_value(dragged.get_attribute("data-old") or "")
+    page.get_by_role("button", name="Check again").click()
+    page.wait_for_url("**check=*2")
+    mapping = commands.asked[-1][commands.asked[-1].index("--mapping") + 1]
+    assert "pin:\n  - {old:" in Path(mapping).read_text("utf-8")
+
+    page.get_by_role("link", name="Apply", exact=True).click()
+    check_everywhere(page, "migrate-apply")
+    page.get_by_role("button", name="Apply").click()  # refused by the browser: nobody has agreed
+    expect(page.get_by_label("I agree that this is lost")).to_be_visible()
+    assert len(commands.asked) == 2
+    page.get_by_label("I agree that this is lost").check()
+    page.get_by_label("Why").fill("another sum")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("heading", name="migrate apply")).to_be_visible()
+    asked = commands.asked[-1]
+    assert asked[asked.index("--accept") + 1] == commands.answer["verdict"]
+    assert served.job_file("clicks").read_text("utf-8") == changed
+
+
+def test_nothing_that_loses_state_is_applied_without_a_word(served, open_page, commands):
+    page = open_page("/ui/jobs/clicks/migrate")
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("link", name="Apply", exact=True).click()
+    page.evaluate("document.getElementById('agreed').required = false")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("alert")).to_contain_text("nobody has agreed")
+    assert len(commands.asked) == 1
+
+
+def test_a_check_that_failed_says_what_to_do(served, open_page, commands):
+    commands.answer = {"error": {"message": "no such column: x", "hint": "write y"}, "exit_code": 2}
+    page = open_page("/ui/jobs/clicks/migrate")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("no such column: x")
+    expect(page.get_by_role("alert")).to_contain_text("write y")
+    page.goto("/ui/jobs/clicks/migrate/undo")
+    check_everywhere(page, "migrate-undo")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name="migrate undo")).to_be_visible()
+    assert commands.asked[-1] == ["migrate", "undo", str(served.job_file("clicks"))]
+    check_everywhere(page, "operation")
