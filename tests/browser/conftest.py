@@ -90,12 +90,14 @@ def served(tmp_path: Path) -> Iterator[Served]:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     watch.start()
+    plane.operations.start()
     try:
         yield Served(f"http://127.0.0.1:{port}", lakes, watch, plane)
     finally:
         server.should_exit = True
         thread.join()
         watch.close()
+        plane.operations.end()
 
 
 @pytest.fixture(scope="session")

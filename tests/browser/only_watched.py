@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from ashore.base.clock import Clock, SystemClock
 from ashore.control.jobs import OpenJob
 from ashore.errors import ServerRefused
+from ashore.runtime.operations import Operations
 from ashore.runtime.verbs import Asker
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.control_plane import SeenJob
@@ -22,7 +23,10 @@ class OnlyWatched:
     def __init__(self, watch: FleetWatch, clock: Clock | None = None) -> None:
         self._watch = watch
         self._clock = clock or SystemClock()
-        self.commands = Commands(self._clock)
+        operations = watch.directory / ".ashore" / "operations"
+        operations.mkdir(parents=True)
+        self.operations = Operations(operations, watch.directory)
+        self.commands = Commands(self.operations, self._clock)
         self.drafts = Drafts(watch.directory / ".ashore" / "drafts", watch.directory)
 
     @property

@@ -4,7 +4,7 @@ The answers are documents of real verdicts on real plans; only the process that 
 out, as it starts a Spark.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from ashore.control.losses import Losses
 from ashore.control.migration import JudgedQuery
 from ashore.migration.judge import judge_query
 from ashore.migration.verdicts import LostState
+from ashore.runtime.commands import BY_NAME, Value
 from ashore.server.pages.commands import Commands, CommandSeen
 
 LOST_ROWS = 1_234
@@ -34,19 +35,25 @@ class CannedCommands(Commands):
     """Commands whose answers are there at once, and that remember what was asked for."""
 
     answer: dict[str, object]
-    asked: list[list[str]]
+    known: dict[str, CommandSeen]
+    asked: list[tuple[str, dict[str, Value]]]
 
     def start(
         self,
         what: tuple[str, str, str],
-        arguments: Sequence[str],
-        then: Callable[[CommandSeen], None] = lambda _: None,
+        values: Mapping[str, Value],
+        then: Callable[[CommandSeen], None] | None = None,
     ) -> str:
-        self.asked.append(list(arguments))
-        found = CommandSeen(f"{len(self.asked):016x}", *what, 1, 2, 3, 0, self.answer)
-        self._seen[found.id] = found
-        then(found)
+        assert BY_NAME[what[0]].line(values, as_json=True)
+        self.asked.append((what[0], dict(values)))
+        found = CommandSeen(f"{len(self.asked)}", *what, 1, "done", 2, 3, 0, "", self.answer)
+        self.known[found.id] = found
+        if then is not None:
+            then(found)
         return found.id
+
+    def find(self, id_: str) -> CommandSeen | None:
+        return self.known.get(id_)
 
 
 @pytest.fixture
@@ -56,7 +63,7 @@ def commands(served, tmp_path, monkeypatch) -> CannedCommands:
     served.watch.look()
     found = served.plane.commands
     monkeypatch.setattr(found, "__class__", CannedCommands)
-    found.answer, found.asked = judged("q9", "q8"), []
+    found.answer, found.asked, found.known = judged("q9", "q8"), [], {}
     return found
 
 
@@ -73,7 +80,8 @@ def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open
     expect(main).to_contain_text("1,234 rows, up to 5.0 MB")
     expect(main.locator(".diff")).to_contain_text("id + 1 AS id")
     check_everywhere(page, "migration")
-    assert commands.asked[-1][:3] == ["migrate", "check", str(served.job_file("clicks"))]
+    kind, values = commands.asked[-1]
+    assert (kind, values["job_file"]) == ("migrate check", str(served.job_file("clicks")))
 
     choice = page.locator(".target select").first
     dragged = page.locator("[data-old]").first
@@ -83,8 +91,8 @@ def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open
     expect(choice).to_have_value(dragged.get_attribute("data-old") or "")
     page.get_by_role("button", name="Check again").click()
     page.wait_for_url("**check=*2")
-    mapping = commands.asked[-1][commands.asked[-1].index("--mapping") + 1]
-    assert "pin:\n  - {old:" in Path(mapping).read_text("utf-8")
+    mapping = commands.asked[-1][1]["mapping"]
+    assert "pin:\n  - {old:" in Path(str(mapping)).read_text("utf-8")
 
     page.get_by_role("link", name="Apply", exact=True).click()
     check_everywhere(page, "migrate-apply")
@@ -95,8 +103,7 @@ def test_a_change_is_checked_mapped_and_applied_with_a_confirmation(served, open
     page.get_by_label("Why").fill("another sum")
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("heading", name="migrate apply")).to_be_visible()
-    asked = commands.asked[-1]
-    assert asked[asked.index("--accept") + 1] == commands.answer["verdict"]
+    assert commands.asked[-1][1]["accept"] == commands.answer["verdict"]
     assert served.job_file("clicks").read_text("utf-8") == changed
 
 
@@ -120,5 +127,8 @@ def test_a_check_that_failed_says_what_to_do(served, open_page, commands):
     check_everywhere(page, "migrate-undo")
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("heading", name="migrate undo")).to_be_visible()
-    assert commands.asked[-1] == ["migrate", "undo", str(served.job_file("clicks"))]
+    assert commands.asked[-1] == (
+        "migrate undo",
+        {"job_file": str(served.job_file("clicks"))},
+    )
     check_everywhere(page, "operation")

@@ -20,7 +20,7 @@ from ashore.server.problems import PROBLEMS, add_handlers
 
 def create_app(context: Context) -> FastAPI:
     """Return the application of a server."""
-    plane = SupervisedJobs(context.files, context.supervisor, context.verbs, context.clock)
+    plane = SupervisedJobs(context.files, context.supervisor, context.verbs, context.operations)
 
     @asynccontextmanager
     async def living(_app: FastAPI) -> AsyncIterator[None]:

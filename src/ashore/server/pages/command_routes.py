@@ -19,7 +19,7 @@ from ashore.server.pages.render import HEADERS
 
 PROBLEMS = 50
 DOCUMENT_MAX = 200_000
-CHECKS: Mapping[str, str] = {"verify": "verify", "audit": "audit"}
+CHECKS = ("verify", "audit")
 
 
 def command_routes(frame: PageFrame) -> APIRouter:
@@ -56,7 +56,7 @@ def command_routes(frame: PageFrame) -> APIRouter:
         kind = fields.get("do", "")
         if kind not in CHECKS:
             raise RequestInvalid(f"{kind} is not a check", hint=f"there is {', '.join(CHECKS)}")
-        id_ = commands.start((kind, name, "page"), [CHECKS[kind], str(job.path)])
+        id_ = commands.start((kind, name, "page"), {"job_file": str(job.path)})
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
     @router.get("/ui/jobs/{name}/checkpoints")

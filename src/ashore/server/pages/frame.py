@@ -90,8 +90,10 @@ class PageFrame:
 
     def stamp_of(self, id_: str) -> str:
         """Return a text that changes with a command, or with all."""
-        states = [(each.id, each.state) for each in self.plane.commands.all()]
-        return "-".join(f"{found}:{state}" for found, state in states if id_ in {"", "*", found})
+        commands = self.plane.commands
+        known = commands.find(id_) if id_ not in {"", "*"} else None
+        found = commands.all() if known is None else (known,)
+        return "-".join(f"{each.id}:{each.state}:{each.progress}" for each in found)
 
     async def look(self, name: str, look: Callable[[OpenJob], T]) -> T:
         """Return what a look at a job's lake gives. Raises AshoreError; NoSuchJob."""

@@ -12,6 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.config.mapping import write_mapping
 from ashore.errors import RequestInvalid
+from ashore.runtime.commands import Value
 from ashore.server.pages.command_routes import document_of, find
 from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.drafts import Draft
@@ -78,10 +79,8 @@ def _add_undo(frame: PageFrame, router: APIRouter) -> None:
     async def undo(request: Request, name: str) -> Response:
         fields, job = await frame.guard.form(request), frame.job(name)
         query, why = fields.get("query", "").strip(), fields.get("why", "")[:1000]
-        arguments = ["migrate", "undo", str(job.path)]
-        arguments += ["--query", query] if query else []
-        arguments += ["--why", why] if why else []
-        id_ = frame.plane.commands.start(("migrate undo", name, "page"), arguments)
+        values = given(job_file=str(job.path), query=query, why=why)
+        id_ = frame.plane.commands.start(("migrate undo", name, "page"), values)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
@@ -103,11 +102,13 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
                 "this change loses state, and nobody has agreed to it",
                 hint="tick `I agree that this is lost`, or choose other SQL",
             )
-        arguments = ["migrate", "apply", str(job.path), "--to", str(found.path)]
-        arguments += ["--accept", view.verdict] if view.must_rewrite else []
-        arguments += ["--mapping", str(found.mapping)] if found.mapping.is_file() else []
-        why = fields.get("why", "")[:1000]
-        arguments += ["--why", why] if why else []
+        values = given(
+            job_file=str(job.path),
+            to=str(found.path),
+            accept=view.verdict if view.must_rewrite else "",
+            mapping=str(found.mapping) if found.mapping.is_file() else "",
+            why=fields.get("why", "")[:1000],
+        )
         text = _read(found.path)
 
         def replace_file(ended: CommandSeen) -> None:
@@ -115,16 +116,21 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
             if ended.exit_code == 0:
                 frame.plane.save(name, text)
 
-        id_ = commands.start(("migrate apply", name, "page"), arguments, replace_file)
+        id_ = commands.start(("migrate apply", name, "page"), values, replace_file)
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
 def _begin_check(frame: PageFrame, name: str, draft: Draft) -> Response:
-    arguments = ["migrate", "check", str(frame.job(name).path), "--to", str(draft.path)]
-    arguments += ["--mapping", str(draft.mapping)] if draft.mapping.is_file() else []
-    id_ = frame.plane.commands.start(("migrate check", name, "page"), arguments)
+    mapping = str(draft.mapping) if draft.mapping.is_file() else ""
+    values = given(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
+    id_ = frame.plane.commands.start(("migrate check", name, "page"), values)
     target = f"/ui/jobs/{quote(name)}/migrate/{draft.id}?check={id_}"
     return RedirectResponse(target, 303, HEADERS)
+
+
+def given(**values: str) -> dict[str, Value]:
+    """Return those of a command's values that somebody gave."""
+    return {name: value for name, value in values.items() if value}
 
 
 async def _operate(frame: PageFrame, request: Request) -> dict[str, str]:

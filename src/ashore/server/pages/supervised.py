@@ -13,12 +13,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from ashore.base.clock import Clock
+from ashore.base.clock import SystemClock
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
 from ashore.errors import RequestInvalid
 from ashore.runtime.decide import Phase
 from ashore.runtime.layout import ServerFiles
+from ashore.runtime.operations import Operations
 from ashore.runtime.records import RunSeen
 from ashore.runtime.supervisor import ManagedJob, Supervisor
 from ashore.runtime.verbs import Asker, Verbs
@@ -45,13 +46,14 @@ class SupervisedJobs:
     """The `ControlPlane` of a server."""
 
     def __init__(
-        self, layout: ServerFiles, supervisor: Supervisor, verbs: Verbs, clock: Clock
+        self, layout: ServerFiles, supervisor: Supervisor, verbs: Verbs, operations: Operations
     ) -> None:
+        clock = SystemClock()
         self._layout = layout
         self._supervisor = supervisor
         self._verbs = verbs
         self._clock = clock
-        self.commands = Commands(clock)
+        self.commands = Commands(operations, clock)
         self.drafts = Drafts(layout.state / "drafts", layout.jobs)
         self.watch = FleetWatch(layout.jobs, clock, marks=self._mark)
         self._samples: dict[str, deque[RateSample]] = {}
@@ -70,7 +72,6 @@ class SupervisedJobs:
         if self._thread.ident:
             self._thread.join()
         self.watch.close()
-        self.commands.close()
 
     @property
     def directory(self) -> str:
