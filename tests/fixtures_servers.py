@@ -18,6 +18,7 @@ from ashore.services.kafka import Kafka
 from ashore.services.zookeeper import ZooKeeper
 from ashore.sources import raw
 from ashore.sources.consumer import is_native
+from ashore.sources.reading import ANY
 
 SERVERS = pytest.StashKey[SharedServers]()
 
@@ -132,7 +133,7 @@ def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Read by each reader, in this process; `raw` gives up only what it must."""
     if request.param == "raw":
         assert raw.load() is not None, "the package ashore-native is not built: make setup"
-        monkeypatch.setattr("ashore.sources.reading.READS_AGAIN_RAW", True)
+        monkeypatch.setattr("ashore.sources.reading.AGAIN", ANY)
         return
     monkeypatch.setattr("ashore.sources.raw.load", lambda: None)
     if request.param == "messages":

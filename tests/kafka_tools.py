@@ -38,21 +38,23 @@ def create_topic(
             if not being_deleted or time.monotonic() > deadline_s:
                 raise
             time.sleep(0.05)
-    _wait_for_partitions(admin, name, partitions)
+    wait_for_partitions(admin, name, partitions)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
     """Delete a topic and wait until the broker does not list it any more."""
     admin = _admin(bootstrap)
     admin.delete_topics([name])[name].result(WAIT_S)
-    _wait(lambda: name not in admin.list_topics(timeout=WAIT_S).topics, f"{name} is still there")
+    wait_until(
+        lambda: name not in admin.list_topics(timeout=WAIT_S).topics, f"{name} is still there"
+    )
 
 
 def add_partitions(bootstrap: str, name: str, total: int) -> None:
     """Give a topic `total` partitions and wait until the new ones have a leader."""
     admin = _admin(bootstrap)
     admin.create_partitions([NewPartitions(name, total)])[name].result(WAIT_S)
-    _wait_for_partitions(admin, name, total)
+    wait_for_partitions(admin, name, total)
 
 
 def delete_records(bootstrap: str, name: str, partition: int, before: int) -> None:
@@ -209,7 +211,7 @@ def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
 
 
-def _wait_for_partitions(admin: AdminClient, name: str, count: int) -> None:
+def wait_for_partitions(admin: AdminClient, name: str, count: int) -> None:
     """Wait until every partition answers: its leader learns of it after the controller does."""
     shards = {TopicPartition(name, each): OffsetSpec.latest() for each in range(count)}
 
@@ -217,10 +219,10 @@ def _wait_for_partitions(admin: AdminClient, name: str, count: int) -> None:
         answers = admin.list_offsets(shards, request_timeout=TRY_S).values()
         return all(each.exception(WAIT_S) is None for each in answers)
 
-    _wait(ready, f"{name} has not {count} partitions with leaders")
+    wait_until(ready, f"{name} has not {count} partitions with leaders")
 
 
-def _wait(ready: Callable[[], bool], complaint: str) -> None:
+def wait_until(ready: Callable[[], bool], complaint: str) -> None:
     deadline_s = time.monotonic() + WAIT_S
     while not ready():
         if time.monotonic() > deadline_s:

@@ -23,9 +23,11 @@ from ashore.services.kafka import Kafka
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
-from ashore.sources.reading import read_ranges
+from ashore.sources.reading import ANY, LIBRDKAFKA, Use, read_ranges
 
 FOR_CLIENTS = [name for name, odd in ODD.items() if odd.is_for_clients]
+CLIENT = Use(raw=False, native=False)
+READERS = [ANY, LIBRDKAFKA, CLIENT]
 
 
 def send(kafka: Kafka, records: list[RawRecord], partitions: int = 1) -> str:
@@ -36,21 +38,21 @@ def send(kafka: Kafka, records: list[RawRecord], partitions: int = 1) -> str:
     return topic
 
 
-def read(kafka: Kafka, ends: dict[str, int], asked: set[str], *, native: bool) -> pa.Table:
+def read(kafka: Kafka, ends: dict[str, int], asked: set[str], use: Use) -> pa.Table:
     cluster = Cluster.of(kafka.bootstrap_servers, {}, 20.0)
     ranges = {StreamShard(topic, "0"): OffsetRange(0, end) for topic, end in ends.items()}
-    batches = list(read_ranges(cluster, ranges, native=native, with_headers=asked))
+    batches = list(read_ranges(cluster, ranges, use, with_headers=asked))
     for each in batches:
         each.validate(full=True)
     return pa.Table.from_batches(batches)
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_every_header_is_read_as_it_was_sent(kafka: Kafka, native: bool) -> None:
-    names = list(ODD) if native else FOR_CLIENTS
+@pytest.mark.parametrize("use", READERS)
+def test_every_header_is_read_as_it_was_sent(kafka: Kafka, use: Use) -> None:
+    names = FOR_CLIENTS if use is CLIENT else list(ODD)
     topic = send(kafka, odd_records(names))
 
-    found = read(kafka, {topic: len(names)}, {topic}, native=native)
+    found = read(kafka, {topic: len(names)}, {topic}, use)
 
     headers = dict(zip(names, found["headers"].to_pylist(), strict=True))
     assert headers == {name: ODD[name].read for name in names}
@@ -62,17 +64,17 @@ def test_what_pythons_client_cannot_read_is_refused_with_its_place(kafka: Kafka)
     topic = send(kafka, odd_records(names))
 
     with pytest.raises(BadRecord, match=f"{topic}/0, offset {len(names) - 1}: .* not UTF-8"):
-        read(kafka, {topic: len(names)}, {topic}, native=False)
+        read(kafka, {topic: len(names)}, {topic}, CLIENT)
 
-    assert read(kafka, {topic: len(names)}, set(), native=False).num_rows == len(names)
+    assert read(kafka, {topic: len(names)}, set(), CLIENT).num_rows == len(names)
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_only_topics_that_ask_have_headers(kafka: Kafka, native: bool) -> None:
+@pytest.mark.parametrize("use", READERS)
+def test_only_topics_that_ask_have_headers(kafka: Kafka, use: Use) -> None:
     asking, other = (send(kafka, odd_records(["one", "none", "no value"])) for _ in range(2))
     ends = {asking: 3, other: 3}
 
-    found = read(kafka, ends, {asking}, native=native)
+    found = read(kafka, ends, {asking}, use)
 
     by_topic = {
         topic: found.filter(pa.compute.equal(found["topic"], topic))["headers"].to_pylist()
@@ -82,7 +84,7 @@ def test_only_topics_that_ask_have_headers(kafka: Kafka, native: bool) -> None:
         asking: [ODD[name].read for name in ("one", "none", "no value")],
         other: [None] * 3,
     }
-    assert read(kafka, ends, set(), native=native).schema.equals(FETCHED)
+    assert read(kafka, ends, set(), use).schema.equals(FETCHED)
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "jsonl"])

@@ -37,7 +37,7 @@ from ashore.sources.base import FirstOffset, HeldUp, Record, Source, StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
-from ashore.sources.reading import read_ranges
+from ashore.sources.reading import ANY, LIBRDKAFKA, Use, read_ranges
 
 TIMEOUT_S = 20.0
 
@@ -381,7 +381,7 @@ def test_columns_hold_every_record_of_their_ranges_partition_by_partition(
         assert partitions == sorted(partitions)
 
 
-def test_both_consumers_deliver_the_same(kafka: Kafka, source: Source, topic: str) -> None:
+def test_all_readers_deliver_the_same(kafka: Kafka, source: Source, topic: str) -> None:
     bodies = [None, b"", b"short", b"x" * 70_000, bytes(range(256))]
     client = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for number in range(2_000):
@@ -401,14 +401,15 @@ def test_both_consumers_deliver_the_same(kafka: Kafka, source: Source, topic: st
         StreamShard(other, "0"): OffsetRange(0, 1),
     }
 
-    def read(*, native: bool) -> pa.Table:
+    def read(use: Use) -> pa.Table:
         cluster = Cluster.of(kafka.bootstrap_servers, {}, TIMEOUT_S)
-        found = pa.Table.from_batches(read_ranges(cluster, ranges, native=native))
+        found = pa.Table.from_batches(read_ranges(cluster, ranges, use))
         found.validate(full=True)
         return found.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
 
-    found = read(native=True)
-    assert found.equals(read(native=False))
+    found = read(ANY)
+    assert found.equals(read(LIBRDKAFKA))
+    assert found.equals(read(Use(raw=False, native=False)))
     assert found.num_rows == 1_991
     first = found.filter(pc.and_(pc.equal(found["topic"], topic), pc.equal(found["partition"], 0)))
     times_us = first.column("timestamp").cast(pa.int64())[1_000:].to_pylist()

@@ -698,12 +698,13 @@ impl Reading {
                 self.lose(each.node, Broken::Passing(text))?;
             }
         }
+        let mut complaint = "a partition has no leader".to_owned();
         for topic in metadata.topics {
             let Some(at) = self.topics.iter().position(|each| each.name == topic.name) else {
                 continue;
             };
             if topic.error != 0 {
-                self.take_topic_error(at, topic.error)?;
+                complaint = self.take_topic_error(at, topic.error)?;
                 continue;
             }
             let known = self.topics[at].id.get_or_insert(topic.id);
@@ -732,12 +733,12 @@ impl Reading {
         {
             self.turn += 1;
             self.control = None; // another broker may know more
-            self.ask_again("a partition has no leader".into());
+            self.ask_again(complaint);
         }
         Ok(())
     }
 
-    fn take_topic_error(&mut self, at: usize, error: i16) -> Result<(), Failure> {
+    fn take_topic_error(&mut self, at: usize, error: i16) -> Result<String, Failure> {
         let name = &self.topics[at].name;
         let text = format!("a broker answers with error {error} for topic {name}");
         if !code::PASSING.iter().any(|each| each.0 == error) {
@@ -746,8 +747,7 @@ impl Reading {
         for range in self.ranges.iter_mut().filter(|each| each.topic == at) {
             range.leader = None;
         }
-        self.complaint = text;
-        Ok(())
+        Ok(text)
     }
 }
 

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Protocol
 
 from ashore.errors import BatchFailed, CountsDisagree
@@ -91,9 +92,15 @@ class TaskResult:
     counters: tuple[tuple[str, int], ...]
     ranges: tuple[ShardRange, ...] = ()
 
-    def having_read(self, ranges: Iterable[ShardRange]) -> "TaskResult":
-        """Return the result of a task that has read these ranges to their end."""
-        return replace(self, ranges=tuple(ranges))
+    def having_read(
+        self, ranges: Iterable[ShardRange], counts: Mapping[str, int] = MappingProxyType({})
+    ) -> "TaskResult":
+        """Return the result of a task that has read these ranges to their end.
+
+        `counts`: what the reader has counted, added to the counters.
+        """
+        counters = Counter(dict(self.counters)) + Counter(counts)
+        return replace(self, ranges=tuple(ranges), counters=tuple(sorted(counters.items())))
 
     def to_bytes(self) -> bytes:
         """Return the bytes that travel from the executor to the driver."""

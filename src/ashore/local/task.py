@@ -6,6 +6,7 @@ What it must not know: other tasks; how the driver goes on.
 """
 
 import gc
+from collections import Counter
 from dataclasses import dataclass
 
 from ashore.landing.batch import BatchOrder, TaskResult
@@ -55,8 +56,9 @@ def _land(split: LandSplit) -> TaskResult:
     ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split.ranges}
     gc.disable()  # it would look at every message again and again, and find nothing
     try:
-        records = split.kafka.read(ranges, split.order.with_headers)
+        counts = Counter[str]()
+        records = split.kafka.read(ranges, split.order.with_headers, counts)
         result = write_task(split.order, split.order.lake.open(), split.task, records)
-        return result.having_read(split.ranges)
+        return result.having_read(split.ranges, counts)
     finally:
         gc.enable()

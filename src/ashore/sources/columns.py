@@ -6,6 +6,7 @@ bounded in records and bytes, and holds the records of a partition together, in 
 What it must not know: tables, decoding, Spark.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
-from ashore.sources.reading import read_ranges
+from ashore.sources.reading import Use, read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
@@ -32,20 +33,26 @@ class KafkaAddress:
     bootstrap_servers: str
     options: Mapping[str, str] = field(repr=False)
     timeout_s: float = 30.0  # without a sign of life
+    reader: str = "auto"  # auto | native | python: `python` is librdkafka in any case
 
     def read(
-        self, ranges: Mapping[StreamShard, OffsetRange], with_headers: Collection[str] = ()
+        self,
+        ranges: Mapping[StreamShard, OffsetRange],
+        with_headers: Collection[str] = (),
+        counts: Counter[str] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the committed records of ranges, in the columns of FETCHED.
 
         Where `with_headers` names topics, their records have their headers, those of others none.
+        `counts`: where what the reader counts is added.
         Requires: the partitions have the ranges; the driver has looked.
         Raises OffsetsGone if retention overtakes the reading, SourceError, JobFileInvalid.
         """
         cluster = Cluster.of(self.bootstrap_servers, self.options, self.timeout_s)
         held: list[pa.RecordBatch] = []
         records = size_bytes = 0
-        for batch in read_ranges(cluster, ranges, with_headers=with_headers):
+        use = Use(raw=self.reader != "python", counts=counts)
+        for batch in read_ranges(cluster, ranges, use, with_headers=with_headers):
             held.append(batch)
             records += batch.num_rows
             size_bytes += sum(column.nbytes for column in batch.columns[_FIRST_BYTES:])

@@ -124,6 +124,12 @@ class RawReading:
             if start < each.end
         }
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return what came to pass: fetches and their bytes, look-ups of leaders, damage."""
+        names = ("fetches", "bytes", "leader_lookups", "damaged")
+        return dict(zip(names, self._reader.counts(), strict=True))
+
 
 def offsets_gone(shard: StreamShard, rest: OffsetRange, reason: str) -> OffsetsGone:
     """Return the error for a range that Kafka lost while it was read."""

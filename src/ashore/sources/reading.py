@@ -10,8 +10,9 @@ What it must not know: what becomes of the records.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +33,6 @@ from ashore.sources.failures import (
 )
 from ashore.sources.raw import GaveUp, RawReading, choose, offsets_gone
 
-# Who verifies reads by librdkafka, and not by what has landed: a mistake of one is not in both.
-READS_AGAIN_RAW = False
 CHUNK_RECORDS = 8_192  # few enough to stay in the processor's cache, as are
 CHUNK_BYTES = 4 << 20  # where records are larger; by the size of those before
 FIRST_CHUNK_RECORDS = 500  # before any size is known
@@ -55,12 +54,34 @@ _log = logging.getLogger(__name__)
 Ranges = Mapping[StreamShard, OffsetRange]
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Which readers may read.
+
+    Arguments:
+        raw: the native reader, where it can.
+        native: librdkafka's consumer without Python's client, where it can.
+        counts: where it is added how often the native reader gave up.
+
+    """
+
+    raw: bool = True
+    native: bool = True
+    counts: Counter[str] | None = None
+
+
+ANY = Use()
+LIBRDKAFKA = Use(raw=False)
+# Who verifies reads by librdkafka, and not by what has landed: a mistake of one is not in both.
+AGAIN = LIBRDKAFKA
+
+
 def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> Iterator[Record]:
     """Yield the committed records of `offsets`, which the partition has: the caller has looked.
 
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    for batch in read_ranges(cluster, {shard: offsets}, raw=READS_AGAIN_RAW):
+    for batch in read_ranges(cluster, {shard: offsets}, AGAIN):
         times_us = batch.column("timestamp").view(pa.int64()).to_pylist()
         rows = zip(
             batch.column("offset").to_pylist(),
@@ -75,31 +96,32 @@ def read_range(cluster: Cluster, shard: StreamShard, offsets: OffsetRange) -> It
 def read_ranges(
     cluster: Cluster,
     ranges: Ranges,
+    use: Use = ANY,
     *,
-    raw: bool = True,
-    native: bool = True,
     with_headers: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the committed records of ranges that the partitions have, a few thousand at a time.
 
     They come in the columns of FETCHED; where `with_headers` names topics, also with headers, which
     those of other topics do not have. Records of one partition come in order; those of small
-    ranges may alternate. `raw=False`: by librdkafka; `native=False`: and through Python's client.
+    ranges may alternate.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    if raw and native and choose(cluster).is_raw:
+    if use.raw and choose(cluster).is_raw:
         reading = RawReading(cluster, ranges, with_headers)
         try:
             yield from reading.read()
         except GaveUp as gave_up:
             ranges = reading.rest()
-            _log.warning("%s: librdkafka continues", gave_up)
+            _log.warning("the native reader gives up, librdkafka continues: %s", gave_up)
+            if use.counts is not None:
+                use.counts["reader_fallbacks"] += 1
             cluster = replace(cluster, settings={**cluster.settings, "check.crcs": "true"})
         else:
             return
     complaints = Complaints()
     consumer = open_consumer(
-        cluster, complaints, SETTINGS, native=native, with_headers=with_headers
+        cluster, complaints, SETTINGS, native=use.native, with_headers=with_headers
     )
     try:
         yield from _Reading(cluster, consumer, ranges, complaints).read()

@@ -8,6 +8,7 @@ What it must not know: how the driver goes on.
 
 import gc
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -63,8 +64,10 @@ def land_splits(
     ranges = [each for split in mine for each in split]
 
     def write(task: int) -> TaskResult:
-        records = read_splits(kafka, mine, order.with_headers)
-        return write_task(order, order.lake.open(), task, records).having_read(ranges)
+        counts = Counter[str]()
+        records = read_splits(kafka, mine, order.with_headers, counts)
+        result = write_task(order, order.lake.open(), task, records)
+        return result.having_read(ranges, counts)
 
     yield _report(write)
 
@@ -130,6 +133,7 @@ def read_splits(
     kafka: KafkaAddress,
     splits: Iterable[tuple[ShardRange, ...]],
     with_headers: frozenset[str] = frozenset(),
+    counts: Counter[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of splits, to their ends, as `KafkaAddress.read`. Runs on an executor.
 
@@ -137,7 +141,7 @@ def read_splits(
     """
     for split in splits:
         ranges = {StreamShard(each.key.stream, each.key.shard): each.offsets for each in split}
-        yield from kafka.read(ranges, with_headers)
+        yield from kafka.read(ranges, with_headers, counts)
 
 
 def read_row(is_error: bool, content: bytes) -> TaskResult:

@@ -12,6 +12,7 @@ from ashore.sources.options import (
     TLS,
     parse_jaas,
     translate_options,
+    why_not_raw,
 )
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -240,3 +241,47 @@ def test_stores_that_only_java_reads_are_refused_with_the_command(
     options: dict[str, str], instead: str
 ) -> None:
     assert instead in refused(options).message
+
+
+# --- the native reader -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"client.id": "mine", "check.crcs": "false", "request.timeout.ms": "5000"},
+        {"security.protocol": "plaintext", "client.dns.lookup": "use_all_dns_ips"},
+        {"fetch.max.bytes": "1"},  # which tunes Java's client only
+    ],
+)
+def test_the_native_reader_follows_these_options(options: dict[str, str]) -> None:
+    assert why_not_raw(translate_options(options)) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"security.protocol": "SSL"}, "security.protocol: SSL"),
+        ({"client.rack": "a"}, "client.rack"),
+        ({"receive.buffer.bytes": "65536"}, "receive.buffer.bytes"),
+        (
+            {"client.dns.lookup": "resolve_canonical_bootstrap_servers_only"},
+            "client.dns.lookup: resolve_canonical_bootstrap_servers_only",
+        ),
+    ],
+)
+def test_what_the_native_reader_does_not_do_is_librdkafkas(
+    options: dict[str, str], reason: str
+) -> None:
+    assert why_not_raw(translate_options(options)) == f"it does not support {reason}"
+
+
+def test_a_login_is_librdkafkas_and_in_no_reason() -> None:
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} required username="alice" password="wonderland";',
+    }
+    assert "wonderland" not in why_not_raw(translate_options(options))
+    assert why_not_raw(translate_options(options)) != ""

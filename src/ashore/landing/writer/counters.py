@@ -18,6 +18,8 @@ COUNTERS: dict[str, str] = {
     "no_event_time": "rows without an event time that a calendar holds",
     "overlapping_spans": "spans that hold offsets of another file of their task and target: "
     "such a file, if lost, cannot be landed again",
+    "reader_fallbacks": "readings that the native reader gave up on the way, so that librdkafka "
+    "continued them; the task's log says why",
     "rehomed": "rows in the bucket of the batch's time, and not in that of their event time",
     "sent": "rows of a query that went into its topic; rows of an interrupted batch, which are "
     "sent again, are counted once",

@@ -1,0 +1,389 @@
+"""The native reader where brokers, networks and histories fail; what it gives up is read on.
+
+What is read of a healthy broker, by each reader: `test_kafka_source.py` and its neighbours.
+"""
+
+import itertools
+import logging
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from tests.kafka_tools import Sender, Transaction, create_topic
+from tests.tampering import TamperingProxy, let_pass
+from tests.three_brokers import ThreeBrokers
+
+from ashore.errors import OffsetsGone, SourceError
+from ashore.protocol.positions import OffsetRange
+from ashore.services.kafka import BrokerOptions, Kafka
+from ashore.services.ports import LOOPBACK, find_free_ports
+from ashore.sources import raw
+from ashore.sources.base import StreamShard
+from ashore.sources.client import Cluster
+from ashore.sources.raw import GaveUp, RawReading
+from ashore.sources.reading import read_ranges
+
+TIMEOUT_S = 60.0
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many fetches and many batches, so that much can happen between them."""
+    monkeypatch.setattr(raw, "FETCH_BYTES", 100_000)
+    monkeypatch.setattr(raw, "BATCH_RECORDS", 100)
+
+
+def read_raw(servers: str, ranges: dict[StreamShard, OffsetRange], timeout_s: float = TIMEOUT_S):
+    """Return a reading by the native reader alone."""
+    return RawReading(Cluster.of(servers, {}, timeout_s), ranges, ())
+
+
+def rows(batches: Iterable[pa.RecordBatch]) -> dict[StreamShard, list[tuple[int, bytes]]]:
+    """Return offset and value of each record, by partition, in the order in which they came."""
+    found: dict[StreamShard, list[tuple[int, bytes]]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            shard = StreamShard(row["topic"], str(row["partition"]))
+            found.setdefault(shard, []).append((row["offset"], row["value"]))
+    return found
+
+
+def send(
+    servers: str, topic: str, values: Iterable[bytes], partition: int = 0, codec: str = "none"
+) -> None:
+    """Produce in batches of 50 records."""
+    settings = {"compression.type": codec, "batch.num.messages": 50}
+    with Sender(servers, topic, **settings) as sender:
+        sender.send(values, partition=partition)
+
+
+def body(partition: int, number: int) -> bytes:
+    return b"%d/%d " % (partition, number) * 60
+
+
+# --- leaders -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreeBrokers]:
+    with ThreeBrokers(tmp_path_factory.mktemp("trio")) as brokers:
+        yield brokers
+
+
+def fill(trio: ThreeBrokers, partitions: int, count: int) -> tuple[str, dict]:
+    """Return a new topic with three replicas, and what it holds."""
+    topic = f"moving-{uuid4().hex[:8]}"
+    trio.create_topic(topic, partitions)
+    trio.wait_for_leaders(topic)
+    wanted = {}
+    for partition in range(partitions):
+        values = [body(partition, each) for each in range(count)]
+        send(trio.bootstrap_servers, topic, values, partition, CODECS[partition % len(CODECS)])
+        wanted[StreamShard(topic, str(partition))] = list(enumerate(values))
+    return topic, wanted
+
+
+def whole(wanted: dict) -> dict[StreamShard, OffsetRange]:
+    return {shard: OffsetRange(0, len(values)) for shard, values in wanted.items()}
+
+
+def read_while(trio: ThreeBrokers, wanted: dict, events: list) -> list[pa.RecordBatch]:
+    """Read all, with one event after each so many batches. Fails if the reader gives up."""
+    reading = read_raw(trio.bootstrap_servers, whole(wanted))
+    batches: list[pa.RecordBatch] = []
+    for batch in reading.read():
+        batches.append(batch)
+        if events and len(batches) % 8 == 0:
+            events.pop(0)()
+    assert events == [], "the reading was over before everything had happened"
+    return batches
+
+
+def test_leaders_that_move_are_killed_and_come_back(trio: ThreeBrokers) -> None:
+    topic, wanted = fill(trio, 6, 1_500)
+    victim = trio.leaders(topic)[0]
+
+    def kill() -> None:
+        trio.brokers[victim].kill()
+
+    def start() -> None:
+        trio.wait_for_leaders(topic, without=victim)
+        trio.brokers[victim].start()
+        trio.wait_for_replicas(topic)
+
+    def move_back() -> None:
+        trio.move_leaders_back(topic)
+
+    assert rows(read_while(trio, wanted, [kill, start, move_back])) == wanted
+
+
+@pytest.mark.long
+def test_each_broker_is_killed_in_turn(trio: ThreeBrokers) -> None:
+    topic, wanted = fill(trio, 6, 3_000)
+    events = []
+    for broker in trio.brokers.values():
+        events += [
+            broker.kill,
+            lambda broker=broker: (broker.start(), trio.wait_for_replicas(topic)),
+            lambda: trio.move_leaders_back(topic),
+        ]
+
+    assert rows(read_while(trio, wanted, events)) == wanted
+
+
+# --- what is between ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, TamperingProxy]]:
+    """A broker that clients reach through a proxy only."""
+    proxy_port, own_port, controller = find_free_ports(3)
+    settings = {
+        "listeners": f"PLAINTEXT://{LOOPBACK}:{own_port},CONTROLLER://{LOOPBACK}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{proxy_port}",
+        "controller.quorum.voters": f"1@{LOOPBACK}:{controller}",
+    }
+    directory = tmp_path_factory.mktemp("proxied")
+    with TamperingProxy(proxy_port, own_port) as proxy:
+        broker = Kafka(directory, BrokerOptions(settings=settings))
+        # The port that it waits for is its own; `bootstrap_servers` is the proxy's, below.
+        (directory / "kafka.json").write_text(
+            f'{{"cluster": "{uuid4().hex[:22]}", "port": {own_port},'
+            f' "controller_port": {controller}}}'
+        )
+        with broker:
+            yield broker, proxy
+
+
+@pytest.fixture
+def proxy(proxied: tuple[Kafka, TamperingProxy]) -> Iterator[TamperingProxy]:
+    yield proxied[1]
+    proxied[1].tamper = let_pass
+
+
+@pytest.fixture
+def servers(proxy: TamperingProxy) -> str:
+    return f"{LOOPBACK}:{proxy.port}"
+
+
+@pytest.fixture
+def wanted(servers: str) -> dict:
+    """Return what a new topic of two partitions holds."""
+    topic = f"between-{uuid4().hex[:8]}"
+    create_topic(servers, topic, 2)
+    found = {}
+    for partition in (0, 1):
+        values = [body(partition, each) for each in range(1_000)]
+        send(servers, topic, values, partition)
+        found[StreamShard(topic, str(partition))] = list(enumerate(values))
+    return found
+
+
+LARGE = 20_000  # only answers to a fetch are that large
+
+
+def nth_large(chosen: set[int], change):
+    """Change some of the answers that have records, counted over all connections."""
+    count = itertools.count()
+
+    def tamper(number: int, answer: bytes) -> bytes | None:
+        if len(answer) < LARGE or next(count) not in chosen:
+            return let_pass(number, answer)
+        return change(number, answer)
+
+    return tamper
+
+
+def flip(number: int, answer: bytes) -> bytes:
+    """Change one bit of the first batch."""
+    at = 400
+    return let_pass(number, answer[:at] + bytes((answer[at] ^ 4,)) + answer[at + 1 :])
+
+
+def cut(number: int, answer: bytes) -> bytes:
+    """Announce all, and send half; what comes next is taken for the rest."""
+    return let_pass(number, answer)[: len(answer) // 2]
+
+
+def close(_number: int, _answer: bytes) -> None:
+    """Close the connection in place of an answer."""
+
+
+@pytest.mark.parametrize("change", [flip, cut, close])
+def test_an_answer_that_is_damaged_or_cut_is_fetched_again(
+    proxy: TamperingProxy, servers: str, wanted: dict, change
+) -> None:
+    proxy.tamper = nth_large({1, 4}, change)
+    reading = read_raw(servers, whole(wanted))
+
+    assert rows(reading.read()) == wanted
+
+    damaged = reading.counts["damaged"]
+    assert damaged == 2 if change is flip else damaged <= 2
+    assert reading.counts["leader_lookups"] >= 3
+
+
+def test_a_connection_that_hangs_is_given_up_in_time(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    proxy.tamper = nth_large({2}, lambda _number, _answer: b"")
+    started_s = time.monotonic()
+
+    assert rows(read_raw(servers, whole(wanted), timeout_s=8).read()) == wanted
+
+    assert time.monotonic() - started_s < TIMEOUT_S
+
+
+def test_what_it_cannot_mend_is_read_by_librdkafka_from_the_next_offset(
+    proxy: TamperingProxy, servers: str, wanted: dict, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy.tamper = nth_large({3, 4, 5}, flip)
+
+    with caplog.at_level(logging.WARNING, "ashore.sources"):
+        found = rows(read_ranges(Cluster.of(servers, {}, TIMEOUT_S), whole(wanted)))
+
+    assert found == wanted
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "CRC" in said
+    assert "librdkafka continues" in said
+
+
+def test_records_that_stay_damaged_are_never_delivered(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    proxy.tamper = nth_large(set(range(2, 10_000)), flip)
+    found = []
+
+    with pytest.raises(SourceError):
+        found.extend(read_ranges(Cluster.of(servers, {}, 10), whole(wanted)))
+
+    for shard, records in rows(found).items():
+        assert records == wanted[shard][: len(records)]
+    assert found, "what came before the damage is delivered"
+
+
+@pytest.mark.parametrize("highest", [11, 12])
+def test_older_brokers_are_spoken_to_in_their_versions(
+    proxy: TamperingProxy, servers: str, wanted: dict, highest: int
+) -> None:
+    asked = []
+
+    def tamper(number: int, answer: bytes) -> bytes:
+        # The first answer of a connection lists requests: key, lowest and highest version, each of
+        # two bytes, the first eight bytes in.
+        if number == 0 and len(answer) < 1_000:
+            keys = {answer[at : at + 2]: at for at in range(10, len(answer) - 5, 6)}
+            fetch, metadata = keys[b"\0\1"], keys[b"\0\3"]
+            answer = put(put(answer, fetch + 4, highest), metadata + 4, 9)
+            asked.append(highest)
+        return let_pass(number, answer)
+
+    proxy.tamper = tamper
+
+    assert rows(read_raw(servers, whole(wanted)).read()) == wanted
+    assert asked
+
+
+def put(answer: bytes, at: int, version: int) -> bytes:
+    return answer[:at] + version.to_bytes(2, "big") + answer[at + 2 :]
+
+
+def test_a_broker_that_is_too_old_is_left_to_librdkafka(
+    proxy: TamperingProxy, servers: str, wanted: dict
+) -> None:
+    def tamper(number: int, answer: bytes) -> bytes:
+        if number == 0 and len(answer) < 1_000:
+            keys = {answer[at : at + 2]: at for at in range(10, len(answer) - 5, 6)}
+            answer = put(answer, keys[b"\0\1"] + 4, 10)
+        return let_pass(number, answer)
+
+    proxy.tamper = tamper
+
+    with pytest.raises(GaveUp, match="versions 4 to 10 of request 1, 11 to 16 are needed"):
+        list(read_raw(servers, whole(wanted)).read())
+
+
+# --- histories, sizes, codecs ------------------------------------------------------------------
+
+
+def test_another_history_is_noticed_on_the_way(mortal_kafka: Kafka, tmp_path: Path) -> None:
+    kafka, topic = mortal_kafka, f"history-{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic)
+    place, shard = kafka.directory / "data" / f"{topic}-0", StreamShard(topic, "0")
+
+    def grow(mark: str, count: int) -> None:
+        values = (f"{mark} {each} ".encode() * 60 for each in range(count))
+        send(kafka.bootstrap_servers, topic, values)
+
+    grow("first", 1_000)
+    kafka.stop()
+    shutil.copytree(place, tmp_path / "kept")
+    kafka.start()  # another leader epoch
+    grow("lost", 1_000)
+    reading = read_raw(kafka.bootstrap_servers, {shard: OffsetRange(500, 2_000)})
+    batches = reading.read()
+    seen = [next(batches) for _ in range(8)]
+    assert b"lost" in seen[-1].column("value")[-1].as_py()
+
+    kafka.stop()
+    shutil.rmtree(place)
+    shutil.copytree(tmp_path / "kept", place)
+    kafka.start()
+    grow("regrown", 2_000)
+
+    with pytest.raises(OffsetsGone, match=r"another history: epoch .* ends at offset 1000") as gone:
+        seen.extend(batches)
+    assert 1_000 < gone.value.fields["start"] <= 2_000
+    values = [each for batch in seen for each in batch.column("value").to_pylist()]
+    assert not any(b"regrown" in each for each in values)
+
+
+def test_batches_larger_than_a_fetch_come_whole(kafka: Kafka) -> None:
+    topic = f"large-{uuid4().hex[:8]}"
+    create_topic(kafka.bootstrap_servers, topic, 2, {"max.message.bytes": "5000000"})
+    bodies = [bytes([each]) * 1_000_000 for each in range(4)]
+    limits = {"message.max.bytes": 5_000_000}
+    for partition in (0, 1):
+        with Sender(kafka.bootstrap_servers, topic, **limits) as sender:
+            sender.send(bodies, partition=partition)
+    wanted = {StreamShard(topic, str(each)): list(enumerate(bodies)) for each in (0, 1)}
+
+    assert rows(read_raw(kafka.bootstrap_servers, whole(wanted)).read()) == wanted
+
+
+def test_codecs_transactions_and_ends_within_batches(kafka: Kafka) -> None:
+    servers, topic = kafka.bootstrap_servers, f"mixed-{uuid4().hex[:8]}"
+    create_topic(servers, topic)
+    wanted: list[tuple[int, bytes]] = []
+    end = 0
+    for turn, codec in enumerate(CODECS * 2):
+        values = [body(turn, each) for each in range(150)]
+        send(servers, topic, values, codec=codec)
+        wanted += enumerate(values, end)
+        end += len(values)
+        with Transaction(servers, topic, topic) as transaction:
+            inside = [b"%s %d" % (codec.encode(), turn)] * 3
+            transaction.send(inside, partition=0)
+            if turn % 2:
+                transaction.abort()
+            else:
+                transaction.commit()
+                wanted += enumerate(inside, end)
+        end += 4  # three records and a marker
+    shard = StreamShard(topic, "0")
+
+    for start, stop in [(0, end), (3, end - 3), (149, 151), (150, 154), (153, 154), (end - 1, end)]:
+        found = rows(read_raw(servers, {shard: OffsetRange(start, stop)}).read())
+        assert found.get(shard, []) == [each for each in wanted if start <= each[0] < stop]
+
+
+def test_a_topic_that_is_not_there_is_left_to_librdkafka(kafka: Kafka) -> None:
+    missing = {StreamShard(f"missing-{uuid4().hex[:8]}", "0"): OffsetRange(0, 5)}
+
+    with pytest.raises(GaveUp, match=r"no record for 1s: .*error 3"):
+        list(read_raw(kafka.bootstrap_servers, missing, timeout_s=2).read())
