@@ -10,7 +10,7 @@ from tests.unit.control.lakes import Lake, fill, make_lake
 
 from ashore.protocol.entries import Commit, Open
 
-PARTS = ("", "/log", "/log/main/3", "/dead-letters")
+PARTS = ("", "/log", "/log/main/3", "/dead-letters", "/file")
 
 
 def served_lake(served):
@@ -83,6 +83,17 @@ def test_the_log_is_walked_by_keys_and_shows_another_writer(served, open_page):
     expect(page.locator("main")).to_contain_text("process 7 on there")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Entry 59: open")).to_be_visible()
+
+
+def test_an_entry_leads_to_the_history_of_its_files(served, open_page):
+    served_lake(served)
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks/log/main/5")
+    page.locator("main table a").first.click()
+    expect(page.get_by_text("in its table", exact=True)).to_be_visible()
+    expect(page.locator(".timeline")).to_contain_text("5 prepare")
+    expect(page.locator(".timeline")).to_contain_text("its batch is closed")
+    check_everywhere(page, "file")
 
 
 def test_a_page_is_live(served, open_page):

@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
+from ashore.control.trace import FileTrace, trace_file
 from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
 from ashore.errors import AshoreError, RequestInvalid
@@ -84,6 +85,14 @@ def job_routes(frame: PageFrame) -> APIRouter:
         shown = {"view": view, "tab": "Versions", "at": "Jobs"}
         return frame.show(request, "versions.html", name=name, **shown)
 
+    @router.get("/ui/jobs/{name}/file")
+    async def file(request: Request, name: str, path: str = "") -> Response:
+        found = None
+        if path:
+            found = await frame.look(name, partial(_trace, path))
+        shown = {"found": found, "path": path, "tab": "Landing log", "at": "Jobs"}
+        return frame.show(request, "file.html", name=name, **shown)
+
     _add_verbs(frame, router)
     return router
 
@@ -116,6 +125,10 @@ def _read_versions(
         query = next((each.query for each in queries if len(each.versions) > 1), None)
     compared = None if query is None else compare(opened, before, after, query)
     return view_versions(queries, compared)
+
+
+def _trace(path: str, opened: OpenJob) -> FileTrace:
+    return trace_file(opened, path)
 
 
 def _read_batches(opened: OpenJob) -> dict[str, tuple[RecentBatch, ...]]:
