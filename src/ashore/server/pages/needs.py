@@ -12,12 +12,23 @@ from enum import IntEnum
 
 from ashore.base.units import format_duration
 from ashore.control.health import BAD_STATES, DECISIONS
+from ashore.control.run import AGAIN
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
 from ashore.server.pages.control_plane import SeenJob, Supervised
 
 NO_HINT = "the log of the job process says more: see the page of the job"
-TRIED_AGAIN = "the server starts it again; what it says here is why it ended"
+TRIED_AGAIN = "the server starts it again by itself"
+GOES_ON = "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
+KNOWN = {
+    "no space left": "free space on the disk that is named, or give it a larger one",
+    "quota": "free space within the quota, or raise it",
+    "permission denied": "let the user that runs the server write there",
+    "read-only file system": "look at the disk and the kernel's messages, then mount it again",
+    "safe mode": "the NameNode is in safe mode: wait, or ask who runs HDFS",
+    "no broker": "check the brokers and the network",
+    "cannot be decoded": "look at the dead letters, and ask the producer's team",
+}
 FAILING = ("backing-off", "missing", "waiting")
 NO_ANSWER = (
     "check the network, the NameNodes or the mount of the lake, and the brokers; the job itself "
@@ -76,6 +87,8 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         yield Need(Level.DECIDE, seen.name, error.message, error.hint or NO_HINT)
     if supervised is not None:
         yield from _of_supervisor(seen.name, supervised)
+    for text in seen.warnings[:1]:
+        yield _of_warning(seen.name, text)
     if status is None:
         return
     for warned in status.warnings:
@@ -83,8 +96,14 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         level = Level.BROKEN if warned.kind in {"kafka", "unclosed", "log_lost"} else level
         yield Need(level, warned.subject, warned.text, warned.hint or NO_HINT)
     yield from _of_state(seen, status)
-    for text in seen.warnings[:1]:
-        yield Need(Level.WATCH, seen.name, text, "the job continues, and tries again")
+
+
+def _of_warning(name: str, text: str) -> Need:
+    """Return what a warning of a job process asks for, where its words tell."""
+    for words, hint in KNOWN.items():
+        if words.casefold() in text.casefold():
+            return Need(Level.BROKEN, name, text, f"{hint}. {GOES_ON}")
+    return Need(Level.WATCH, name, text, GOES_ON)
 
 
 def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
@@ -93,7 +112,8 @@ def _of_supervisor(name: str, supervised: Supervised) -> Iterator[Need]:
         yield Need(Level.DECIDE, name, text, supervised.hint or NO_HINT)
     elif supervised.phase in FAILING:
         text = f"{supervised.phase}: {supervised.why}"
-        yield Need(Level.BROKEN, name, text, supervised.hint or TRIED_AGAIN)
+        hint = supervised.hint.removesuffix(f"; then {AGAIN}").removesuffix(AGAIN)
+        yield Need(Level.BROKEN, name, text, f"{hint}. {TRIED_AGAIN}" if hint else TRIED_AGAIN)
     elif supervised.is_changed:
         text = "its file has changed since its process was started"
         yield Need(Level.WATCH, name, text, "restart it to run with the file as it is now")

@@ -1,0 +1,98 @@
+"""What needs a person: gravest first, nothing twice, each with what to do."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.control.lakes import make_lake
+
+from ashore.control.fleet import FleetRow
+from ashore.control.run import AGAIN
+from ashore.control.status import read_status
+from ashore.errors import JobFileInvalid
+from ashore.server.pages.control_plane import SeenJob, Supervised
+from ashore.server.pages.fleet_view import SORTS, view_fleet, view_row
+from ashore.server.pages.needs import Level, find_needs
+
+RUNS = Supervised("running", "running", "", "", False, 0, 0, False, ("stop",), 7, None)
+
+
+def seen(name: str = "clicks", **changed: object) -> SeenJob:
+    row = changed.pop("row", FleetRow(name, None, (), None))
+    return SeenJob(name, Path(f"/jobs/{name}.yaml"), row, 1_000, **changed)  # type: ignore[arg-type]
+
+
+def supervised(**changed: object) -> Supervised:
+    return Supervised(**{**{n: getattr(RUNS, n) for n in RUNS.__slots__}, **changed})
+
+
+def test_nothing_is_needed_of_a_job_that_runs():
+    assert find_needs(seen(supervised=RUNS)) == ()
+
+
+def test_a_decision_comes_first_and_commands_name_the_job_file():
+    lake = make_lake()
+    lake.source.delete_and_recreate("clicks", 2)
+    status = read_status(lake.opened())
+    found = find_needs(
+        seen(row=FleetRow("clicks", status, (), None), warnings=("batch 2 failed: odd",))
+    )
+    assert [each.level for each in found] == [Level.DECIDE, Level.WATCH]
+    assert found[0].hint.endswith("ashore rejoin /jobs/clicks.yaml clicks")
+
+
+def test_a_file_that_cannot_be_read_says_how_to_correct_it():
+    error = JobFileInvalid("line 3 is wrong", hint="write x")
+    (found,) = find_needs(seen(row=FleetRow("clicks", None, (), error)))
+    assert (found.level, found.text, found.hint) == (Level.DECIDE, "line 3 is wrong", "write x")
+
+
+@pytest.mark.parametrize(
+    ("warning", "words"),
+    [
+        ("batch 0 failed: cannot write x: No space left on device", "free space"),
+        ("cannot write x: Permission denied", "let the user"),
+        ("batch 2: 8 records of clicks cannot be decoded", "dead letters"),
+    ],
+)
+def test_known_warnings_say_what_to_do(warning: str, words: str):
+    (found,) = find_needs(seen(warnings=(warning,)))
+    assert found.level is Level.BROKEN
+    assert words in found.hint
+
+
+def test_what_the_server_starts_again_asks_nobody_to_start_it():
+    killed = supervised(phase="backing-off", why="killed", hint=f"`dmesg` says; then {AGAIN}")
+    (found,) = find_needs(seen(supervised=killed))
+    assert found.hint == "`dmesg` says. the server starts it again by itself"
+
+
+def test_what_waits_for_a_person_is_a_decision():
+    waits = supervised(
+        phase="needs-decision", why="offsets are gone", hint="skip", needs_person=True
+    )
+    (found,) = find_needs(seen(supervised=waits))
+    assert (found.level, found.hint) == (Level.DECIDE, "skip")
+
+
+def test_a_lake_that_does_not_answer_is_said():
+    (found,) = find_needs(seen(slow_since_ms=1))
+    assert "does not answer" in found.text
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_jobs_are_sorted_and_filtered(sort: str):
+    error = JobFileInvalid("line 3 is wrong", hint="write x")
+    jobs = [
+        seen(f"job-{n}", row=FleetRow("x", None, (), error if n == 7 else None)) for n in range(9)
+    ]
+    found = view_fleet(jobs, sort)
+    assert {each.name for each in found.rows} == {each.name for each in jobs}
+    assert found.needing == 1
+    if sort == "need":
+        assert found.rows[0].name == "job-7"
+    assert [each.name for each in view_fleet(jobs, sort, "LINE wrong").rows] == ["job-7"]
+
+
+def test_a_row_of_a_stuck_job_says_so_whatever_the_supervisor_thinks():
+    assert view_row(seen(supervised=RUNS)).state == "running"
+    assert view_row(seen(supervised=supervised(phase="needs-decision"))).state == "needs decision"
