@@ -120,7 +120,10 @@ def plan_moves(
     places = [each for each in places_of(name, unclosed) if each.file.unique not in left_out]
     if not places:
         return ()
-    directories = {names.parent(path) for each in places for path in (each.pending, each.final)}
+    # A name under which a file was staged may come back after a power cut: no reader sees it, and
+    # the janitor deletes it. One that readers saw must not.
+    directories = {names.parent(each.final) for each in places}
+    directories |= {names.parent(each.pending) for each in places if each.leaves}
     return MoveFiles(tuple(places)), SyncDirectories(tuple(sorted(directories)))
 
 

@@ -92,10 +92,8 @@ def test_the_steps_of_a_batch_are_move_sync_publish_close(chain: Chain):
     )
     assert sync == SyncDirectories(
         (
-            "ods.db/clicks/.ashore/clicks/main/1",
             "ods.db/clicks/date=2026-11-21/hour=08",
             "ods.db/clicks/date=2026-11-21/hour=09",
-            "ods.db/clicks__dead/.ashore/clicks/main/1",
             "ods.db/clicks__dead/date=2026-11-21/hour=00",
         )
     )
@@ -187,7 +185,7 @@ def test_each_step_explains_itself(chain: Chain):
     assert len(lines) == 3 + 3
     assert lines[0].startswith("move ods.db/clicks/.ashore/clicks/main/1/0-")
     assert lines[-3:] == [
-        "sync 5 directories",
+        "sync 3 directories",
         "publish 3 x register",
         "close entry 2 with the next one",
     ]
