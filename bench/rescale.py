@@ -55,17 +55,20 @@ class Run:
     took_s: float
     rss_peak_bytes: int
     said: str
+    jvm_peak_bytes: int = 0
+    python_peak_bytes: int = 0
 
 
 def watch(command: Sequence[str]) -> Run:
     """Run a command, and look at its process tree. Raises CalledProcessError where it fails."""
     began_s = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    has_ended, peak = threading.Event(), [0]
+    has_ended, peaks = threading.Event(), [0, 0, 0]
 
     def sample() -> None:
         while not has_ended.wait(SAMPLE_EVERY_S):
-            peak[0] = max(peak[0], measure_tree(process.pid))
+            jvm, others = measure_tree(process.pid)
+            peaks[:] = map(max, peaks, (jvm + others, jvm, others))
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -77,23 +80,24 @@ def watch(command: Sequence[str]) -> Run:
     took_s = time.perf_counter() - began_s
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command, said)
-    return Run(took_s, peak[0], said)
+    return Run(took_s, peaks[0], said, *peaks[1:])
 
 
-def measure_tree(pid: int) -> int:
-    """Return the bytes in memory of a process and all below it."""
+def measure_tree(pid: int) -> tuple[int, int]:
+    """Return the bytes in memory of the JVMs at or below a process, and of all others."""
     try:
         root = psutil.Process(pid)
         tree = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
-        return 0
-    total = 0
+        return 0, 0
+    jvm = others = 0
     for each in tree:
         try:
-            total += each.memory_info().rss
+            size, is_jvm = each.memory_info().rss, each.name() == "java"
         except psutil.NoSuchProcess:  # it has just ended
             continue
-    return total
+        jvm, others = (jvm + size, others) if is_jvm else (jvm, others + size)
+    return jvm, others
 
 
 def fill(servers: str, keys: int) -> None:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from tests.checkpoint_files import opened
 from tests.spark.compatibility.change import Base, Change
+from tests.spark.compatibility.frames import make_frames
 from tests.spark.compatibility.nexmark import FOLDER
 from tests.spark.compatibility.views import STREAMS, make_tables
 from tests.spark.migrations import Rows, lay_out
@@ -55,6 +57,7 @@ class Played:
             if event_time:
                 frame = frame.withWatermark(event_time, "10 seconds")
             frame.createOrReplaceTempView(name)
+        make_frames(self.session)
         return self.session.sql(_same_time(sql))
 
     def plan(self, sql: str, mode: str) -> StoredPlan:
@@ -80,6 +83,15 @@ class Played:
         migrate(self.session, Migration(one, other, batch, rewrite), query, lambda _event: None)
         finish(one, other)
         return self._second(base.new(change), base.mode, Path(other.uri.removeprefix("file://")))
+
+    def go_on_as_it_is(self, old: str, new: str, mode: str) -> Rows:
+        """Return what other SQL emits of the second half, with the state of the old SQL as it is.
+
+        Raises what Spark raises where it refuses that.
+        """
+        copy = self._home("copied")
+        shutil.copytree(self._after_half(old, mode), copy)
+        return self._second(new, mode, copy)
 
     def whole(self, sql: str, mode: str) -> Rows:
         """Return what a query emits of the second half that has seen the first."""

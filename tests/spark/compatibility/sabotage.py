@@ -154,6 +154,16 @@ MUTATIONS = (
         ((judge, "judge_join", _wrongly_full(keyed.judge_join)), NO_NET),
     ),
     Mutation(
+        "a deduplication by other columns is full",
+        *("a deduplication of a frame", "other columns"),
+        ((judge, "judge_deduplicate", _wrongly_full(keyed.judge_deduplicate)), NO_NET),
+    ),
+    Mutation(
+        "what Spark does not show is the same",
+        *("a condition by a subquery", "another subquery"),
+        ((Side, "is_same_text", _always(True)),),
+    ),
+    Mutation(
         "a watermark that follows other rows is not told",
         *("Nexmark q8", "a filter added"),
         ((Side, "watermarked", frozenset()),),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tests.spark.compatibility.change import Base, Change
+from tests.spark.compatibility.frames import DEDUPLICATED, SUBQUERY
 from tests.spark.compatibility.groups import (
     DISTINCT,
     GROUPS,
@@ -17,6 +18,7 @@ from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
+    *(DEDUPLICATED, SUBQUERY),
     *(Q3, Q5, Q7, Q8, Q12, Q20),
 )
 

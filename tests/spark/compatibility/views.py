@@ -1,6 +1,7 @@
 """The views that the queries of the compatibility suite read."""
 
 from pyspark.sql import SparkSession
+from tests.spark.compatibility.frames import make_frames
 from tests.spark.streams import CLICKS, VIEWS, topic_view
 
 BID = (
@@ -32,6 +33,7 @@ def plan_views(session: SparkSession) -> SparkSession:
     for name, (schema, event_time) in STREAMS.items():
         topic_view(session, name, schema, event_time)
     make_tables(session)
+    make_frames(session)
     return session
 
 

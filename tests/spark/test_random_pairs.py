@@ -1,0 +1,158 @@
+"""Pairs of queries made at random: `full` is said only where the results are those of a replay.
+
+Each pair is judged; where the verdict is `full` and nothing is said of other rows, both are played:
+the old SQL over half of the input and the new one over the rest with its state, against the new one
+over all of it. All pairs share one Spark session.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from tests.examples import examples
+from tests.spark.compatibility.judged import tell
+from tests.spark.compatibility.played import Played
+from tests.spark.compatibility.sabotage import AGGREGATES, NO_NET, Patch
+from tests.spark.programs import conf
+
+from ashore.migration import judge
+from ashore.migration.judge import judge_query
+from ashore.migration.verdicts import StateVerdict
+
+# Of each part of a query: texts that differ, some of which mean the same.
+KEYS = (
+    ("country",),
+    ("id % 4",),
+    ("mod(id, 4)",),
+    ("id % 5",),
+    ("upper(country)",),
+    ("country", "id % 4"),
+    ("id % 4", "country"),
+)
+FUNCTIONS = (
+    ("sum(id)",),
+    ("sum(id + 0)",),
+    ("sum(id * 2)",),
+    ("count(*)",),
+    ("count(1)",),
+    ("count(country)",),
+    ("min(id)",),
+    ("max(id)",),
+    ("avg(amount)",),
+    ("sum(id)", "count(*)"),
+    ("count(*)", "sum(id)"),
+    ("max(id)", "min(id)"),
+    ("min(id)", "max(id)"),
+    ("sum(id) FILTER (WHERE amount > 20)", "count(*)"),
+    ("sum(id) FILTER (WHERE amount > 30)", "count(*)"),
+)
+WHERE = ("", "id > 3", "3 < id", "id > 9", "id > 3 AND amount > 10", "amount > 10 AND id > 3")
+HAVING = ("", "count(*) > 40", "1 = 1")
+FROM = (
+    "plain",
+    "(SELECT * FROM plain)",
+    "(SELECT id, country, amount FROM plain WHERE id > 3)",
+    "(SELECT id + 1 AS id, country, amount FROM plain)",
+    "(SELECT plain.* FROM plain JOIN countries ON code = country)",
+    "(SELECT * FROM plain UNION ALL SELECT * FROM clicks)",
+    "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)",
+)
+SHOWN = ("{}", "{} AS other", "({}) + 1")
+PARTS: Mapping[str, tuple[object, ...]] = {
+    "keys": KEYS,
+    "functions": FUNCTIONS,
+    "where": WHERE,
+    "having": HAVING,
+    "rows": FROM,
+    "shown": SHOWN,
+}
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query over groups, in parts."""
+
+    keys: tuple[str, ...]
+    functions: tuple[str, ...]
+    where: str
+    having: str
+    rows: str
+    shown: str
+
+    @property
+    def sql(self) -> str:
+        names = [self.shown.format(each) for each in self.functions]
+        numbered = [f"{each.replace(' AS other', '')} AS f{at}" for at, each in enumerate(names)]
+        keys = [f"{each} AS k{at}" for at, each in enumerate(self.keys)]
+        where = f" WHERE {self.where}" if self.where else ""
+        having = f" HAVING {self.having}" if self.having else ""
+        by = ", ".join(self.keys)
+        return (
+            f"SELECT {', '.join([*keys, *numbered])} FROM {self.rows}{where} GROUP BY {by}{having}"
+        )
+
+
+QUERIES = st.builds(Query, **{name: st.sampled_from(texts) for name, texts in PARTS.items()})
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Query, Query]:
+    """Return a query, and the same with one or two parts changed."""
+    old = draw(QUERIES)
+    names = [each.name for each in fields(Query)]
+    changed = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
+    drawn = {name: draw(st.sampled_from(PARTS[name])) for name in changed}
+    return old, replace(old, **drawn)
+
+
+def find_wrong(played: Played, old: str, new: str) -> str:
+    """Return how a verdict is wrong; empty where it is not, or says that results differ."""
+    found = judge_query(played.plan(old, "update"), played.plan(new, "update"))
+    said = any(each.differs_from_replay for each in found.operators)
+    if found.verdict is not StateVerdict.FULL or said or old == new:
+        return ""
+    note(f"{old}\n{new}\n{tell(found)}")
+    emitted = played.go_on_as_it_is(old, new, "update")
+    expected = played.whole(new, "update")
+    return "" if emitted == expected else f"{emitted} instead of {expected}"
+
+
+@pytest.fixture(scope="module")
+def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    session = spark.newSession()
+    for name, value in conf().items():
+        session.conf.set(name, value)
+    return Played(session, tmp_path_factory.mktemp("streams"))
+
+
+LIMITS = [pytest.param(25, id="25"), pytest.param(400, id="400", marks=pytest.mark.long)]
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", LIMITS)
+def test_full_is_said_only_where_results_are_those_of_a_replay(played: Played, count: int) -> None:
+    @settings(
+        max_examples=examples(count),
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(pairs())
+    def try_pairs(pair: tuple[Query, Query]) -> None:
+        old, new = pair
+        assert find_wrong(played, old.sql, new.sql) == "", (old.sql, new.sql)
+
+    try_pairs()
+
+
+def test_a_wrong_full_is_found(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = "SELECT country AS k0, sum(id) AS f0 FROM plain GROUP BY country"
+    new = old.replace("sum(id)", "sum(id * 2)")
+    assert find_wrong(played, old, new) == "", "the verdict says that it is another function"
+    patches: tuple[Patch, ...] = ((judge, "judge_aggregate", AGGREGATES), NO_NET)
+    for owner, name, wrong in patches:
+        monkeypatch.setattr(owner, name, wrong)
+    assert "instead of" in find_wrong(played, old, new)
