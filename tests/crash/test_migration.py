@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.checkpoint_files import opened, unpack
@@ -78,8 +79,12 @@ CLOCK = FakeClock()
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What the last batch of a checkpoint needs that Spark wrote: each file is many calls."""
-    root = unpack("rocksdb-changelog", tmp_path_factory.mktemp("kept"))
+    return read_contents(tmp_path_factory.mktemp("kept"))
+
+
+def read_contents(directory: Path) -> dict[str, bytes]:
+    """Return what the last batch of a checkpoint needs that Spark wrote: few files."""
+    root = unpack("rocksdb-changelog", directory)
     needed = take_survey(opened(root)).required.files
     return {each.path: (root / each.path).read_bytes() for each in needed}
 
@@ -120,6 +125,11 @@ def land(committer: Committer, plan: str) -> None:
 def begun(contents: dict[str, bytes]) -> MemoryStorage:
     """A query whose log ends with the last batch of its checkpoint."""
     storage = MemoryStorage(CLOCK)
+    begin_query(storage, contents)
+    return storage
+
+
+def begin_query(storage: Storage, contents: dict[str, bytes]) -> None:
     committer = committer_of(storage)
     committer.log.open()
     before = Query(QUERY, BATCH - 2, "a" * 64)
@@ -131,7 +141,6 @@ def begun(contents: dict[str, bytes]) -> MemoryStorage:
         storage.create(f"{attempt.path}/{path}", data)
     land(committer, OLD.digest)
     land(committer, OLD.digest)
-    return storage
 
 
 def go_on(storage: Storage) -> None:

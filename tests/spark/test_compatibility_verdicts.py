@@ -12,8 +12,11 @@ from tests.spark.compatibility.table import BASES, every_change
 from tests.spark.compatibility.views import plan_views
 
 from ashore.errors import QueryRefused
-from ashore.migration.rewriting import RewriteKind
-from ashore.migration.verdicts import StateVerdict, worst
+from ashore.migration.aggregates import BEGINS
+from ashore.migration.backfill import Backfill, plan_backfill
+from ashore.migration.rewriting import RewriteKind, StateRewrite
+from ashore.migration.verdicts import QueryVerdict, StateVerdict, worst
+from ashore.plans.stored import StoredPlan
 
 CHANGES = [pytest.param(*each, id=f"{each[0].name}: {each[1].name}") for each in every_change()]
 
@@ -47,6 +50,56 @@ def test_a_verdict_promises_what_apply_rewrites(
     assert len(rewrite.operators) == len(new)
     assert len(empty) == sum(each.old is None for each in new)
     assert len(rewrite.dropped) == sum(each.new is None for each in verdict.operators)
+
+
+def fill_or_refuse(new: StoredPlan, rewrite: StateRewrite, verdict: QueryVerdict) -> Backfill | str:
+    try:
+        return plan_backfill(new, rewrite, verdict)
+    except QueryRefused as error:
+        return str(error)
+
+
+def test_what_begins_empty_is_filled_or_refused_with_the_reason(planner: Planner) -> None:
+    filled, refused = set(), set()
+    for base, change in every_change():
+        verdict = planner.judge(base, change)
+        if verdict.verdict is StateVerdict.REFUSED:
+            continue
+        rewrite, new = planner.rewrite(base, change, verdict), planner.plan(base.new(change))
+        is_new = any(each.kind is RewriteKind.EMPTY for each in rewrite.operators)
+        is_new |= any(value.column is None for each in rewrite.operators for value in each.values)
+        found = fill_or_refuse(new, rewrite, verdict)
+        if isinstance(found, str):
+            assert " be filled: " in found
+            refused.add((base.name, change.name))
+            continue
+        assert found.is_needed == is_new
+        values = [value for each in found.rewrite.operators for value in each.values]
+        assert all(each.is_filled or each.column is not None for each in values)
+        assert not any(each.kind is RewriteKind.EMPTY for each in found.rewrite.operators)
+        if is_new:
+            assert BEGINS not in tell(found.verdict)
+            filled.add((base.name, change.name))
+        else:
+            assert (found.rewrite, found.verdict) == (rewrite, verdict)
+    assert {each for each, _ in filled} >= {"groups", "tumbling windows", "distinct rows"}
+    assert ("groups", "state where there was none") in filled
+    assert refused
+
+
+def test_every_stateful_operator_of_a_change_is_mapped_and_none_wrongly(planner: Planner) -> None:
+    """Without edits: what both queries have is a pair, and no pair is of two kinds."""
+    for base, change in every_change():
+        verdict = planner.judge(base, change)
+        if verdict.why and not verdict.operators:
+            continue  # refused as a whole: nothing was paired
+        alone = [each for each in verdict.operators if None in {each.old, each.new}]
+        gone = {each.name.split()[0] for each in alone if each.new is None}
+        come = {each.name.split()[0] for each in alone if each.old is None}
+        assert not gone & come, f"{base.name}: {change.name}: two of a kind are not paired"
+        olds, news = ([getattr(each, side) for each in verdict.mapping] for side in ("old", "new"))
+        assert len(set(olds)) == len(olds)
+        assert len(set(news)) == len(news)
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
