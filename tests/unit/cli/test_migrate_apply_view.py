@@ -1,0 +1,87 @@
+"""What `migrate apply` shows of INSERTs that come, go, or fill another table."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ashore.checkpoints.attempts import Attempts
+from ashore.checkpoints.migrating import MigrationWish
+from ashore.cli.migrate_apply_view import ShownMigration
+from ashore.control.dropping import PlannedBeginning
+from ashore.control.migrating import (
+    AppliedChange,
+    AppliedDrop,
+    AppliedMigration,
+    PlannedChange,
+    PlannedDrop,
+    PlannedMigration,
+)
+from ashore.control.rollback import StoppedQuery
+from ashore.jobs.events import StateMigrated
+from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, ValueSource
+from ashore.protocol.names import SliceName
+from ashore.protocol.query import PlanState
+from ashore.storage import MemoryStorage
+from ashore.testing import FakeClock
+
+OLD, NEW = Path("clicks.yaml"), Path("fixed.yaml")
+WISH = MigrationWish("old", PlanState("new", "{}"), (), "ana", "renamed")
+
+
+def query(fills: str) -> StoppedQuery:
+    return StoppedQuery(
+        SliceName("clicks", fills.replace(".", "__")),
+        Attempts(MemoryStorage(FakeClock()), "checkpoints", ""),
+        fills,
+    )
+
+
+FILLED = OperatorRewrite(
+    0, "aggregate by k", RewriteKind.RECODE, 0, (), (ValueSource(0), ValueSource(is_filled=True))
+)
+MOVED = PlannedMigration(
+    query("ods.a"), WISH, StateRewrite((FILLED,), (), "plan"), (), {}, 7, 2_000_000, query("ods.b")
+)
+PLANNED = PlannedChange(
+    (MOVED,),
+    (PlannedDrop(query("ods.c"), WISH, 3, 1_000),),
+    (PlannedBeginning(query("ods.d"), {"clicks": {"0": 120}}),),
+)
+APPLIED = AppliedChange(
+    (AppliedMigration("ods.a", 7, "/saved/a", StateMigrated((), ()), 2.5, "ods.b"),),
+    (AppliedDrop("ods.c", 3, "/saved/c"),),
+    PLANNED.beginnings,
+)
+
+
+def test_what_is_planned_is_said_of_each_query() -> None:
+    lines = "\n".join(ShownMigration(OLD, [], PLANNED).planned_lines())
+    assert "ods.a: the state of batch 7" in lines
+    assert "it continues as ods.b" in lines
+    assert "1 of its columns are filled of a replay" in lines
+    assert "ods.c: it is dropped after batch 3" in lines
+    assert "ods.d: it is new" in lines
+    assert "clicks is read from the offsets {0: 120} on" in lines
+
+
+def test_what_was_done_names_each_savepoint_and_the_way_back() -> None:
+    shown = ShownMigration(OLD, [], PLANNED, APPLIED)
+    lines, document = "\n".join(shown.applied_lines(NEW)), shown.document()
+    assert "/saved/a" in lines
+    assert "ods.c: dropped after batch 3; its state is in /saved/c" in lines
+    # The query that is gone is in the job file of before alone.
+    assert "ashore migrate undo clicks.yaml --query ods.c" in lines
+    assert document["done"] is True
+    assert document["savepoints"] == [{"query": "ods.c", "savepoint": "/saved/c"}]
+    assert document["begun"] == [{"query": "ods.d", "begins": {"clicks": {"0": 120}}}]
+
+
+def test_where_every_query_stays_the_new_job_file_undoes_it() -> None:
+    stays = PlannedChange((replace(MOVED, into=None),))
+    lines = "\n".join(ShownMigration(OLD, [], stays, APPLIED).applied_lines(NEW))
+    assert "to take it back: ashore migrate undo fixed.yaml" in lines
+
+
+def test_nothing_is_to_be_done() -> None:
+    shown = ShownMigration(OLD, [])
+    assert list(shown.applied_lines(NEW)) == ["no state has to be rewritten: nothing was changed"]
+    assert shown.document()["done"] is False
