@@ -83,6 +83,8 @@ def test_an_insert_is_dropped_and_an_undo_brings_it_back(site: Site) -> None:
     done = migrate(*asked, "--accept", "lost")
     assert [each["query"] for each in done["savepoints"]] == ["ods.per_minute"]
     assert migrate(*asked, "--accept", "lost")["done"] is False, "it was done before"
+    again = migrate("check", new, "--to", old, code=4)
+    assert [each["verdict"] for each in again["queries"]] == ["full", "partial"]
     with pytest.raises(QueryStopped, match="was dropped by a migration"):
         run(site, old)
     site.produce(topic, encode(second))

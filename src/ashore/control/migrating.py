@@ -48,6 +48,7 @@ from ashore.jobs.events import StateMigrated, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
+from ashore.landing.sinks import sinks_of
 from ashore.migration.backfill import is_filled, plan_backfill
 from ashore.migration.rewriting import StateRewrite, plan_rewrite
 from ashore.migration.sources import moves_offsets
@@ -321,7 +322,9 @@ def _plan_query(
     planned: Mapping[str, PlannedQuery],
     asked: ApplyAsked,
 ) -> PlannedMigration:
-    query, new = find_query(opened, judged.query), planned[judged.into or judged.query]
+    # One that the job does not have now it had once: the new job file alone names its table.
+    home = opened if judged.query in sinks_of(opened.job) else other
+    query, new = find_query(home, judged.query), planned[judged.into or judged.query]
     fold = read_log(opened.storage, query.name)
     if fold.plan is None:
         raise QueryRefused(f"{query.name}: {'; '.join(judged.verdict.why)}; nothing was changed")

@@ -162,18 +162,29 @@ def judge_job(
     job, query = opened.job, asked.query
     sinks = sinks_of(job) if query is None else {query: find_sink(job, query)}
     folds = {filled: _read(opened, filled, sink) for filled, sink in sinks.items()}
-    new = {each.query: each for each in planned}
+    others = sinks_of(job).keys() - sinks.keys()
+    new = {each.query: each for each in planned if each.query not in others}
     into = find_moved(folds, new, asked.renames)
     found = []
     for filled, fold in folds.items():
         name = sink_slice(job.job, sinks[filled])
         judged, used = _judge(name, fold, new.pop(into.get(filled, filled), None), asked.edits)
         found.append(_moved(JudgedQuery(filled, judged, edits=used), into.get(filled, "")))
-    anew = (each for each in new if query in {None, each})
-    found += [JudgedQuery(filled, _anew(INSERT_IS_NEW)) for filled in anew]
+    if query is None:
+        found += [_judge_new(opened, each, asked.edits) for each in new.values()]
     if asked.edits is not None:
         _check_edits(found, asked.edits)
     return tuple(found)
+
+
+def _judge_new(opened: OpenJob, new: PlannedQuery, edits: MappingEdits | None) -> JudgedQuery:
+    """Judge a query that the job does not have: it may have had it once."""
+    name = SliceName(opened.job.job, new.slice)
+    fold = read_log(opened.storage, name)
+    if fold.query is None:
+        return JudgedQuery(new.query, _anew(INSERT_IS_NEW))
+    verdict, used = _judge(name, fold, new, edits)
+    return JudgedQuery(new.query, verdict, edits=used)
 
 
 def _read(opened: OpenJob, filled: str, sink: Sink) -> Fold:
@@ -239,7 +250,7 @@ def look_at_replays(
     sinks = sinks_of(opened.job)
     looked = []
     for each in found:
-        if each.verdict.verdict is not StateVerdict.REFUSED:
+        if each.verdict.verdict is not StateVerdict.REFUSED or each.query not in sinks:
             looked.append(each)
             continue
         fold = read_log(opened.storage, sink_slice(opened.job.job, sinks[each.query]))
@@ -254,9 +265,10 @@ def _filled(opened: OpenJob, judged: JudgedQuery, planned: Sequence[PlannedQuery
     Raises QueryRefused where it cannot be, or Kafka has deleted records of it.
     """
     new = next((each for each in planned if each.query == (judged.into or judged.query)), None)
-    if new is None or judged.verdict.verdict not in {StateVerdict.PARTIAL, StateVerdict.LOST}:
+    sinks, can_be = sinks_of(opened.job), {StateVerdict.PARTIAL, StateVerdict.LOST}
+    if new is None or judged.query not in sinks or judged.verdict.verdict not in can_be:
         return judged
-    name = sink_slice(opened.job.job, find_sink(opened.job, judged.query))
+    name = sink_slice(opened.job.job, sinks[judged.query])
     fold = read_log(opened.storage, name)
     if fold.plan is None or fold.query is None:
         return judged
@@ -290,7 +302,7 @@ def measure_losses(opened: OpenJob, found: Sequence[JudgedQuery]) -> tuple[Judge
     """
     return tuple(
         replace(each, losses=measure_query(opened, each.query, each.verdict))
-        if has_losses(each.verdict)
+        if has_losses(each.verdict) and each.query in sinks_of(opened.job)
         else each
         for each in found
     )
