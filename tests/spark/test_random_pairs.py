@@ -31,6 +31,10 @@ KEYS = (
     ("upper(country)",),
     ("country", "id % 4"),
     ("id % 4", "country"),
+    ("window(ts, '1 hour')",),
+    ("window(ts, '60 minutes')",),
+    ("window(ts, '2 hours')",),
+    ("window(ts, '1 hour', '30 minutes')", "country"),
 )
 FUNCTIONS = (
     ("sum(id)",),
@@ -54,8 +58,8 @@ HAVING = ("", "count(*) > 40", "1 = 1")
 FROM = (
     "plain",
     "(SELECT * FROM plain)",
-    "(SELECT id, country, amount FROM plain WHERE id > 3)",
-    "(SELECT id + 1 AS id, country, amount FROM plain)",
+    "(SELECT id, country, ts, amount FROM plain WHERE id > 3)",
+    "(SELECT id + 1 AS id, country, ts, amount FROM plain)",
     "(SELECT plain.* FROM plain JOIN countries ON code = country)",
     "(SELECT * FROM plain UNION ALL SELECT * FROM clicks)",
     "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)",
