@@ -24,7 +24,8 @@ def read_commands() -> list[str]:
     return [line.strip() for line in section.splitlines() if line.startswith("    ashore ")]
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_the_commands_of_the_page_do_what_it_says(site: Site) -> None:
     topic = site.topic(1)
     spark = {"master": "local[2]"}

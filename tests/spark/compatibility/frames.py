@@ -13,7 +13,7 @@ DEDUPLICATED = Base(
     (
         Change("nothing", (), FULL),
         Change("a result renamed", [("id, country", "id AS number, country")], FULL),
-        Change("fewer columns", [("FROM once", "FROM once_by_id")], CONVERT, ONE),
+        Change("fewer columns", [("FROM once", "FROM once_by_id")], CONVERT, ONE, is_run=True),
         Change(
             "other columns",
             [("id, country FROM once", "id, amount FROM once_by_amount")],
@@ -29,7 +29,7 @@ SUBQUERY = Base(
     "GROUP BY country",
     "update",
     (
-        Change("nothing", (), FULL),
+        Change("nothing", (), FULL, is_run=True),
         Change(
             "another subquery",
             [("count(*) FROM countries", "count(*) + 1 FROM countries")],
