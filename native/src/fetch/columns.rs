@@ -20,17 +20,29 @@ struct Bytes {
     ends: Vec<i32>,
     content: Vec<u8>,
     valid: NullBufferBuilder,
+    nulls: usize, // as long as there is nothing else, only they are counted: most have no keys
 }
 
 impl Bytes {
     fn new() -> Self {
-        let mut ends = Vec::with_capacity(RESERVED + 1);
-        ends.push(0);
         Bytes {
-            ends,
+            ends: vec![0],
             content: Vec::new(),
             valid: NullBufferBuilder::new(RESERVED),
+            nulls: 0,
         }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len() - 1 + self.nulls
+    }
+
+    /// Enter the nulls that were only counted.
+    #[cold]
+    fn enter_nulls(&mut self) {
+        let nulls = std::mem::take(&mut self.nulls);
+        self.valid.append_n_nulls(nulls);
+        self.ends.resize(self.ends.len() + nulls, 0);
     }
 
     /// Requires: all content together is less than 2^31 bytes; `Columns::is_full` is asked between
@@ -39,8 +51,15 @@ impl Bytes {
     fn push(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => {
+                if self.nulls > 0 {
+                    self.enter_nulls();
+                }
                 self.content.extend_from_slice(bytes);
                 self.valid.append_non_null();
+            }
+            None if self.ends.len() == 1 => {
+                self.nulls += 1;
+                return;
             }
             None => self.valid.append_null(),
         }
@@ -49,7 +68,10 @@ impl Bytes {
     }
 
     fn finish(mut self, kind: DataType) -> Result<ArrayData, ArrowError> {
-        let rows = self.ends.len() - 1;
+        if self.nulls > 0 {
+            self.enter_nulls();
+        }
+        let rows = self.len();
         let buffers = vec![Buffer::from_vec(self.ends), Buffer::from_vec(self.content)];
         array(kind, rows, self.valid.finish(), buffers, vec![])
     }
@@ -91,13 +113,18 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn new(has_headers: bool) -> Self {
+    /// `room`: records and bytes that are expected; so much is reserved for them.
+    pub(super) fn new(has_headers: bool, room: (usize, usize)) -> Self {
+        let (rows, bytes) = room;
+        let mut values = Bytes::new();
+        values.ends.reserve(rows);
+        values.content.reserve(bytes);
         Columns {
-            offsets: Vec::with_capacity(RESERVED),
-            times_us: Vec::with_capacity(RESERVED),
+            offsets: Vec::with_capacity(rows),
+            times_us: Vec::with_capacity(rows),
             times_valid: NullBufferBuilder::new(RESERVED),
             keys: Bytes::new(),
-            values: Bytes::new(),
+            values,
             headers: has_headers.then(|| Headers {
                 ends: vec![0],
                 valid: NullBufferBuilder::new(RESERVED),
@@ -196,12 +223,12 @@ impl Headers {
         self.valid.append(count > 0);
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
         // as of `Bytes::push`
-        self.ends.push((self.keys.ends.len() - 1) as i32);
+        self.ends.push(self.keys.len() as i32);
         Ok(())
     }
 
     fn finish(mut self) -> Result<ArrayData, ArrowError> {
-        let (rows, pairs) = (self.ends.len() - 1, self.keys.ends.len() - 1);
+        let (rows, pairs) = (self.ends.len() - 1, self.keys.len());
         let (keys, values) = (
             self.keys.finish(DataType::Utf8)?,
             self.values.finish(DataType::Binary)?,

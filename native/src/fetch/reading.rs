@@ -116,6 +116,7 @@ pub struct Reading {
     pause: Duration,
     answers: VecDeque<Answer>,
     columns: Option<(usize, Columns)>,
+    room: (usize, usize), // records and bytes of the last batch of Arrow: the next is like it
     codecs: Codecs,
     alive: Instant,
     was_away: bool, // records were handed out since the last step
@@ -151,6 +152,7 @@ impl Reading {
             pause: FIRST_PAUSE,
             answers: VecDeque::new(),
             columns: None,
+            room: (0, 0),
             codecs: Codecs::default(),
             alive: now,
             was_away: false,
@@ -236,7 +238,11 @@ impl Reading {
             let has_headers = self.topics.iter().any(|each| each.reads_headers);
             let columns = match &mut self.columns {
                 Some((at, columns)) if *at == part.range => columns,
-                other => &mut other.insert((part.range, Columns::new(has_headers))).1,
+                other => {
+                    &mut other
+                        .insert((part.range, Columns::new(has_headers, self.room)))
+                        .1
+                }
             };
             let wanted = range.decoded..range.end;
             let decoded = part
@@ -266,6 +272,7 @@ impl Reading {
         let Some((at, columns)) = self.columns.take_if(|(_, columns)| columns.rows() > 0) else {
             return Ok(None);
         };
+        self.room = (columns.rows(), columns.size());
         let range = &mut self.ranges[at];
         let column = &mut self.topics[range.topic].column;
         let batch = columns

@@ -19,6 +19,8 @@ impl fmt::Display for Malformed {
 pub type Parsed<T> = Result<T, Malformed>;
 
 /// The error for bytes that are not what they should be.
+#[cold]
+#[inline(never)]
 pub(super) fn malformed<T>(what: &str) -> Parsed<T> {
     Err(Malformed(what.to_owned()))
 }
@@ -54,7 +56,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, size: usize) -> Parsed<&'a [u8]> {
         match self.bytes[self.at..].get(..size) {
             Some(taken) => {
@@ -78,22 +80,29 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number in zigzag and groups of seven bits, as records have them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn varint(&mut self) -> Parsed<i64> {
-        match self.bytes.get(self.at) {
-            Some(&first) if first < 0x80 => {
+        // Nearly all have one to three bytes.
+        let found = match self.bytes[self.at..] {
+            [a, ..] if a < 0x80 => {
                 self.at += 1;
-                Ok(i64::from(first >> 1) ^ -i64::from(first & 1))
+                u64::from(a)
             }
-            _ => {
-                let found = self.unsigned(64)?;
-                Ok((found >> 1).cast_signed() ^ -(found & 1).cast_signed())
+            [a, b, ..] if b < 0x80 => {
+                self.at += 2;
+                u64::from(a & 0x7f) | u64::from(b) << 7
             }
-        }
+            [a, b, c, ..] if c < 0x80 => {
+                self.at += 3;
+                u64::from(a & 0x7f) | u64::from(b & 0x7f) << 7 | u64::from(c) << 14
+            }
+            _ => self.unsigned(64)?,
+        };
+        Ok((found >> 1).cast_signed() ^ -(found & 1).cast_signed())
     }
 
     /// A number in groups of seven bits, the lowest first.
-    #[inline]
+    #[inline(never)]
     fn unsigned(&mut self, bits: u32) -> Parsed<u64> {
         let (mut found, mut shift) = (0_u64, 0);
         for &byte in &self.bytes[self.at..] {
@@ -111,7 +120,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skip the bytes of a nullable field of a record and return them; a size of -1 is null.
-    #[inline]
+    #[inline(always)]
     pub(super) fn nullable(&mut self) -> Parsed<Option<&'a [u8]>> {
         match self.varint()? {
             -1 => Ok(None),

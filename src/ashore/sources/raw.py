@@ -21,7 +21,7 @@ from ashore.sources.client import Cluster
 from ashore.sources.options import why_not_raw
 
 INTERFACE = 1  # of ashore_native
-FETCH_BYTES = 4 << 20  # one is decoded while another comes
+FETCH_BYTES = 2 << 20  # one is decoded while another comes
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
 WAVE_RECORDS = 65_536  # read side by side, as in `reading`
