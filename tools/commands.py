@@ -22,7 +22,16 @@ TARGET = Path(__file__).resolve().parent.parent / "src" / "ashore" / "runtime" /
 # Commands that change nothing: a token that may only read may ask for them, without files.
 LOOKS = {
     *("audit", "checkpoint diff", "checkpoint inspect", "checkpoint list", "checkpoint verify"),
-    *("drill list", "schema", "status", "validate", "verify", "versions diff", "versions list"),
+    *(
+        "drill list",
+        "schema",
+        "status",
+        "trace",
+        "validate",
+        "verify",
+        "versions diff",
+        "versions list",
+    ),
 }
 # Commands that are no operations, and what a server has for them instead.
 INSTEAD = {

@@ -97,6 +97,11 @@ COMMANDS = (
         "Check that every offset is accounted for and every file matches the log.",
     ),
     Listed(
+        "trace",
+        "trace_command",
+        "Show what happened to one data file: entry, offsets, move, seals, and its owner.",
+    ),
+    Listed(
         "doctor",
         "doctor_command",
         "Repair what can be repaired without guessing; report what cannot, and exit with 4.",

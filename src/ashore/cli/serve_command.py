@@ -3,6 +3,7 @@
 What it must not know: how jobs are run, or requests answered.
 """
 
+import os
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +14,9 @@ import typer
 from ashore.base.units import parse_size_bytes
 from ashore.cli.options import Debug
 from ashore.cli.output import escape, reported_errors, say
-from ashore.errors import NotInstalled
+from ashore.errors import NotInstalled, RequestInvalid
 from ashore.runtime.limits import ServerLimits
+from ashore.runtime.webhook import WebhookAddress
 
 if TYPE_CHECKING:
     from ashore.server.serve import ServerSettings
@@ -63,17 +65,45 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         str | None,
         typer.Option("--max-job-memory", help="Of one job: with more it is started again."),
     ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The database of the index, as postgresql+psycopg://...; by default SQLite's.",
+        ),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where events are posted: a job needs a decision, lost files, a schema change. "
+            "They are signed with $ASHORE_WEBHOOK_SECRET.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Run the jobs of a directory, and serve REST, metrics and pages over them."""
     limits = ServerLimits(jobs_max, _size(memory_max), _size(job_memory_max))
     tls, allowed = (certificate, certificate_key), tuple(roots or ())
     with reported_errors(as_json=False, debug=debug):
+        told = None if webhook is None else _address(webhook)
         server = _load()
-        settings = server.ServerSettings(
-            directory, state, host, port, *tls, no_token, allowed, limits
-        )
+        where = (directory, state, host, port)
+        settings = server.ServerSettings(*where, *tls, no_token, allowed, told, index, limits)
         server.serve(settings, lambda url: _tell(settings, url))
+
+
+def _address(url: str) -> WebhookAddress:
+    """Return where events go. Raises RequestInvalid."""
+    secret = os.environ.get("ASHORE_WEBHOOK_SECRET", "")
+    if not url.startswith(("http://", "https://")):
+        raise RequestInvalid(f"{url!r} is not an address", hint="write http://... or https://...")
+    if not secret:
+        raise RequestInvalid(
+            "there is no secret to sign events with",
+            hint="set $ASHORE_WEBHOOK_SECRET, and give it to the receiver",
+        )
+    return WebhookAddress(url, secret.encode())
 
 
 def _load() -> ModuleType:

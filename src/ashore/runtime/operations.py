@@ -27,6 +27,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import OperationUnknown, ServerBusy
 from ashore.runtime.files import read_record, write_record
+from ashore.runtime.processes import Children
 
 AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
 KEPT_MS = 30 * 86_400_000
@@ -194,7 +195,7 @@ class Operations:
         self._starter = starter
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children = Children()
         self._ended: dict[str, OperationView] = {}  # what no longer changes
         self._killing: dict[str, float] = {}
         self._is_over = threading.Event()
@@ -294,7 +295,7 @@ class Operations:
 
     def look(self) -> None:
         """Start what waits and may, end what is cancelled, forget what is old."""
-        self._children = [each for each in self._children if each.poll() is None]
+        self._children.reap()
         found = self.all()
         running = sum(each.state is OperationState.RUNNING for each in found)
         for each in reversed(found):
@@ -328,7 +329,7 @@ class Operations:
             return False
         finally:
             os.close(handle)
-        self._children.append(child)
+        self._children.take(child)
         return True
 
     def _interrupt(self, found: OperationView) -> None:

@@ -71,6 +71,28 @@ def run_command(order: StartOrder) -> list[str]:
     return [sys.executable, "-m", "ashore.runtime.run", *order.arguments()]
 
 
+class Children:
+    """Processes that this one has started, and that may outlive it."""
+
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+
+    def take(self, child: "subprocess.Popen[bytes]") -> None:
+        """Keep a child in mind. Its exit code is in a file: nobody else waits for it."""
+        self._pids.add(child.pid)
+        child.returncode = 0  # else its end would warn that it still runs
+
+    def reap(self) -> None:
+        """Take those that have ended from the process table. Never waits."""
+        for pid in tuple(self._pids):
+            try:
+                is_over = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                is_over = True
+            if is_over:
+                self._pids.discard(pid)
+
+
 class LivingProcess:
     """A process of a job that lives, or did when it was found.
 
@@ -121,7 +143,7 @@ class Processes:
     def __init__(self, layout: ServerFiles, command: Command = run_command) -> None:
         self._layout = layout
         self._command = command
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children = Children()
 
     def start(self, job: str, job_file: Path, desired: Desired) -> bool:
         """Start a process of a job; return False where one lives. Raises OSError."""
@@ -147,7 +169,7 @@ class Processes:
                 )
         finally:
             os.close(lock)  # 3. Only the process holds it now.
-        self._children.append(child)
+        self._children.take(child)
         return True
 
     def find(self, job: str) -> LivingProcess | None:
@@ -161,7 +183,7 @@ class Processes:
 
     def reap(self) -> None:
         """Take the exit codes of children that have ended: they leave the process table."""
-        self._children = [each for each in self._children if each.poll() is None]
+        self._children.reap()
 
 
 def _take(run: RunFiles) -> int | None:

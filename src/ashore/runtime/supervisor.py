@@ -135,6 +135,7 @@ class Supervisor:
         self._looked = threading.Condition()
         self._looks = 0
         self._is_looking = False
+        self._looked_s = self._clock.monotonic_s()
         self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
         self.problem = ""  # why the directory cannot be read
 
@@ -144,6 +145,10 @@ class Supervisor:
     def views(self) -> Mapping[str, ManagedJob]:
         """Where each job is, as of the last look: never changed, but replaced."""
         return self._views
+
+    def look_age_s(self) -> float:
+        """Return for how long it has not looked at its jobs."""
+        return self._clock.monotonic_s() - self._looked_s
 
     def lakes(self) -> list[str]:
         """Return where the lakes of the job files are that can be read."""
@@ -221,6 +226,7 @@ class Supervisor:
         self._views = views
         with self._looked:
             self._looks += 1
+            self._looked_s = self._clock.monotonic_s()
             self._is_looking = False
             self._looked.notify_all()
 

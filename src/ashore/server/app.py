@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ashore import __version__
-from ashore.server.api import jobs, operations
+from ashore.server.api import jobs, operations, server
 from ashore.server.context import Context
 from ashore.server.pages.routes import pages_router
 from ashore.server.pages.supervised import SupervisedJobs
@@ -52,5 +52,5 @@ def describe_api() -> dict[str, Any]:
 
 
 def _include(app: FastAPI) -> None:
-    for each in (jobs.router, operations.router):
+    for each in (jobs.router, operations.router, server.router):
         app.include_router(each, responses=PROBLEMS)

@@ -11,11 +11,14 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from ashore.base.clock import Clock
+from ashore.runtime.index import Index
+from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.verbs import Verbs
+from ashore.runtime.webhook import Webhook
 from ashore.server.access import Caller
 from ashore.server.pages.guard import TokenAccess
 
@@ -28,6 +31,9 @@ class Context:
     supervisor: Supervisor
     verbs: Verbs
     operations: Operations
+    journal: Journal
+    webhook: Webhook | None
+    index: Index
     roots: Roots
     access: TokenAccess
     clock: Clock

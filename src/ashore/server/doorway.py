@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,8 +34,12 @@ PAGE = Caller("page", UserRole.OPERATE)  # who is logged in, pages know: they lo
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class _TooMuch(Exception):
-    pass
+class _TooMuch(HTTPException):
+    """A body that is too large, or too slow. FastAPI passes it on as it is."""
+
+    def __init__(self) -> None:
+        told = f"the body has more than {BODY_BYTES_MAX:,} bytes, or took more than "
+        super().__init__(413, f"{told}{BODY_S_MAX:.0f} s")
 
 
 class Doorway:
@@ -106,32 +111,21 @@ class Doorway:
     async def _pass(
         self, scope: Scope, receive: Receive, send: Send, changer: Caller | None
     ) -> None:
-        statuses: list[int] = []
+        """Pass a request on. The audit line of a change is there before its answer is sent."""
 
         async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                statuses.append(int(message["status"]))
+            if changer is not None and message["type"] == "http.response.start":
+                await run_in_threadpool(self._write, scope, changer, int(message["status"]))
             await send(message)
 
-        try:
-            await self._app(scope, receive, noted)
-        except _TooMuch:
-            if not statuses:
-                error = RequestInvalid(
-                    f"the body has more than {BODY_BYTES_MAX:,} bytes, or took more than "
-                    f"{BODY_S_MAX:.0f} s"
-                )
-                await answer(error, 413)(scope, receive, noted)
-        finally:
-            if changer is not None:
-                await run_in_threadpool(self._write, scope, changer, statuses)
+        await self._app(scope, receive, noted)
 
     async def _refuse(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
         if response.status_code == 401:
             response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send)
 
-    def _write(self, scope: Scope, caller: Caller, statuses: list[int]) -> None:
+    def _write(self, scope: Scope, caller: Caller, status: int) -> None:
         client = scope.get("client") or ("", 0)
         rotate(self._files.audit, AUDIT_BYTES, AUDITS_KEPT)
         append_line(
@@ -142,7 +136,7 @@ class Doorway:
                 "from": client[0],
                 "method": scope["method"],
                 "path": scope["path"],
-                "status": statuses[0] if statuses else None,
+                "status": status,
             },
         )
 

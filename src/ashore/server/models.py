@@ -250,3 +250,37 @@ class OperationList(ApiDocument):
     """Operations, the newest first."""
 
     operations: list[OperationDocument]
+
+
+class ServerDocument(ApiDocument):
+    """The server itself."""
+
+    version: str
+    directory: str
+    problem: str = Field(description="why the directory of job files cannot be read, if it cannot")
+    look_age_s: float = Field(description="since the supervisor last looked at its jobs")
+    jobs: int
+
+
+class EventList(ApiDocument):
+    """What happened to jobs, the newest first: `at`, `event`, `job`, and what the event tells."""
+
+    events: list[dict[str, Any]]
+
+
+class LogLines(ApiDocument):
+    """Lines of a job's log, the oldest first."""
+
+    lines: list[dict[str, Any]]
+
+
+class HistoryQuestion(BaseModel):
+    """Which events of the history are asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str | None = Field(default=None, max_length=100, pattern=r"^[^\x00]*$")
+    event: str | None = Field(default=None, max_length=40, pattern=r"^[^\x00]*$")
+    since_ms: int | None = Field(default=None, ge=0, le=1 << 53)
+    until_ms: int | None = Field(default=None, ge=0, le=1 << 53)
+    limit: int = Field(default=100, ge=1, le=1000)

@@ -16,12 +16,15 @@ import uvicorn
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServerRuns
+from ashore.runtime.index import Index
+from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.limits import ServerLimits
 from ashore.runtime.operations import Operations
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.verbs import Verbs
+from ashore.runtime.webhook import Webhook, WebhookAddress
 from ashore.server.access import open_tokens
 from ashore.server.app import create_app
 from ashore.server.context import Context
@@ -44,6 +47,8 @@ class ServerSettings:
     certificate_key: Path | None = None
     is_open: bool = False  # no token is needed
     roots: tuple[str, ...] = ()  # what requests may name; see Roots
+    webhook: WebhookAddress | None = None
+    index: str | None = None  # the URL of a database; None: SQLite's, beside the files
     limits: ServerLimits = field(default_factory=ServerLimits)
 
     @property
@@ -61,23 +66,32 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     files.make()
     with _alone(files):
         tokens = open_tokens(files.tokens)
-        supervisor = Supervisor(files, limits=settings.limits)
+        hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
+        index = Index(files, settings.index)
+        journal = Journal(files, [index.add] if hook is None else [index.add, hook.owe])
+        supervisor = Supervisor(files, limits=settings.limits, report=journal.take)
         operations = Operations(files.operations, files.jobs)
         roots = Roots(files.jobs, settings.roots)
         access = TokenAccess(tokens.role_of, tokens.key, settings.is_open)
         verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
-        works = (supervisor, verbs, operations)
+        works = (supervisor, verbs, operations, journal, hook, index)
         context = Context(files, *works, roots, access, SystemClock())
         app = create_app(context)
         door = Doorway(app, None if settings.is_open else tokens, files, context.clock, is_look)
         server = _Server(_config(settings, door), started)
+        index.open()
         supervisor.start()
         operations.start()
+        if hook is not None:
+            hook.start()
         try:
             server.run()
         finally:
+            if hook is not None:
+                hook.end()
             operations.end()
             supervisor.end()
+            index.close()
 
 
 def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:

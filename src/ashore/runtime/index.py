@@ -1,0 +1,174 @@
+"""The index over a server's history: for questions that a file answers slowly.
+
+What it is: `Index`, tables of events and operations in SQLite, or in PostgreSQL by its URL.
+What it promises: files are the truth; the index is made from them, may be deleted at any time, and
+is then made again. Where its database does not answer, nothing else is kept from its work.
+What it must not know: who asks; how jobs are run.
+"""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Engine,
+    Integer,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    create_engine,
+    delete,
+    func,
+    insert,
+    select,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from ashore.errors import ServerRefused
+from ashore.runtime.files import read_lines
+from ashore.runtime.layout import ServerFiles
+
+VERSION = 1  # of the tables: another one is made again
+ANSWER_S = 5
+
+_META = MetaData()
+_ABOUT = Table("ashore_index", _META, Column("version", Integer, primary_key=True))
+_EVENTS = Table(
+    "ashore_events",
+    _META,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at_ms", BigInteger, nullable=False, index=True),
+    Column("job", String(100), nullable=False, index=True),
+    Column("event", String(40), nullable=False, index=True),
+    Column("document", Text, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EventQuestion:
+    """Which events are asked for. None: any."""
+
+    job: str | None = None
+    event: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    limit: int = 100
+
+
+class Index:
+    """The index of a server. May be used by many threads.
+
+    Arguments:
+        files: of the server, which the index is made from.
+        url: of the database; by default a file of SQLite's beside them.
+
+    """
+
+    def __init__(self, files: ServerFiles, url: str | None = None) -> None:
+        self._files = files
+        self._url = url or f"sqlite:///{files.index}"
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self.problem = ""  # why it does not answer
+
+    def open(self) -> bool:
+        """Open the index, made again where it is missing; return whether it can be asked."""
+        with self._lock:
+            try:
+                engine = create_engine(self._url, pool_pre_ping=True, connect_args=self._limits())
+                _META.create_all(engine)
+                with engine.begin() as connection:
+                    found = connection.scalar(select(_ABOUT.c.version))
+                    if found != VERSION:
+                        connection.execute(delete(_EVENTS))
+                        connection.execute(delete(_ABOUT))
+                        rows = [_row(each) for each in self._history()]
+                        if rows:
+                            connection.execute(insert(_EVENTS), rows)
+                        connection.execute(insert(_ABOUT), [{"version": VERSION}])
+                self._engine = engine
+                self.problem = ""
+            except (SQLAlchemyError, ModuleNotFoundError, ValueError) as error:
+                self.problem = f"the index does not answer: {_short(error)}"
+        return self._engine is not None
+
+    def close(self) -> None:
+        """Close it."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def add(self, event: Mapping[str, object]) -> None:
+        """Take an event in, which is in the file already. A failure is a problem, not an error."""
+        if self._engine is None:
+            return
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(insert(_EVENTS), [_row(event)])
+            self.problem = ""
+        except SQLAlchemyError as error:
+            self.problem = f"the index does not answer: {_short(error)}"
+
+    def find(self, question: EventQuestion) -> list[dict[str, object]]:
+        """Return events, the newest first. Raises ServerRefused where it does not answer."""
+        asked = _where(select(_EVENTS.c.document), question)
+        asked = asked.order_by(_EVENTS.c.at_ms.desc(), _EVENTS.c.id.desc()).limit(question.limit)
+        return [json.loads(text) for text in self._ask(asked)]
+
+    def count(self) -> int:
+        """Return how many events it has. Raises ServerRefused where it does not answer."""
+        return int(str(self._ask(select(func.count()).select_from(_EVENTS))[0]))
+
+    def _ask(self, question: "Select[Any]") -> Sequence[str]:
+        if self._engine is None:
+            raise ServerRefused(self.problem or "the index is closed", hint="it is made again")
+        try:
+            with self._engine.connect() as connection:
+                return [str(value) for value in connection.scalars(question)]
+        except SQLAlchemyError as error:
+            self.problem = f"the index does not answer: {_short(error)}"
+            raise ServerRefused(self.problem, hint="GET /api/events has the newest") from None
+
+    def _history(self) -> list[dict[str, object]]:
+        """Return the events that the files have, the oldest first."""
+        path = self._files.happened
+        older = [path.with_name(f"{path.name}.{number}") for number in range(9, 0, -1)]
+        return [event for each in (*older, path) for event in read_lines(each, 1 << 30)]
+
+    def _limits(self) -> dict[str, object]:
+        if self._url.startswith("sqlite"):
+            return {"timeout": ANSWER_S, "check_same_thread": False}
+        return {"connect_timeout": ANSWER_S}
+
+
+def _where(asked: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
+    if question.job is not None:
+        asked = asked.where(_EVENTS.c.job == question.job)
+    if question.event is not None:
+        asked = asked.where(_EVENTS.c.event == question.event)
+    if question.since_ms is not None:
+        asked = asked.where(_EVENTS.c.at_ms >= question.since_ms)
+    if question.until_ms is not None:
+        asked = asked.where(_EVENTS.c.at_ms < question.until_ms)
+    return asked
+
+
+def _row(event: Mapping[str, object]) -> dict[str, object]:
+    at_ms = event.get("at_ms")
+    return {
+        "at_ms": at_ms if isinstance(at_ms, int) else 0,
+        "job": str(event.get("job", ""))[:100],
+        "event": str(event.get("event", ""))[:40],
+        "document": json.dumps(event, default=str),
+    }
+
+
+def _short(error: Exception) -> str:
+    """Return what went wrong, without what may be a password in an address."""
+    return type(error).__name__

@@ -1,0 +1,95 @@
+"""What happened to jobs: kept in a file, counted, and owed to webhooks.
+
+What it is: `Journal`, which the supervisor reports to.
+What it promises: an event is in the file before anybody is told. The newest are also in memory.
+Counts are those since the server was started.
+What it must not know: who reads.
+"""
+
+import contextlib
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ashore.base.units import format_time
+from ashore.runtime.files import append_line, read_lines, rotate
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.supervisor import Happened
+
+BYTES_MAX, KEPT = 20_000_000, 5
+IN_MEMORY = 2_000
+REASONS_MAX = 20  # for each job; others are `other`
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts since the server was started: of starts by job and reason, of seconds by phase."""
+
+    starts: Mapping[tuple[str, str], int]
+    phase_ms: Mapping[tuple[str, str], int]
+
+
+class Journal:
+    """Keeps events. `take` is called by one thread, the rest by any.
+
+    Arguments:
+        files: of the server.
+        deliver: each is called with the document of an event, after it was written.
+
+    """
+
+    def __init__(
+        self,
+        files: ServerFiles,
+        deliver: Sequence[Callable[[Mapping[str, object]], None]] = (),
+    ) -> None:
+        self._path = files.happened
+        self._deliver = deliver
+        self._lock = threading.Lock()
+        self._newest: deque[dict[str, object]] = deque(read_lines(self._path, 1 << 20), IN_MEMORY)
+        self._starts: Counter[tuple[str, str]] = Counter()
+        self._phase_ms: Counter[tuple[str, str]] = Counter()
+
+    def take(self, happened: Happened) -> None:
+        """Keep an event."""
+        document: dict[str, object] = {
+            "at": format_time(happened.at_ms),
+            "at_ms": happened.at_ms,
+            "event": happened.kind,
+            "job": happened.job,
+            **happened.fields,
+        }
+        with contextlib.suppress(OSError):  # the jobs matter more than their history
+            rotate(self._path, BYTES_MAX, KEPT)
+            append_line(self._path, document)
+        with self._lock:
+            self._newest.append(document)
+            self._count(happened)
+        for deliver in self._deliver:
+            deliver(document)
+
+    def newest(self, job: str | None, limit: int) -> list[dict[str, object]]:
+        """Return the newest events, of one job or of all, the newest first."""
+        with self._lock:
+            found = [each for each in self._newest if job is None or each.get("job") == job]
+        return found[: -limit - 1 : -1]
+
+    def tally(self) -> Tally:
+        """Return the counts."""
+        with self._lock:
+            return Tally(dict(self._starts), dict(self._phase_ms))
+
+    def _count(self, happened: Happened) -> None:
+        if happened.kind == "started":
+            code = happened.fields.get("after")
+            reason = "first" if code is None else f"exit-{code}"
+            reasons = sum(job == happened.job for job, _ in self._starts)
+            key = happened.job, "killed" if code == 137 else reason
+            if key not in self._starts and reasons >= REASONS_MAX:
+                key = happened.job, "other"
+            self._starts[key] += 1
+        elif happened.kind == "phase" and happened.fields.get("before"):
+            took_ms = happened.fields.get("ms")
+            key = happened.job, str(happened.fields["before"])
+            self._phase_ms[key] += took_ms if isinstance(took_ms, int) else 0

@@ -1,0 +1,154 @@
+"""Telling others of events: signed, repeated until taken, kept on disk until then.
+
+What it is: `Webhook`, one address that events are posted to.
+What it promises: an event that is worth it is a file before it is sent, and the file is removed
+once the address answers 2xx: so it arrives at least once, in order, whatever dies between. Each
+request is signed (`Ashore-Signature: t=...,v1=HMAC-SHA256(secret, "t.body")`) and has the id of
+its event, which a receiver can leave doubles out by.
+What it must not know: how events come about.
+"""
+
+import contextlib
+import hashlib
+import hmac
+import json
+import threading
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+
+from ashore.base.clock import Clock, SystemClock
+from ashore.base.unique import unique
+from ashore.runtime.files import write_text
+
+ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 1.0, 300.0
+OWED_MAX = 10_000  # then the oldest are given up, which is said in the next one
+NEEDING = frozenset({"needs-decision", "invalid", "fenced", "missing"})
+_LOST = frozenset({"files-lost", "log-lost"})
+_SCHEMA = frozenset({"schema-conflict"})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WebhookAddress:
+    """Where events go, and the secret that they are signed with."""
+
+    url: str
+    secret: bytes
+
+
+def notice_of(event: Mapping[str, object]) -> str | None:
+    """Return what an event is to those who are told; None: they are not.
+
+    One of `needs_decision`, `sealed`, `lost`, `schema_change`.
+    """
+    if event.get("event") == "phase" and event.get("phase") in NEEDING:
+        return "needs_decision"
+    if event.get("event") == "ended" and event.get("error") in _LOST:
+        return "lost"
+    if event.get("event") == "ended" and event.get("error") in _SCHEMA:
+        return "schema_change"
+    return {"sealed": "sealed", "schema": "schema_change"}.get(str(event.get("event")))
+
+
+def sign(secret: bytes, at_s: int, body: bytes) -> str:
+    """Return the signature of a request, as its header has it."""
+    digest = hmac.new(secret, f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={at_s},v1={digest}"
+
+
+class Webhook:
+    """Delivers events to one address. `owe` may be called by any thread.
+
+    Arguments:
+        directory: where events are kept until they are taken.
+        address: where they go.
+        clock: of this machine.
+
+    """
+
+    def __init__(
+        self, directory: Path, address: WebhookAddress, clock: Clock | None = None
+    ) -> None:
+        self._directory = directory
+        self._address = address
+        self._clock = clock or SystemClock()
+        self._given_up = 0
+        self._is_over = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def start(self) -> None:
+        """Begin to deliver: what an earlier server owed comes first."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Deliver no more; what is owed is kept."""
+        self._is_over.set()
+        self._wake.set()
+        if self._thread.ident:
+            self._thread.join(ANSWER_S + 1)
+
+    def owe(self, event: Mapping[str, object]) -> None:
+        """Keep an event for delivery, if others are told of it."""
+        kind = notice_of(event)
+        if kind is None:
+            return
+        name = f"{self._clock.now_ms():013d}-{unique()}"
+        document = {"id": name, "type": kind, **event}
+        with contextlib.suppress(OSError):
+            write_text(self._directory / f"{name}.json", json.dumps(document), 0o600)
+        self._wake.set()
+
+    def owed(self) -> int:
+        """Return how many events were not taken yet."""
+        return len(self._waiting())
+
+    def deliver(self) -> bool:
+        """Send what is owed, in order; return whether all was taken."""
+        waiting = self._waiting()
+        for path in waiting[: max(0, len(waiting) - OWED_MAX)]:
+            path.unlink(missing_ok=True)
+            self._given_up += 1
+        for path in waiting[-OWED_MAX:]:
+            if self._is_over.is_set() or not self._send(path):
+                return False
+            path.unlink(missing_ok=True)
+        return True
+
+    def _run(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while not self._is_over.is_set():
+            self._wake.clear()
+            if self.deliver():
+                wait_s = FIRST_WAIT_S
+                self._wake.wait(60.0)
+            else:
+                self._is_over.wait(wait_s)
+                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+    def _waiting(self) -> list[Path]:
+        return sorted(
+            path for path in self._directory.glob("*.json") if not path.name.startswith(".")
+        )
+
+    def _send(self, path: Path) -> bool:
+        try:
+            body = path.read_bytes()
+            at_s = self._clock.now_ms() // 1000
+            headers = {
+                "content-type": "application/json",
+                "user-agent": "ashore",
+                "ashore-event": path.stem,
+                "ashore-given-up": str(self._given_up),
+                "ashore-signature": sign(self._address.secret, at_s, body),
+            }
+            request = urllib.request.Request(  # noqa: S310 - the address is checked by the command
+                self._address.url, body, headers, method="POST"
+            )
+            with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310
+                return 200 <= int(answer.status) < 300
+        except (OSError, URLError, ValueError):
+            return False

@@ -1,0 +1,324 @@
+"""The API of a server over simulated jobs: who may ask, what is answered, what is refused."""
+
+import json
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import requests
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from ashore.base.clock import SystemClock
+from ashore.cli.app import load_all
+from ashore.runtime.commands import BY_NAME, COMMANDS, INSTEAD
+from ashore.runtime.index import Index
+from ashore.runtime.journal import Journal
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.operations import Operations
+from ashore.runtime.processes import Processes
+from ashore.runtime.roots import Roots
+from ashore.runtime.supervisor import Supervisor
+from ashore.runtime.verbs import Verbs
+from ashore.server.access import open_tokens
+from ashore.server.app import create_app, describe_api
+from ashore.server.context import Context
+from ashore.server.doorway import BODY_BYTES_MAX, Doorway
+from ashore.server.looks import is_look
+from ashore.server.pages.guard import TokenAccess
+from ashore.testing.simulated import simulated_command, write_simulated_job
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Served:
+    """A server on a port of this machine."""
+
+    client: httpx.Client
+    files: ServerFiles
+    context: Context
+    app: Doorway
+    operate: dict[str, str]
+    read: dict[str, str]
+
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return self.client.request(method, path, json=body, headers=self.operate)
+
+
+class _QuietServer(uvicorn.Server):
+    def install_signal_handlers(self) -> None:
+        """Leave signals to pytest."""
+
+
+def nothing(_files: object, _lock: int) -> list[str]:
+    """Stand for an operation: it ends at once and leaves no exit code."""
+    return ["/bin/true"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    jobs = tmp_path_factory.mktemp("served") / "jobs"
+    jobs.mkdir()
+    files = ServerFiles.of(jobs)
+    files.make()
+    for name in ("clicks", "orders"):
+        write_simulated_job(jobs, name)
+    tokens, index = open_tokens(files.tokens), Index(files)
+    index.open()
+    journal, roots = Journal(files, [index.add]), Roots(jobs)
+    supervisor = Supervisor(files, Processes(files, simulated_command), report=journal.take)
+    verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
+    operations = Operations(files.operations, jobs, nothing)
+    access = TokenAccess(tokens.role_of, tokens.key)
+    works = (supervisor, verbs, operations, journal, None, index)
+    context = Context(files, *works, roots, access, SystemClock())
+    app = Doorway(create_app(context), tokens, files, context.clock, is_look)
+    by_role = {
+        str(caller.role): {"authorization": f"Bearer {token}"}
+        for token, caller in tokens.callers.items()
+    }
+    supervisor.start()
+    config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=1)
+    server = _QuietServer(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        yield Served(client, files, context, app, by_role["operate"], by_role["read"])
+    server.should_exit = True
+    thread.join()
+    supervisor.end()
+    index.close()
+    for view in supervisor.views.values():
+        if view.process is not None and psutil.pid_exists(view.process.pid):
+            os.kill(view.process.pid, signal.SIGKILL)
+
+
+def wait_for(served: Served, job: str, phase: str) -> dict[str, Any]:
+    for _ in range(600):
+        found: dict[str, Any] = served.ask("GET", f"/api/jobs/{job}").json()
+        if found["phase"] == phase:
+            return found
+        served.context.supervisor.wait_looked()
+    raise AssertionError(found)
+
+
+def test_a_job_is_started_restarted_paused_and_stopped(served: Served) -> None:
+    assert served.ask("POST", "/api/jobs/clicks/start", {"why": "a test"}).status_code == 200
+    first = wait_for(served, "clicks", "running")
+    assert first["desired"] | {"at_ms": 0} == {
+        "state": "running", "by": "operate", "at_ms": 0, "why": "a test", "until_ms": None,
+    }  # fmt: skip
+    served.ask("POST", "/api/jobs/clicks/start")
+    assert wait_for(served, "clicks", "running")["process"] == first["process"], "it runs already"
+    served.ask("POST", "/api/jobs/clicks/restart")
+    for _ in range(600):
+        again = wait_for(served, "clicks", "running")
+        if again["process"]["pid"] != first["process"]["pid"]:
+            break
+    assert again["process"]["pid"] != first["process"]["pid"]
+    served.ask("POST", "/api/jobs/clicks/pause", {"for_ms": 10_000_000})
+    assert wait_for(served, "clicks", "paused")["until_ms"] is not None
+    refused = served.ask("DELETE", "/api/jobs/clicks")
+    assert (refused.status_code, refused.json()["code"]) == (409, "server-refused")
+    served.ask("POST", "/api/jobs/clicks/stop")
+    assert wait_for(served, "clicks", "stopped")["last"]["code"] == 0
+    events = served.ask("GET", "/api/history?job=clicks&event=started").json()["events"]
+    assert len(events) == 2
+    metrics = served.ask("GET", "/metrics").text
+    assert 'ashore_server_starts_total{ashore_job="clicks",reason="first"} 1' in metrics
+
+
+def test_a_job_file_is_deployed_checked_as_a_whole_and_removed(served: Served) -> None:
+    lake = served.files.jobs / "lake"
+    text = write_simulated_job(served.files.state, "made", lake).read_text()
+    made = served.ask("PUT", "/api/jobs/made", {"file": text})
+    assert made.status_code == 200, made.text
+    assert (served.files.jobs / "made.yaml").read_text() == text
+    wrong = served.ask("PUT", "/api/jobs/made", {"file": text.replace("topic", "topik")})
+    assert wrong.status_code == 422
+    assert wrong.json()["code"] == "job-file-invalid"
+    assert "topik" in wrong.json()["detail"]
+    assert str(served.files.state) not in wrong.json()["detail"]
+    assert (served.files.jobs / "made.yaml").read_text() == text, "the old one is there still"
+    other = served.ask("PUT", "/api/jobs/made", {"file": text.replace("job: made", "job: x")})
+    assert "named made" in other.json()["detail"]
+    outside = text.replace(f"file://{lake}", "file:///etc/lake")
+    refused = served.ask("PUT", "/api/jobs/made", {"file": outside})
+    assert (refused.status_code, refused.json()["code"]) == (403, "path-not-allowed")
+    assert served.ask("DELETE", "/api/jobs/made").status_code == 204
+    assert served.ask("GET", "/api/jobs/made").json()["code"] == "job-unknown"
+
+
+def test_without_a_token_nothing_is_answered_and_read_may_not_change(served: Served) -> None:
+    assert stat.S_IMODE(served.files.tokens.stat().st_mode) == 0o600
+    for path in ("/api/jobs", "/metrics", "/api/openapi.json", "/api/nothing"):
+        assert served.client.get(path).status_code == 401, path
+        assert served.client.get(path, headers={"authorization": "Bearer x"}).status_code == 401
+    assert served.client.get("/api/jobs", headers=served.read).status_code == 200
+    refused = served.client.post("/api/jobs/clicks/start", headers=served.read)
+    assert (refused.status_code, refused.json()["code"]) == (403, "not-allowed")
+    look = served.client.post("/api/jobs/clicks/operations/verify", json={}, headers=served.read)
+    assert look.status_code == 202
+    change = served.client.post("/api/jobs/clicks/operations/clean", json={}, headers=served.read)
+    assert change.status_code == 403
+    written = served.client.post(
+        "/api/jobs/clicks/operations/versions/diff", json={"svg": "x.svg"}, headers=served.read
+    )
+    assert written.status_code == 403, "a look that writes a file is a change"
+
+
+def test_each_change_leaves_an_audit_line_without_a_secret(served: Served) -> None:
+    served.ask("POST", "/api/jobs/orders/stop", {"why": "secret-word"})
+    line = json.loads(served.files.audit.read_text().splitlines()[-1])
+    assert line["by"] == "operate"
+    assert (line["method"], line["path"]) == ("POST", "/api/jobs/orders/stop")
+    assert line["status"] == 200
+    text = served.files.audit.read_text()
+    assert "secret-word" not in text
+    assert served.operate["authorization"].split()[1] not in text
+
+
+def test_bodies_are_bounded(served: Served) -> None:
+    big = b"x" * (BODY_BYTES_MAX + 1)
+    answer = served.client.put("/api/jobs/clicks", content=big, headers=served.operate)
+    assert answer.status_code == 413
+
+    def stream() -> Iterator[bytes]:
+        for _ in range(BODY_BYTES_MAX // 65_536 + 2):
+            yield b"x" * 65_536
+
+    answer = served.client.put("/api/jobs/clicks", content=stream(), headers=served.operate)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc", "../..", "jobs/../../x", "hdfs://other/x", "file:///etc", "/tmp/\x00"]
+)
+def test_paths_are_confined(served: Served, path: str) -> None:
+    asked = {"to": path}
+    answer = served.ask("POST", "/api/jobs/clicks/operations/checkpoint/savepoint", asked)
+    assert answer.status_code in {403, 422}, answer.text
+    inside = served.ask(
+        "POST", "/api/jobs/clicks/operations/checkpoint/savepoint", {"to": "savepoints"}
+    )
+    assert inside.status_code == 202
+    line = served.context.operations.get(inside.json()["id"]).request.line
+    assert f"--to={served.files.jobs}/savepoints" in line
+    assert line[-2:] == ("--", str(served.files.jobs / "clicks.yaml"))
+
+
+def test_a_link_out_of_the_roots_is_followed_and_refused(served: Served) -> None:
+    link = served.files.jobs / "link"
+    link.symlink_to("/etc")
+    asked = {"to": "link/x"}
+    answer = served.ask("POST", "/api/jobs/clicks/operations/checkpoint/savepoint", asked)
+    assert answer.json()["code"] == "path-not-allowed"
+    link.unlink()
+
+
+def test_every_command_has_its_twin() -> None:
+    def walk(group: Any, before: str = "") -> Iterator[str]:
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                yield from walk(command, f"{before}{name} ")
+            else:
+                yield before + name
+
+    known = set(walk(load_all()))
+    assert known == BY_NAME.keys() | INSTEAD.keys()
+    paths = describe_api()["paths"]
+    for each in COMMANDS:
+        of_job = f"/api/jobs/{{job}}/operations/{each.route}" in paths
+        assert of_job or f"/api/operations/{each.route}" in paths, each.name
+    for name, instead in INSTEAD.items():
+        method, _, path = instead.partition(" ")
+        if method.isupper():
+            assert method.lower() in paths[path], name
+
+
+def test_the_openapi_file_is_what_the_api_says() -> None:
+    path = ROOT / "docs" / "reference" / "openapi.json"
+    assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(describe_api()))
+
+
+API = schemathesis.openapi.from_dict(describe_api())
+
+
+@API.parametrize()
+@settings(
+    max_examples=examples(8),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_no_request_of_the_api_makes_the_server_fail(
+    served: Served, case: schemathesis.Case
+) -> None:
+    """A shape of request that OpenAPI allows, or nearly, is answered; refusals are problems."""
+    if case.path.endswith("/{id}") and case.query:
+        case.query.pop("wait_s", None)  # it waits, as it should
+    arguments = case.as_transport_kwargs(base_url=str(served.client.base_url))
+    arguments["headers"] = {**dict(arguments.get("headers") or {}), **served.operate}
+    arguments.pop("cookies", None)
+    answer = requests.request(**arguments, timeout=60)
+    assert answer.status_code < 500, answer.text
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"].startswith("application/problem+json")
+        assert answer.json()["code"]
+
+
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_job_file_makes_the_server_fail(served: Served, data: st.DataObject) -> None:
+    base = (served.files.jobs / "orders.yaml").read_text()
+    at = data.draw(st.integers(0, len(base)))
+    end = data.draw(st.integers(at, min(len(base), at + 20)))
+    text = base[:at] + data.draw(st.text(max_size=20)) + base[end:]
+    if data.draw(st.booleans()):
+        text = data.draw(st.text())
+    answer = served.ask("PUT", "/api/jobs/fuzzed", {"file": text})
+    assert answer.status_code in {200, 403, 422}, answer.text
+    (served.files.jobs / "fuzzed.yaml").write_text(text, "utf-8", "surrogatepass")
+    served.context.supervisor.wait_looked()
+    assert served.ask("GET", "/api/jobs").status_code == 200
+    assert served.context.supervisor._thread.is_alive()
+
+
+def test_a_slow_client_holds_up_nobody(served: Served) -> None:
+    """A body that does not come keeps no thread: others are answered meanwhile."""
+    go_on = threading.Event()
+
+    def slow() -> Iterator[bytes]:
+        yield b"{"
+        go_on.wait(30)
+        yield b"}"
+
+    threads = [
+        threading.Thread(
+            target=lambda: served.client.post(
+                "/api/jobs/orders/stop", content=slow(), headers=served.operate
+            )
+        )
+        for _ in range(3)
+    ]
+    for each in threads:
+        each.start()
+    go_on.set()
+    assert served.ask("GET", "/api/jobs").status_code == 200
+    for each in threads:
+        each.join()
