@@ -23,6 +23,7 @@ _WORK = {
     StateWork.REPLAY: "replaying the records up to the last batch, to fill what is new",
     StateWork.WRITE: "writing the state",
     StateWork.COMPARE: "reading what was written",
+    StateWork.SAMPLE: "comparing some keys with the old state",
 }
 _DONE = {
     RewriteKind.KEEP: "its files are kept as they are",
@@ -36,6 +37,8 @@ def step_line(query: str, step: StateStep) -> str:
     """Return a step of a rewriting in words."""
     if step.work is StateWork.REPLAY:
         return f"{query}: {_WORK[step.work]}"
+    if step.work is StateWork.LOAD:
+        return f"{query}: running a batch without rows on a copy of the new state"
     stores = f", {step.stores}" if step.stores else ""
     return f"{query}: {_WORK[step.work]} of operator {step.operator}{stores}"
 

@@ -197,7 +197,8 @@ class CaseEnded:
 class StateStep:
     """A tool for checkpoints begins with the stores of an operator.
 
-    `work` is one of `count`, `write`, `compare` and `read`; `stores`, what Spark calls them.
+    `work` is one of `count`, `write`, `compare`, `sample`, `load` and `read`; `stores`, what Spark
+    calls them. `load` is of all operators together, and names the first.
     """
 
     kind: ClassVar[str] = "state_step"

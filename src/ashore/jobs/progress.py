@@ -68,5 +68,7 @@ class StateWork(StrEnum):
     COUNT = "count"
     WRITE = "write"
     COMPARE = "compare"
+    SAMPLE = "sample"
+    LOAD = "load"
     READ = "read"
     REPLAY = "replay"

@@ -60,11 +60,15 @@ class ValueSource:
         column: the place of a value column of the old state; None: of none.
         is_filled: it is what a replay has; else what is of no column is what Spark's function has
             before its first row.
+        function: that it is for; empty: for none.
+        part: which of the function's values it is, where that has several.
 
     """
 
     column: int | None = added(None)
     is_filled: bool = added(False)
+    function: str = added("")
+    part: str = added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +309,8 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
         place = was.get((new.side.digests[each.term], each.part))
         if place is not None:
             _require_kept(old, new, old.columns[place], each)
-        yield ValueSource(place)
+        function = new.side.term(each.term).name
+        yield ValueSource(place, function=function, part=each.part)
 
 
 def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:

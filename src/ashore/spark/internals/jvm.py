@@ -7,7 +7,7 @@ these declarations with the JVM has seen all of it.
 What it must not know: what the answers mean.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -354,6 +354,29 @@ REWRITER = Static(
 )
 REWRITE = Method(STATE_REWRITER, "run", OPTION)
 
+# ---- a batch without rows
+
+ONE_WATERMARK = Static(
+    f"{STREAMING}.runtime.UseSingleWatermarkPropagator",
+    "<init>",
+    f"{STREAMING}.runtime.UseSingleWatermarkPropagator",
+)
+LOCAL_ROWS = f"{CATALYST}.plans.logical.LocalRelation"
+LOCAL_RELATION = Static(LOCAL_ROWS, "<init>", LOCAL_ROWS, (SEQ, SEQ, "boolean", OPTION))
+WITH_CHILDREN = Method(TREE, "withNewChildren", TREE, (SEQ,))
+SEQ_OF = Static("org.apache.spark.api.python.PythonUtils", "toSeq", SEQ, ("java.util.List",))
+RDD_COUNT = Method("org.apache.spark.rdd.RDD", "count", "long")
+NODE_METRICS = Method(SPARK_PLAN, "metrics", MAP)
+METRIC_VALUE = Method(f"{EXECUTION}.metric.SQLMetric", "value", "long")
+COORDINATOR = f"{EXECUTION}.streaming.state.StateStoreCoordinatorRef"
+STATE_COORDINATOR = Method(
+    f"{SQL}.classic.StreamingQueryManager", "stateStoreCoordinator", COORDINATOR
+)
+FORGET_STORES = Method(COORDINATOR, "deactivateInstances", "void", ("java.util.UUID",))
+MUTABLE_MAP = "scala.collection.mutable.Map"
+LONG = Static("java.lang.Long", "valueOf", "java.lang.Long", (STRING,))
+MAP_PUT = Method(MUTABLE_MAP, "put", OPTION, (OBJECT, OBJECT))
+
 # ---- sources
 
 V2_SOURCE = f"{CATALYST}.streaming.StreamingRelationV2"
@@ -444,6 +467,15 @@ def expression_of(spark: SparkSession, column: Column) -> JavaObject:
 def count_partitions(frame: DataFrame) -> int:
     """Return how many tasks compute a frame. Requires: no shuffle in it that is not planned yet."""
     return int(PARTITIONS(TO_RDD(frame._jdf.queryExecution())))  # noqa: SLF001 - the way in
+
+
+def array_of(spark: SparkSession, kind: str, items: Sequence[object]) -> JavaObject:
+    """Return an array of Java's. `kind`: the class of its items."""
+    java = spark._jvm.java.lang  # noqa: SLF001 - the way in
+    made = java.reflect.Array.newInstance(java.Class.forName(kind), len(items))
+    for place, each in enumerate(items):
+        made[place] = each
+    return made
 
 
 def items(sequence: JavaObject) -> Iterator[JavaObject]:

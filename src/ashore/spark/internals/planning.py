@@ -76,7 +76,7 @@ def _plan(
     spark = frame.sparkSession
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
-        _plain_session(spark, like),
+        plain_session(spark, like),
         jvm.analyzed_plan(frame),
         MODES[mode](spark),
         checkpoint,
@@ -88,7 +88,7 @@ def _plan(
     return jvm.EXECUTED_PLAN(execution)
 
 
-def _plain_session(spark: SparkSession, like: Settings) -> JavaObject:
+def plain_session(spark: SparkSession, like: Settings) -> JavaObject:
     """Return a copy of the session that plans plainly. The session itself stays as it is."""
     session = jvm.CLONE_SESSION(jvm.session_of(spark))
     for name, value in {**like.conf, **PLAIN_PLANS}.items():

@@ -53,6 +53,11 @@ class Forms:
         """Tell whether the bytes of these stores can be read as those of the others."""
         return dict(self.typed()) == dict(other.typed())
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys have columns: an operator without any has one row."""
+        return any(each.key for file in self._files.values() for each in file.schemas)
+
     def data_for(self, file: CheckpointFile) -> bytes | None:
         """Return the schema that stores have, to be written as a file of another checkpoint.
 

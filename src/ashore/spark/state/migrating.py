@@ -55,6 +55,7 @@ from ashore.spark.state.backfilling import BATCH, fill, replay
 from ashore.spark.state.forms import ONLY, Forms
 from ashore.spark.state.recoding import RowForm, recode
 from ashore.spark.state.tasks import told_progress
+from ashore.spark.state.verifying import Rewritten, count_placed, require_loads, require_sample
 from ashore.storage import LocalStorage
 
 Send = Callable[[Event], None]
@@ -107,7 +108,7 @@ def migrate(
         planned.plan(migration.batch, required.offsets)
         plan = write_operators(query.frame, query.mode, planned.uri, settings)
         said = _Saying.of(planned, find_aggregates(plan))
-        migrator = _Migrator(spark, migration, planned, said, required, send)
+        migrator = _Migrator(spark, migration, query, planned, said, required, send)
         if is_filled(migration.rewrite.operators):
             migrator.replay(query, directory)
         return migrator.run()
@@ -170,6 +171,7 @@ class _Saying:
 class _Migrator:
     spark: SparkSession
     migration: Migration
+    query: NewQuery
     planned: Checkpoint
     said: _Saying
     required: Required
@@ -202,6 +204,7 @@ class _Migrator:
         self._commit()
         moved = [*self._compare(written), *self._tell_kept(kept)]
         moved.sort(key=lambda each: (each.operator, each.stores))
+        self._verify(written)
         return StateMigrated(tuple(moved), tuple(self._dropped()))
 
     # ---- what was planned
@@ -311,7 +314,10 @@ class _Migrator:
         for each in written:
             for store in self.said.operators[each.operator].stores:
                 self.send(StateStep(StateWork.COMPARE, each.operator, store.name))
-                after = self._count(self.migration.target, each.operator, store.name)
+                stores = StateStores(each.operator, store.name)
+                after = count_placed(
+                    self.spark, self.migration.target, self.migration.batch, stores
+                )
                 before = None
                 if each.old is not None:
                     before = self._count(self.migration.source, each.old, store.name)
@@ -328,6 +334,28 @@ class _Migrator:
         """Return how many rows stores have after a batch; None: after that of the migration."""
         stores, of = StateStores(operator, store), self.migration.batch if batch is None else batch
         return int(read_state(self.spark, checkpoint.uri, of, stores).count())
+
+    def _verify(self, written: Sequence[OperatorRewrite]) -> None:
+        """Raise CheckpointUnfit where what was written is not what was to be written."""
+        target, batch = self.migration.target, self.migration.batch
+        for each in written:
+            if each.old is not None:
+                self.send(StateStep(StateWork.SAMPLE, each.operator, ""))
+                before = self._decoded(self.migration.source, each.old)
+                after = self._decoded(target, each.operator)
+                require_sample(Rewritten(each, before, after), target)
+        if not self.said.operators:
+            return
+        self.send(StateStep(StateWork.LOAD, min(self.said.operators), ""))
+        without_keys = [
+            operator
+            for operator, files in self.said.files.items()
+            if not Forms.read(self.planned, files).has_keys
+        ]
+        require_loads(self.query.frame, self.query.mode, target, batch, without_keys)
+
+    def _decoded(self, checkpoint: Checkpoint, operator: int) -> DataFrame:
+        return read_decoded(self.spark, checkpoint.uri, self.migration.batch, operator, {})
 
     # ---- stores that are kept
 
