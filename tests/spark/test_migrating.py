@@ -14,7 +14,7 @@ from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit, QueryRefused
 from ashore.spark.internals import state
 from ashore.spark.internals.state import StateStores
-from ashore.spark.state import migrating
+from ashore.spark.state import migrating, verifying
 from ashore.spark.state.migrating import Migration, NewQuery, migrate
 
 SUMS = "SELECT k, sum(v) AS s, count(*) AS n FROM clicks GROUP BY k"
@@ -49,7 +49,8 @@ def test_state_is_kept_where_only_the_number_of_its_operator_changes(
         read.append((uri.rpartition("/")[2], stores.operator))
         return state.read_state(spark, uri, batch, stores)
 
-    monkeypatch.setattr(migrating, "read_state", read_state)
+    for owner in (migrating, verifying):
+        monkeypatch.setattr(owner, "read_state", read_state)
 
     done = program.migrate(WINDOWED, ABOVE, tmp_path / "old", tmp_path / "new")
 
