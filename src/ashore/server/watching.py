@@ -27,11 +27,11 @@ from ashore.sources.base import Source
 from ashore.sources.later import open_later
 
 LOOK_S = 1.0  # between two rounds
-FULL_MS = 30_000  # a job that seems unchanged is read again after so long: Kafka may have more
+FULL_MS = 5_000  # a job that seems unchanged is read again after so long: Kafka may have changed
 SLOW_MS = 4_000  # a look that takes longer is worth saying
 SAMPLES = 150
 AT_ONCE = 8
-LOOKS_MAX = 5  # that begin in a round, of jobs that run: so many of them cost no more
+LOOKS_MAX, AGAIN_MAX = 5, 3  # that begin in a round: of changed jobs, and of all others
 Marks = Callable[[str], object]  # changes when a job, by its name, did something
 Opener = Callable[[Path], AbstractContextManager[OpenJob]]
 
@@ -179,12 +179,10 @@ class FleetWatch:
             idle = [each for each in self._places.values() if each.began_ms is None]
         if self._marks is None:
             return idle
-        due = [each for each in idle if self._is_due(each, now_ms)]
-        return sorted(due, key=lambda each: each.full_ms)[:LOOKS_MAX]
-
-    def _is_due(self, place: _Place, now_ms: int) -> bool:
-        is_old = now_ms - place.full_ms >= FULL_MS
-        return is_old or place.mark != self._mark_of(place)
+        waited = sorted(idle, key=lambda each: each.full_ms)
+        changed = [each for each in waited if each.mark != self._mark_of(each)][:LOOKS_MAX]
+        old = [each for each in waited if now_ms - each.full_ms >= FULL_MS]
+        return [*changed, *[each for each in old if each not in changed][:AGAIN_MAX]]
 
     def _mark_of(self, place: _Place) -> object:
         return None if self._marks is None else self._marks(place.path.stem)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.control.lakes import make_lake
 
+from ashore.config import parse_job
 from ashore.control.fleet import FleetRow
 from ashore.control.run import AGAIN
 from ashore.control.status import read_status
@@ -96,3 +97,12 @@ def test_jobs_are_sorted_and_filtered(sort: str):
 def test_a_row_of_a_stuck_job_says_so_whatever_the_supervisor_thinks():
     assert view_row(seen(supervised=RUNS)).state == "running"
     assert view_row(seen(supervised=supervised(phase="needs-decision"))).state == "needs decision"
+
+
+def test_each_problem_of_a_job_file_has_its_line_and_what_to_write_instead():
+    with pytest.raises(JobFileInvalid) as refused:
+        parse_job("job: clicks\nlake: nowhere\n", path="clicks.yaml")
+    found = find_needs(seen(row=FleetRow("clicks", None, (), refused.value)))
+    texts = {each.text: each.hint for each in found}
+    assert texts["its file cannot be run: line 2: lake: a lake is a URI"] == "write file:///path"
+    assert len(found) == 3

@@ -6,15 +6,17 @@ do; the commands name the job's own file.
 What it must not know: HTML.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeGuard
 
 from ashore.base.units import format_duration
 from ashore.control.health import BAD_STATES, DECISIONS
 from ashore.control.run import AGAIN
 from ashore.control.state import JobState
 from ashore.control.status import JobStatus
+from ashore.errors import AshoreError
 from ashore.server.pages.control_plane import SeenJob, Supervised
 
 NO_HINT = "the log of the job process says more: see the page of the job"
@@ -84,7 +86,7 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         text = "its lake or its Kafka does not answer: what is shown may be old"
         yield Need(Level.BROKEN, seen.name, text, NO_ANSWER)
     if error is not None:
-        yield Need(Level.DECIDE, seen.name, error.message, error.hint or NO_HINT)
+        yield from _of_error(seen.name, error)
     if supervised is not None:
         yield from _of_supervisor(seen.name, supervised)
     for text in seen.warnings[:1]:
@@ -96,6 +98,23 @@ def _all_needs(seen: SeenJob) -> Iterator[Need]:
         level = Level.BROKEN if warned.kind in {"kafka", "unclosed", "log_lost"} else level
         yield Need(level, warned.subject, warned.text, warned.hint or NO_HINT)
     yield from _of_state(seen, status)
+
+
+def _of_error(name: str, error: AshoreError) -> Iterator[Need]:
+    """Yield why a job cannot be read; of a job file, each problem with its line."""
+    problems = error.fields.get("problems")
+    found = [each for each in problems if isinstance(each, Mapping)] if _is_list(problems) else []
+    for each in found:
+        place = f"line {each['line']}: " if each["line"] else ""
+        key = f"{each['key']}: " if each["key"] else ""
+        text = f"its file cannot be run: {place}{key}{each['message']}"
+        yield Need(Level.DECIDE, name, text, str(each["instead"]) or error.hint)
+    if not found:
+        yield Need(Level.DECIDE, name, error.message, error.hint or NO_HINT)
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _of_warning(name: str, text: str) -> Need:
