@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 from tests.spark.compatibility.change import CONVERT, FULL, REFUSED, Base, Change
 
 UNSEEN = "Spark does not show everything that it computes"
+JUDGED = "it is there for the judge"
 ONE = "rows that are no longer distinguished become one"
 
 DEDUPLICATED = Base(
@@ -11,8 +12,13 @@ DEDUPLICATED = Base(
     "SELECT id, country FROM once",
     "append",
     (
-        Change("nothing", (), FULL),
-        Change("a result renamed", [("id, country", "id AS number, country")], FULL, is_run=True),
+        Change("nothing", (), FULL, unplayed=JUDGED, is_run=True),
+        Change(
+            "a result renamed",
+            [("id, country", "id AS number, country")],
+            FULL,
+            unplayed=JUDGED,
+        ),
         Change(
             "fewer columns",
             [("FROM once", "FROM once_by_id")],
@@ -35,7 +41,7 @@ SUBQUERY = Base(
     "GROUP BY country",
     "update",
     (
-        Change("nothing", (), FULL, is_run=True),
+        Change("nothing", (), FULL, unplayed=JUDGED, is_run=True),
         Change(
             "another subquery",
             [("count(*) FROM countries", "count(*) + 1 FROM countries")],
