@@ -107,7 +107,10 @@ def read_ranges(
     ranges may alternate.
     Raises OffsetsGone if retention overtakes the reading, and SourceError.
     """
-    if use.raw and choose(cluster).is_raw:
+    choice = choose(cluster)
+    if use.raw and not choice.is_raw:
+        _log.info("librdkafka reads: %s", choice.why_not)
+    if use.raw and choice.is_raw:
         reading = RawReading(cluster, ranges, with_headers)
         try:
             yield from reading.read()
