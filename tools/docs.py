@@ -8,6 +8,7 @@ What it must not know: anything that is not in the code. Prose by hand stands in
 """
 
 import ast
+import importlib
 import importlib.util
 import inspect
 import json
@@ -448,17 +449,23 @@ ever is in the landing log: `ashore status`.
 """
 
 
+SERVER_HEAD = "`ashore serve` has them at `/metrics`; a token is needed.\n"
+
+
 def render_metrics() -> str:
     """Return the metrics of a job."""
     from ashore.metrics import FAMILIES  # noqa: PLC0415 - loads the client of Prometheus
+    from ashore.metrics.fleet_families import FLEET_FAMILIES  # noqa: PLC0415 - as above
 
-    rows = [
-        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} "
-        f"| {each.meaning} |"
-        for each in FAMILIES
-    ]
-    table = _table(("Metric", "Kind", "Labels", "Meaning"), rows)
-    return f"# Metrics\n\n{METRICS_HEAD}\n{table}"
+    rows, fleet = [_metric_row(each) for each in FAMILIES], FLEET_FAMILIES
+    heads = ("Metric", "Kind", "Labels", "Meaning")
+    table, of_server = _table(heads, rows), _table(heads, [_metric_row(each) for each in fleet])
+    return f"# Metrics\n\n{METRICS_HEAD}\n{table}\n\n## Of a server\n\n{SERVER_HEAD}\n{of_server}"
+
+
+def _metric_row(family: Any) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} |"
 
 
 # --- the library -------------------------------------------------------------------------------
@@ -555,13 +562,8 @@ def render_pages() -> dict[str, str]:
 
 def load_tool(name: str) -> ModuleType:
     """Return another script of this directory, as a module."""
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", path)
-    if spec is None or spec.loader is None:
-        raise SystemExit(f"tools/{name}.py is missing")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(Path(__file__).parent))
+    return importlib.import_module(name)
 
 
 def find_stale(target: Path) -> list[str]:

@@ -70,6 +70,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("parameters", "src/ashore/cli/stop_command.py::stop"): "as above",
     ("parameters", "src/ashore/cli/serve_command.py::serve"): "as above",
     (
+        "function length",
+        "src/ashore/cli/serve_command.py::serve",
+    ): "its lines are options of the command, with what they mean",
+    (
         "parameters",
         "src/ashore/cli/audit_command.py::audit",
     ): "each parameter is an option of the command",

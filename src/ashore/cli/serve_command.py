@@ -89,7 +89,9 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         told = None if webhook is None else _address(webhook)
         server = _load()
         where = (directory, state, host, port)
-        settings = server.ServerSettings(*where, *tls, no_token, allowed, told, index, limits)
+        settings = server.ServerSettings(
+            *where, *tls, no_token, allowed, told, index, limits=limits
+        )
         server.serve(settings, lambda url: _tell(settings, url))
 
 

@@ -158,7 +158,7 @@ def _locate(path: str) -> _Where:
     if at is None or name is None or at + 2 > len(parts) - 1:
         raise JobFileInvalid(
             f"{path} is not a data file of a table",
-            hint="name a final file: LAKE/DATABASE.db/TABLE/PARTITION/a-main-1-0-0000-....parquet",
+            hint="name a final file, as /data/lake/ods.db/clicks/a-main-1-0-....parquet",
         )
     lake = f"{scheme}://{'/'.join(parts[:at])}"
     table = f"{parts[at].removesuffix(DATABASE)}.{parts[at + 1]}"

@@ -23,7 +23,7 @@ REASONS_MAX = 20  # for each job; others are `other`
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FleetTally:
     """Counts since the server was started: of starts by job and reason, of seconds by phase."""
 
     starts: Mapping[tuple[str, str], int]
@@ -75,10 +75,10 @@ class Journal:
             found = [each for each in self._newest if job is None or each.get("job") == job]
         return found[: -limit - 1 : -1]
 
-    def tally(self) -> Tally:
+    def tally(self) -> FleetTally:
         """Return the counts."""
         with self._lock:
-            return Tally(dict(self._starts), dict(self._phase_ms))
+            return FleetTally(dict(self._starts), dict(self._phase_ms))
 
     def _count(self, happened: Happened) -> None:
         if happened.kind == "started":

@@ -20,7 +20,8 @@ from ashore.runtime.index import Index
 from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.limits import ServerLimits
-from ashore.runtime.operations import Operations
+from ashore.runtime.operations import Operations, Starter, operation_command
+from ashore.runtime.processes import Command, Processes, run_command
 from ashore.runtime.roots import Roots
 from ashore.runtime.supervisor import Supervisor
 from ashore.runtime.verbs import Verbs
@@ -49,6 +50,8 @@ class ServerSettings:
     roots: tuple[str, ...] = ()  # what requests may name; see Roots
     webhook: WebhookAddress | None = None
     index: str | None = None  # the URL of a database; None: SQLite's, beside the files
+    command: Command = run_command  # how the process that runs a job is started
+    starter: Starter = operation_command  # and that of an operation
     limits: ServerLimits = field(default_factory=ServerLimits)
 
     @property
@@ -69,8 +72,9 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
         journal = Journal(files, [index.add] if hook is None else [index.add, hook.owe])
-        supervisor = Supervisor(files, limits=settings.limits, report=journal.take)
-        operations = Operations(files.operations, files.jobs)
+        processes = Processes(files, settings.command)
+        supervisor = Supervisor(files, processes, settings.limits, journal.take)
+        operations = Operations(files.operations, files.jobs, settings.starter)
         roots = Roots(files.jobs, settings.roots)
         access = TokenAccess(tokens.role_of, tokens.key, settings.is_open)
         verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))

@@ -1,0 +1,104 @@
+"""What a server of many idle jobs costs: `python -m bench.serve [JOBS]`.
+
+The processes of jobs are simulated (`ashore.testing.simulated_run`): each holds its lock and says
+every ten seconds where it is, as one does whose topics are silent. Memory and CPU are those of the
+server's own process; latencies are those of one client, each request after the other.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.verbs import Asker, Verbs
+from ashore.testing.simulated import write_simulated_job
+
+SETTLE_S, MEASURED_S, REQUESTS = 10.0, 20.0, 100
+AIMS = {"memory_mb": 300, "cpu_percent_of_a_core": 5, "api_ms_p99": 100, "page_ms_p99": 100}
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    with tempfile.TemporaryDirectory() as made:
+        jobs = Path(made) / "jobs"
+        jobs.mkdir()
+        files = ServerFiles.of(jobs)
+        files.make()
+        for number in range(count):
+            write_simulated_job(jobs, f"job-{number:03d}")
+            Verbs(files).start(f"job-{number:03d}", Asker("bench"))
+        print(json.dumps({"jobs": count, **measure(jobs, files, count), "aims": AIMS}, indent=1))
+
+
+def measure(jobs: Path, files: ServerFiles, count: int) -> dict[str, object]:
+    command = [sys.executable, "-m", "bench.serve_process", str(jobs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().strip()
+            with httpx.Client(base_url=url, timeout=60) as client:
+                began_s = time.monotonic()
+                while phases(client) != {"running": count}:
+                    assert time.monotonic() - began_s < 300, phases(client)
+                    time.sleep(0.5)
+                started_s = time.monotonic() - began_s
+                time.sleep(SETTLE_S)
+                process = psutil.Process(server.pid)
+                before = process.cpu_times()
+                time.sleep(MEASURED_S)
+                after = process.cpu_times()
+                used_s = after.user + after.system - before.user - before.system
+                return {
+                    "all_running_after_s": round(started_s, 1),
+                    "memory_mb": round(process.memory_info().rss / 1e6),
+                    "cpu_percent_of_a_core": round(100 * used_s / MEASURED_S, 1),
+                    **latencies(client, "api", "/api/jobs"),
+                    **latencies(client, "job", "/api/jobs/job-000"),
+                    **latencies(client, "page", "/ui/jobs"),
+                    **latencies(client, "metrics", "/metrics"),
+                    "load_of_the_machine": os.getloadavg()[0],
+                }
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+            end_jobs(files)
+
+
+def phases(client: httpx.Client) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in client.get("/api/jobs").json()["jobs"]:
+        found[each["phase"]] = found.get(each["phase"], 0) + 1
+    return found
+
+
+def latencies(client: httpx.Client, name: str, path: str) -> dict[str, float]:
+    taken = []
+    for _ in range(REQUESTS):
+        began_s = time.perf_counter()
+        client.get(path).raise_for_status()
+        taken.append(1000 * (time.perf_counter() - began_s))
+    taken.sort()
+    return {
+        f"{name}_ms_p50": round(statistics.median(taken), 1),
+        f"{name}_ms_p99": round(taken[int(0.99 * len(taken)) - 1], 1),
+    }
+
+
+def end_jobs(files: ServerFiles) -> None:
+    for path in files.runs.glob("*/process.json"):
+        pid = int(json.loads(path.read_text())["pid"])
+        if psutil.pid_exists(pid) and "simulated_run" in " ".join(psutil.Process(pid).cmdline()):
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
