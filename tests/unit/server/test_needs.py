@@ -61,6 +61,18 @@ def test_known_warnings_say_what_to_do(warning: str, words: str):
     assert words in found.hint
 
 
+def test_what_is_said_twice_is_said_as_the_gravest():
+    lake = make_lake()
+    lake.source.delete("clicks")
+    status = read_status(lake.opened())
+    warning = "topic clicks does not exist"
+    (alone,) = find_needs(seen(warnings=(warning,)))
+    assert "ashore rejoin /jobs/clicks.yaml TOPIC" in alone.hint
+    (both,) = find_needs(seen(row=FleetRow("clicks", status, (), None), warnings=(warning,)))
+    assert (both.level, both.text) == (Level.DECIDE, warning)
+    assert both.hint.endswith("ashore rejoin /jobs/clicks.yaml clicks")
+
+
 def test_what_the_server_starts_again_asks_nobody_to_start_it():
     killed = supervised(phase="backing-off", why="killed", hint=f"`dmesg` says; then {AGAIN}")
     (found,) = find_needs(seen(supervised=killed))

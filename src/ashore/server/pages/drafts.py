@@ -17,7 +17,7 @@ HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class JobDraft:
     """A job file with other SQL.
 
     Arguments:
@@ -41,7 +41,7 @@ class Drafts:
         self._directory = directory
         self._jobs = jobs
 
-    def write(self, name: str, text: str) -> Draft:
+    def write(self, name: str, text: str) -> JobDraft:
         """Keep a draft of a job. Raises OSError."""
         made = self._at(unique(), name)
         made.path.parent.mkdir(parents=True, mode=0o700)
@@ -53,16 +53,16 @@ class Drafts:
         self._forget()
         return made
 
-    def find(self, name: str, id_: str) -> Draft:
+    def find(self, name: str, id_: str) -> JobDraft:
         """Return a draft. Raises RequestInvalid where there is none."""
         found = self._at(id_, name)
         if not set(id_) <= HEX or not found.path.is_file():
             raise RequestInvalid("this draft is no longer kept", hint="check the SQL again")
         return found
 
-    def _at(self, id_: str, name: str) -> Draft:
+    def _at(self, id_: str, name: str) -> JobDraft:
         place = self._directory / id_
-        return Draft(id_, place / f"{name}.yaml", place / "before.txt", place / "mapping.yaml")
+        return JobDraft(id_, place / f"{name}.yaml", place / "before.txt", place / "mapping.yaml")
 
     def _forget(self) -> None:
         """Remove the oldest."""

@@ -76,6 +76,12 @@ def job_routes(frame: PageFrame) -> APIRouter:
         shown = {"found": found, "tab": "Dead letters", "at": "Jobs"}
         return frame.show(request, "dead_letters.html", name=name, **shown)
 
+    _add_looks(frame, router)
+    _add_verbs(frame, router)
+    return router
+
+
+def _add_looks(frame: PageFrame, router: APIRouter) -> None:
     @router.get("/ui/jobs/{name}/versions")
     async def versions(
         request: Request, name: str, query: str = "", before: int = 0, after: int = 0
@@ -92,9 +98,6 @@ def job_routes(frame: PageFrame) -> APIRouter:
             found = await frame.look(name, partial(_trace, path))
         shown = {"found": found, "path": path, "tab": "Landing log", "at": "Jobs"}
         return frame.show(request, "file.html", name=name, **shown)
-
-    _add_verbs(frame, router)
-    return router
 
 
 def _add_verbs(frame: PageFrame, router: APIRouter) -> None:

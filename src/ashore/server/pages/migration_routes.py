@@ -15,7 +15,7 @@ from ashore.errors import RequestInvalid
 from ashore.runtime.commands import Value
 from ashore.server.pages.command_routes import document_of, find
 from ashore.server.pages.commands import CommandSeen
-from ashore.server.pages.drafts import Draft
+from ashore.server.pages.drafts import JobDraft
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import Forbidden
 from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
@@ -120,7 +120,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
         return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
-def _begin_check(frame: PageFrame, name: str, draft: Draft) -> Response:
+def _begin_check(frame: PageFrame, name: str, draft: JobDraft) -> Response:
     mapping = str(draft.mapping) if draft.mapping.is_file() else ""
     values = given(job_file=str(frame.job(name).path), to=str(draft.path), mapping=mapping)
     id_ = frame.plane.commands.start(("migrate check", name, "page"), values)
@@ -166,7 +166,7 @@ def _verdict(command: CommandSeen) -> CheckView:
     return view
 
 
-def _diff(draft: Draft) -> tuple[DiffLine, ...]:
+def _diff(draft: JobDraft) -> tuple[DiffLine, ...]:
     before, after = _read(draft.before).splitlines(), _read(draft.path).splitlines()
     return diff_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
 

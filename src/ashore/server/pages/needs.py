@@ -22,6 +22,10 @@ from ashore.server.pages.control_plane import SeenJob, Supervised
 NO_HINT = "the log of the job process says more: see the page of the job"
 TRIED_AGAIN = "the server starts it again by itself"
 GOES_ON = "The job tries again by itself, and nothing is lost as long as Kafka keeps the records"
+GONE = (
+    "was the topic deleted? create it again, then run: ashore rejoin JOB.yaml TOPIC; what the old "
+    "one held stays in the table"
+)
 KNOWN = {
     "no space left": "free space on the disk that is named, or give it a larger one",
     "quota": "free space within the quota, or raise it",
@@ -71,7 +75,9 @@ def find_needs(seen: SeenJob) -> tuple[Need, ...]:
     """Return what needs a person, gravest first; nothing twice."""
     found: dict[str, Need] = {}
     for each in _all_needs(seen):
-        found.setdefault(each.text, each)
+        known = found.get(each.text)
+        if known is None or known.level < each.level:
+            found[each.text] = each
     ordered = sorted(found.values(), key=lambda each: -each.level)
     return tuple(replace(each, hint=_with_path(each.hint, str(seen.path))) for each in ordered)
 
@@ -122,6 +128,8 @@ def _of_warning(name: str, text: str) -> Need:
     for words, hint in KNOWN.items():
         if words.casefold() in text.casefold():
             return Need(Level.BROKEN, name, text, f"{hint}. {GOES_ON}")
+    if "does not exist" in text:
+        return Need(Level.BROKEN, name, text, GONE)
     return Need(Level.WATCH, name, text, GOES_ON)
 
 
