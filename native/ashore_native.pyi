@@ -1,6 +1,9 @@
 # What the crate under `native/` gives to Python.
 
 from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
 
 INTERFACE: int
 
@@ -41,3 +44,16 @@ class ReadingFailed(Exception): ...
 class OffsetsRefused(ReadingFailed): ...
 class TopicReplaced(ReadingFailed): ...
 class GaveUp(ReadingFailed): ...
+
+class Block:
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]: ...
+
+class DecodedJson:
+    blocks: list[Block]
+    bad: list[tuple[int, str | None]]
+    unknown_records: int
+    unknown_names: list[str]
+
+class JsonDecoder:
+    def __init__(self, schema: pa.Schema, engine: str | None = None) -> None: ...
+    def decode(self, values: pa.Array) -> DecodedJson: ...

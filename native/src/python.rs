@@ -1,5 +1,6 @@
 //! What Python sees of the crate. No panic leaves it: see [`guarded`].
 
+mod decoding;
 mod reading;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,8 @@ pub(crate) fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) 
 #[pyfunction]
 fn describe(py: Python<'_>) -> PyResult<String> {
     guarded(py, || {
-        format!("ashore-native {}", env!("CARGO_PKG_VERSION"))
+        let engine = crate::decode::choose().name();
+        format!("ashore-native {}, {engine}", env!("CARGO_PKG_VERSION"))
     })
 }
 
@@ -36,5 +38,6 @@ fn describe(py: Python<'_>) -> PyResult<String> {
 fn ashore_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
+    decoding::register(module)?;
     reading::register(module)
 }

@@ -1,1 +1,174 @@
 //! JSON objects to Arrow, in one pass.
+//!
+//! A value is a row, or bad, with a reason; or it is left to `JsonDecoder`, the decoder in Python that this
+//! one agrees with: the rules are in docs/decisions/0001-json-decoder.md. What this one takes, that
+//! one takes too, with the same values.
+
+mod base64;
+mod column;
+mod escapes;
+mod judge;
+mod keys;
+mod numbers;
+mod record;
+mod scan;
+mod skip;
+mod text;
+mod times;
+
+use std::collections::BTreeSet;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Schema};
+
+use judge::Judge;
+use record::{Context, Object};
+use scan::Engine;
+pub use scan::{Chosen, choose};
+
+/// Rows of a block: what is filled stays in the processor's cache.
+const BLOCK_ROWS: usize = 8_192;
+/// Bytes of the values of a block, about; offsets have 31 bits.
+const BLOCK_BYTES: usize = 4 << 20;
+/// So many names of unknown fields are kept, as in `JsonDecoder`.
+const UNKNOWN_NAMES_MAX: usize = 20;
+
+/// Values by their number: columns of Arrow, records of a batch from a broker.
+pub trait Source {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// One of them; None: a tombstone.
+    fn get(&self, row: usize) -> Option<&[u8]>;
+}
+
+/// A value that is no row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// Its number among the values.
+    pub index: usize,
+    /// Why; None: `JsonDecoder` knows, and it may be a row after all.
+    pub reason: Option<String>,
+}
+
+/// What became of the values of a call.
+#[derive(Default)]
+pub struct Decoded {
+    /// The rows, in blocks, each a struct of the columns.
+    pub blocks: Vec<ArrayData>,
+    /// The values that are no rows, ascending.
+    pub bad: Vec<Bad>,
+    /// How many rows have top-level fields that the schema does not name.
+    pub unknown_records: usize,
+    /// The names of such fields; of many, those that come first.
+    pub unknown_names: BTreeSet<Box<[u8]>>,
+}
+
+/// Decodes values that hold one JSON object each. It learns in which order keys come.
+pub struct Decoder {
+    object: Object,
+    context: Context,
+    judge: Judge,
+    row_type: DataType,
+    engine: Chosen,
+}
+
+impl Decoder {
+    /// A decoder for tables of a schema. Error: a type of a column that no table has.
+    pub fn new(schema: &Schema, engine: Chosen) -> Result<Self, String> {
+        Ok(Decoder {
+            object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
+            context: Context::default(),
+            judge: Judge::new(&schema.fields),
+            row_type: DataType::Struct(schema.fields.clone()),
+            engine,
+        })
+    }
+
+    /// Decode values.
+    pub fn decode(&mut self, values: &impl Source) -> Decoded {
+        let mut decoded = Decoded::default();
+        // SAFETY: `choose` has looked whether the processor has these instructions.
+        unsafe {
+            match self.engine {
+                Chosen::Scalar => self.decode_by::<scan::Scalar>(values, &mut decoded),
+                #[cfg(target_arch = "x86_64")]
+                Chosen::Avx2 => self.decode_by::<scan::Avx2>(values, &mut decoded),
+                #[cfg(target_arch = "aarch64")]
+                Chosen::Neon => self.decode_by::<scan::Neon>(values, &mut decoded),
+            }
+        }
+        decoded
+    }
+
+    /// As `decode`.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the engine's instructions.
+    unsafe fn decode_by<E: Engine>(&mut self, values: &impl Source, decoded: &mut Decoded) {
+        let mut bytes = 0;
+        for index in 0..values.len() {
+            let value = values.get(index);
+            let size = value.map_or(0, <[u8]>::len);
+            if self.object.len() == BLOCK_ROWS || bytes + size > BLOCK_BYTES {
+                self.end_block(decoded);
+                bytes = 0;
+            }
+            bytes += size;
+            let record = value.unwrap_or_default();
+            // SAFETY: this function's own contract.
+            if unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
+                self.count_unknown(decoded);
+            } else {
+                decoded.bad.push(Bad {
+                    index,
+                    reason: self.judge.explain(value),
+                });
+            }
+        }
+        self.end_block(decoded);
+    }
+
+    fn end_block(&mut self, decoded: &mut Decoded) {
+        let rows = self.object.len();
+        if rows == 0 {
+            return;
+        }
+        let block = ArrayData::builder(self.row_type.clone())
+            .len(rows)
+            .child_data(self.object.take());
+        // SAFETY: each column has as many values as there are rows; see `Column::take`.
+        decoded.blocks.push(unsafe { block.build_unchecked() });
+    }
+
+    #[inline(always)]
+    fn count_unknown(&mut self, decoded: &mut Decoded) {
+        if self.context.unknown.is_empty() && self.context.unknown_names.is_empty() {
+            return;
+        }
+        decoded.unknown_records += 1;
+        for learnt in &self.context.unknown {
+            note_name(
+                &mut decoded.unknown_names,
+                self.object.unknown_name(*learnt),
+            );
+        }
+        for name in &self.context.unknown_names {
+            note_name(&mut decoded.unknown_names, name);
+        }
+    }
+}
+
+fn note_name(names: &mut BTreeSet<Box<[u8]>>, name: &[u8]) {
+    if names.contains(name) {
+        return;
+    }
+    names.insert(name.into());
+    if names.len() > UNKNOWN_NAMES_MAX {
+        names.pop_last();
+    }
+}

@@ -9,6 +9,7 @@ What it must not know: how text is parsed, and which rows a column belongs to.
 
 import base64
 import binascii
+import decimal as decimals
 from typing import assert_never
 
 import pyarrow as pa
@@ -61,7 +62,7 @@ def convert(column: pa.Array, data_type: DataType) -> pa.Array:
         case Atom():
             return _convert_atom(column, data_type)
         case Decimal():
-            return column.cast(arrow_type(data_type))
+            return _narrow(column, arrow_type(data_type))
         case Array(element):
             items = convert(column.values, element)
             return pa.ListArray.from_arrays(
@@ -84,6 +85,36 @@ def convert(column: pa.Array, data_type: DataType) -> pa.Array:
             )
         case _:
             assert_never(data_type)
+
+
+def _narrow(column: pa.Array, decimal: pa.Decimal128Type) -> pa.Array:
+    """Return wide decimals as the table holds them.
+
+    Arrow divides 256 bits wrongly for some numbers that are close to a power of two (2**64 - 1 with
+    no digits behind the point): it sees digits lost where none are. Python has the last word.
+    """
+    try:
+        return column.cast(decimal)
+    except pa.ArrowInvalid:
+        numbers = [_rescale(number, decimal) for number in column.to_pylist()]
+        if numbers.count(None) > column.null_count:
+            raise
+        return pa.array(numbers, decimal)
+
+
+def _rescale(
+    number: decimals.Decimal | None, decimal: pa.Decimal128Type
+) -> decimals.Decimal | None:
+    """Return a number with as many digits behind the point as the type has; None: it has none."""
+    if number is None:
+        return None
+    sign, digits, exponent = number.as_tuple()
+    places = decimal.scale + int(exponent)
+    whole = int("".join(map(str, digits)))
+    whole, lost = divmod(whole * 10 ** max(0, places), 10 ** max(0, -places))
+    if lost or whole >= 10**decimal.precision:
+        return None
+    return decimals.Decimal((sign, tuple(map(int, str(whole))), -decimal.scale))
 
 
 def _null_mask(column: pa.Array) -> pa.BooleanArray | None:

@@ -1,0 +1,268 @@
+//! Numbers of JSON: exact, or refused.
+
+use super::text::Cursor;
+
+const TENS: [u64; 20] = {
+    let mut tens = [1u64; 20];
+    let mut i = 1;
+    while i < 20 {
+        tens[i] = tens[i - 1].wrapping_mul(10);
+        i += 1;
+    }
+    tens
+};
+
+/// Powers of ten that a double holds exactly.
+const EXACT: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// A number with more characters, or a larger exponent, is left to the other decoder, whose parser
+/// has limits of its own there.
+const LENGTH_MAX: usize = 300;
+const EXPONENT_MAX: u64 = 280;
+
+/// Digits at a cursor, added behind those of `before`; how many, and the place behind them. With
+/// more than 19 digits in all the number is wrong.
+#[inline(always)]
+fn read_digits(start: Cursor, before: u64) -> (u64, usize, Cursor) {
+    let (mut number, mut at) = (before, start);
+    loop {
+        let digits = at.word() ^ 0x3030_3030_3030_3030;
+        let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+        if others == 0 {
+            number = number
+                .wrapping_mul(100_000_000)
+                .wrapping_add(join_digits(digits));
+            at = at.skip(8);
+            continue;
+        }
+        let count = others.trailing_zeros() as usize / 8;
+        if count > 0 {
+            let digits = join_digits(digits << (64 - 8 * count));
+            number = number.wrapping_mul(TENS[count]).wrapping_add(digits);
+            at = at.skip(count);
+        }
+        return (number, at.since(start), at);
+    }
+}
+
+/// Eight digits, the first in the lowest byte, as the number that they write.
+#[inline(always)]
+fn join_digits(digits: u64) -> u64 {
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let high = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let low = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    high.wrapping_add(low) >> 32
+}
+
+#[inline(always)]
+fn skip_sign(at: Cursor) -> (bool, Cursor) {
+    if at.byte() == b'-' {
+        (true, at.skip(1))
+    } else {
+        (false, at)
+    }
+}
+
+/// A whole number of 64 bits, without point and exponent.
+#[inline(always)]
+pub fn parse_integer(start: Cursor) -> Option<(i64, Cursor)> {
+    let (is_negative, first) = skip_sign(start);
+    let (number, count, end) = read_digits(first, 0);
+    let is_leading = count > 1 && first.byte() == b'0';
+    if count == 0 || count > 19 || is_leading || number > i64::MAX as u64 + is_negative as u64 {
+        return None;
+    }
+    if matches!(end.byte(), b'.' | b'e' | b'E') {
+        return None;
+    }
+    let number = number as i64;
+    Some((
+        if is_negative {
+            number.wrapping_neg()
+        } else {
+            number
+        },
+        end,
+    ))
+}
+
+/// A number to the nearest double, or a bare NaN, Infinity, -Infinity. Overflow is refused.
+#[inline(always)]
+pub fn parse_double(start: Cursor) -> Option<(f64, Cursor)> {
+    let (is_negative, first) = skip_sign(start);
+    let (mut number, count, mut at) = read_digits(first, 0);
+    if count == 0 {
+        return parse_word(start);
+    }
+    if count > 1 && first.byte() == b'0' {
+        return None;
+    }
+    let mut behind = 0;
+    if at.byte() == b'.' {
+        (number, behind, at) = read_digits(at.skip(1), number);
+        if behind == 0 {
+            return None;
+        }
+    }
+    let is_short = count + behind <= 19 && number <= 1 << 53 && behind < EXACT.len();
+    if is_short && !matches!(at.byte(), b'e' | b'E') {
+        let value = number as f64 / EXACT[behind]; // both are exact: rounded once
+        return Some((if is_negative { -value } else { value }, at));
+    }
+    parse_long(start)
+}
+
+/// Any number, by the algorithm that Arrow uses too.
+#[inline(never)]
+fn parse_long(start: Cursor) -> Option<(f64, Cursor)> {
+    let end = skip_number(start)?;
+    let value: f64 = fast_float2::parse(end.from(start)).ok()?;
+    value.is_finite().then_some((value, end))
+}
+
+const WORDS: [(&[u8], f64); 3] = [
+    (b"NaN", f64::NAN),
+    (b"Infinity", f64::INFINITY),
+    (b"-Infinity", f64::NEG_INFINITY),
+];
+
+#[inline(never)]
+fn parse_word(start: Cursor) -> Option<(f64, Cursor)> {
+    let bytes = start.look::<9>();
+    let (word, value) = WORDS.iter().find(|(word, _)| bytes.starts_with(word))?;
+    Some((*value, start.skip(word.len())))
+}
+
+/// A double as a FLOAT; none where it becomes infinite.
+pub fn to_float(value: f64) -> Option<f32> {
+    let narrow = value as f32;
+    (narrow.is_finite() || !value.is_finite()).then_some(narrow)
+}
+
+/// The place behind a number as JSON writes it, or a bare word as above.
+#[inline(always)]
+pub fn skip_number(start: Cursor) -> Option<Cursor> {
+    let (_, first) = skip_sign(start);
+    let (_, count, mut at) = read_digits(first, 0);
+    if count == 0 {
+        return parse_word(start).map(|(_, end)| end);
+    }
+    if count > 1 && first.byte() == b'0' {
+        return None;
+    }
+    if at.byte() == b'.' {
+        let (_, behind, end) = read_digits(at.skip(1), 0);
+        if behind == 0 {
+            return None;
+        }
+        at = end;
+    }
+    if matches!(at.byte(), b'e' | b'E') {
+        at = skip_exponent(at)?.1;
+    }
+    (at.since(start) <= LENGTH_MAX).then_some(at)
+}
+
+/// An exponent that is not too large, from its letter on, and the place behind it.
+#[inline(never)]
+fn skip_exponent(at: Cursor) -> Option<(i32, Cursor)> {
+    let sign = at.skip(1);
+    let is_negative = sign.byte() == b'-';
+    let first = if matches!(sign.byte(), b'-' | b'+') {
+        sign.skip(1)
+    } else {
+        sign
+    };
+    let (exponent, count, end) = read_digits(first, 0);
+    if count == 0 || count > 9 || exponent > EXPONENT_MAX {
+        return None;
+    }
+    Some((
+        if is_negative {
+            -(exponent as i32)
+        } else {
+            exponent as i32
+        },
+        end,
+    ))
+}
+
+/// How many digits of a DECIMAL are read here; more are left to the other decoder.
+const DIGITS_MAX: usize = 38;
+const DECIMAL_EXPONENT_MAX: i32 = 30;
+
+/// A DECIMAL, as a number or as a text, times ten to the power of `scale`.
+#[inline(always)]
+pub fn parse_decimal(start: Cursor, precision: u8, scale: u8) -> Option<(i128, Cursor)> {
+    let is_text = start.byte() == b'"';
+    let (is_negative, first) = skip_sign(if is_text { start.skip(1) } else { start });
+    let (number, count, mut at) = read_wide(first, 0);
+    let (mut number, mut behind) = (number, 0);
+    if count == 0 || (!is_text && count > 1 && first.byte() == b'0') {
+        return None;
+    }
+    if at.byte() == b'.' {
+        (number, behind, at) = read_wide(at.skip(1), number);
+        if behind == 0 {
+            return None;
+        }
+    }
+    if count + behind > DIGITS_MAX {
+        return None;
+    }
+    let mut shift = scale as i32 - behind as i32;
+    if matches!(at.byte(), b'e' | b'E') {
+        let (exponent, end) = skip_exponent(at)?;
+        if exponent.abs() > DECIMAL_EXPONENT_MAX {
+            return None;
+        }
+        (shift, at) = (shift + exponent, end);
+    }
+    if is_text {
+        if at.byte() != b'"' {
+            return None;
+        }
+        at = at.skip(1);
+    }
+    let number = shift_decimal(number, shift)?;
+    if number >= 10u128.pow(precision as u32) {
+        return None;
+    }
+    let number = number as i128; // below 10 to the power of 38
+    Some((if is_negative { -number } else { number }, at))
+}
+
+/// As `read_digits`; wrong with more than 38.
+#[inline(always)]
+fn read_wide(start: Cursor, before: u128) -> (u128, usize, Cursor) {
+    let (low, count, end) = read_digits(start, 0);
+    if count <= 19 {
+        return (
+            before
+                .wrapping_mul(10u128.pow(count as u32))
+                .wrapping_add(low as u128),
+            count,
+            end,
+        );
+    }
+    let mut number = before;
+    for digit in end.from(start) {
+        number = number.wrapping_mul(10).wrapping_add((digit - b'0') as u128);
+    }
+    (number, count, end)
+}
+
+/// A number times a power of ten; none where that is not whole, or too large for any DECIMAL.
+fn shift_decimal(number: u128, shift: i32) -> Option<u128> {
+    if number == 0 {
+        return Some(0);
+    }
+    let tens = 10u128.checked_pow(shift.unsigned_abs())?;
+    if shift >= 0 {
+        return number.checked_mul(tens);
+    }
+    number.is_multiple_of(tens).then_some(number / tens)
+}

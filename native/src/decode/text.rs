@@ -1,0 +1,125 @@
+//! A record as the parser sees it: a copy that ends in NULs, and a cursor into it.
+//!
+//! Why nothing here reads what is not ours. [`Text`] is the record's bytes followed by at least
+//! [`PADDING`] NULs. A [`Cursor`] starts at the first byte and is moved only over bytes that were
+//! compared with something that is not NUL: a quote, a digit, a name. So it never passes the first
+//! NUL behind the record. A read takes at most [`PADDING`] bytes from where the cursor stands. In
+//! debug builds, which tests use, both are checked at each step.
+
+/// So many NULs stand behind a record at least, and so many bytes a step may look ahead.
+pub const PADDING: usize = 64;
+
+/// The bytes of a record, with NULs behind them.
+#[derive(Default)]
+pub struct Text {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Text {
+    /// Put a record here. True: every byte of it is ASCII.
+    #[inline(always)]
+    pub fn set<E: super::scan::Engine>(&mut self, record: &[u8]) -> bool {
+        let need = record.len() + 2 * PADDING;
+        if self.bytes.len() < need {
+            self.bytes.resize(need.next_power_of_two(), 0);
+        }
+        self.len = record.len();
+        // SAFETY: the buffer has room for the record and two paddings. The engine reads nothing
+        // behind the record, and writes less than PADDING bytes behind its copy.
+        let is_ascii = unsafe { E::copy_record(record, self.bytes.as_mut_ptr()) };
+        let at = self.len;
+        self.bytes[at..at + PADDING].fill(0);
+        is_ascii
+    }
+
+    /// The bytes of the record.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// A cursor at the first byte.
+    #[inline(always)]
+    pub fn start(&self) -> Cursor {
+        let at = self.bytes.as_ptr();
+        Cursor {
+            at,
+            // SAFETY: the record is a part of the buffer.
+            end: unsafe { at.add(self.len) },
+        }
+    }
+}
+
+/// A place in a [`Text`]. It must not outlive what the text holds now.
+#[derive(Clone, Copy)]
+pub struct Cursor {
+    at: *const u8,
+    end: *const u8,
+}
+
+impl Cursor {
+    /// The byte here; NUL at the end of the record, and where the record has one.
+    #[inline(always)]
+    pub fn byte(self) -> u8 {
+        self.look::<1>()[0]
+    }
+
+    /// The next `N` bytes. Those behind the record are NUL, as far as `PADDING` reaches.
+    #[inline(always)]
+    pub fn look<const N: usize>(self) -> [u8; N] {
+        const { assert!(N <= PADDING) };
+        // SAFETY: see the head of this file.
+        unsafe { self.at.cast::<[u8; N]>().read_unaligned() }
+    }
+
+    /// The next eight bytes as a number, the first one lowest.
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        u64::from_le_bytes(self.look::<8>())
+    }
+
+    /// The place `count` bytes further. None of those that are left behind is NUL, or the caller
+    /// has compared them with a text that holds NULs: neither can reach behind the record.
+    #[inline(always)]
+    pub fn skip(self, count: usize) -> Cursor {
+        debug_assert!(count <= self.left(), "a cursor passes the end");
+        // SAFETY: what is passed lies in the record.
+        let at = unsafe { self.at.add(count) };
+        Cursor { at, ..self }
+    }
+
+    /// How many bytes of the record are left.
+    #[inline(always)]
+    pub fn left(self) -> usize {
+        self.end as usize - self.at as usize
+    }
+
+    /// How many bytes lie between an earlier cursor and this one.
+    #[inline(always)]
+    pub fn since(self, earlier: Cursor) -> usize {
+        self.at as usize - earlier.at as usize
+    }
+
+    /// The bytes between an earlier cursor and this one. They are there until the text changes.
+    #[inline(always)]
+    pub fn from<'a>(self, earlier: Cursor) -> &'a [u8] {
+        // SAFETY: both are in one record, which holds what lies between them; see `Cursor` for
+        // how long.
+        unsafe { std::slice::from_raw_parts(earlier.at, self.since(earlier)) }
+    }
+
+    /// Where it points, for an engine.
+    #[inline(always)]
+    pub fn pointer(self) -> *const u8 {
+        self.at
+    }
+
+    /// The place behind white space, as JSON knows it.
+    #[inline(always)]
+    pub fn skip_space(mut self) -> Cursor {
+        while matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
+            self = self.skip(1);
+        }
+        self
+    }
+}

@@ -1,0 +1,215 @@
+//! The decoder as Python sees it.
+
+use std::ffi::CStr;
+use std::sync::Mutex;
+
+use arrow_data::ArrayData;
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, Schema};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::guarded;
+use crate::decode;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+
+/// Add the decoder to the module.
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<JsonDecoder>()?;
+    module.add_class::<DecodedJson>()?;
+    module.add_class::<Block>()
+}
+
+/// Turns values that hold one JSON object each into rows of a schema.
+#[pyclass(frozen)]
+struct JsonDecoder {
+    schema: Schema,
+    decoder: Mutex<decode::Decoder>,
+}
+
+/// What became of the values of a call.
+#[pyclass(frozen, get_all)]
+struct DecodedJson {
+    /// The rows: blocks that Arrow can take.
+    blocks: Vec<Py<Block>>,
+    /// The numbers of the values that are no rows, ascending, and why; without a reason the decoder in
+    /// Python is to be asked.
+    bad: Vec<(usize, Option<String>)>,
+    /// How many rows have top-level fields that the schema does not name.
+    unknown_records: usize,
+    /// Names of such fields.
+    unknown_names: Vec<String>,
+}
+
+/// Rows as `pyarrow.record_batch` takes them, once.
+#[pyclass(frozen)]
+struct Block {
+    schema: Schema,
+    rows: Mutex<Option<ArrayData>>,
+}
+
+#[pymethods]
+impl JsonDecoder {
+    /// A decoder for an Arrow schema. `engine`: `scalar`, or nothing for the best one there is.
+    #[new]
+    #[pyo3(signature = (schema, engine=None))]
+    fn new(py: Python<'_>, schema: &Bound<'_, PyAny>, engine: Option<&str>) -> PyResult<Self> {
+        let schema = take_schema(schema)?;
+        let engine = match engine {
+            None => decode::choose(),
+            Some("scalar") => decode::Chosen::Scalar,
+            Some(other) => return Err(PyValueError::new_err(format!("no engine {other}"))),
+        };
+        let decoder = guarded(py, || decode::Decoder::new(&schema, engine));
+        let decoder = Mutex::new(decoder?.map_err(PyValueError::new_err)?);
+        Ok(JsonDecoder { schema, decoder })
+    }
+
+    /// Decode an Arrow array of binary values.
+    fn decode(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<DecodedJson> {
+        let values = Values::take(values)?;
+        let decoded = guarded(py, || {
+            // A panic in an earlier call has left columns half filled: it is not used again.
+            self.decoder
+                .lock()
+                .map(|mut decoder| decoder.decode(&values))
+                .ok()
+        })?
+        .ok_or_else(|| PyRuntimeError::new_err("an earlier call of this decoder has failed"))?;
+        let block = |rows| {
+            Py::new(
+                py,
+                Block {
+                    schema: self.schema.clone(),
+                    rows: Mutex::new(Some(rows)),
+                },
+            )
+        };
+        let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        Ok(DecodedJson {
+            blocks: decoded
+                .blocks
+                .into_iter()
+                .map(block)
+                .collect::<PyResult<_>>()?,
+            bad: decoded
+                .bad
+                .into_iter()
+                .map(|bad| (bad.index, bad.reason))
+                .collect(),
+            unknown_records: decoded.unknown_records,
+            unknown_names: decoded
+                .unknown_names
+                .iter()
+                .map(|each| name(each))
+                .collect(),
+        })
+    }
+}
+
+#[pymethods]
+impl Block {
+    /// See Arrow's PyCapsule interface.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema; // may be disregarded
+        let rows = self.rows.lock().ok().and_then(|mut rows| rows.take());
+        let rows = rows.ok_or_else(|| PyValueError::new_err("the rows were taken before"))?;
+        let failed = |error: arrow_schema::ArrowError| PyRuntimeError::new_err(error.to_string());
+        let schema = FFI_ArrowSchema::try_from(&self.schema).map_err(failed)?;
+        Ok((
+            PyCapsule::new_with_value(py, schema, SCHEMA)?,
+            PyCapsule::new_with_value(py, FFI_ArrowArray::new(&rows), ARRAY)?,
+        ))
+    }
+}
+
+fn take_schema(schema: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    let capsule = schema
+        .call_method0("__arrow_c_schema__")?
+        .cast_into::<PyCapsule>()?;
+    let pointer = capsule
+        .pointer_checked(Some(SCHEMA))?
+        .cast::<FFI_ArrowSchema>();
+    // SAFETY: a capsule of that name holds a schema, which is only looked at.
+    Schema::try_from(unsafe { pointer.as_ref() })
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Binary values of an Arrow array of Python's, which lives as long as this does.
+struct Values {
+    array: FFI_ArrowArray,
+    is_large: bool,
+}
+
+impl Values {
+    fn take(values: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let pair = values.call_method0("__arrow_c_array__")?;
+        let (schema, array) = pair.extract::<(Bound<'_, PyCapsule>, Bound<'_, PyCapsule>)>()?;
+        let schema = schema
+            .pointer_checked(Some(SCHEMA))?
+            .cast::<FFI_ArrowSchema>();
+        let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+        // SAFETY: a capsule of that name holds a schema, which is only looked at.
+        let data_type = DataType::try_from(unsafe { schema.as_ref() });
+        let is_large = match data_type {
+            Ok(DataType::Binary) => false,
+            Ok(DataType::LargeBinary) => true,
+            _ => {
+                return Err(PyTypeError::new_err(
+                    "values are to be a binary or large binary array",
+                ));
+            }
+        };
+        // SAFETY: a capsule of that name holds an array; it is moved out, as consumers are to do.
+        let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+        Ok(Values { array, is_large })
+    }
+
+    /// Where a value ends, or the first one begins.
+    fn edge(&self, number: usize) -> usize {
+        let offsets = self.array.buffer(1);
+        // SAFETY: a binary array of `len` values behind `offset` has one offset more than these.
+        unsafe {
+            if self.is_large {
+                offsets.cast::<i64>().add(number).read() as usize
+            } else {
+                offsets.cast::<i32>().add(number).read() as usize
+            }
+        }
+    }
+}
+
+impl decode::Source for Values {
+    fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    #[inline(always)]
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        assert!(row < self.array.len(), "there is no such value");
+        let number = self.array.offset() + row;
+        let validity = self.array.buffer(0);
+        // SAFETY: where there is a validity buffer it has a bit for each value.
+        if !validity.is_null() && unsafe { *validity.add(number / 8) } >> (number % 8) & 1 == 0 {
+            return None;
+        }
+        let (start, end) = (self.edge(number), self.edge(number + 1));
+        if start == end {
+            return Some(&[]);
+        }
+        // SAFETY: the offsets of an array lie in its data.
+        Some(unsafe { std::slice::from_raw_parts(self.array.buffer(2).add(start), end - start) })
+    }
+}
+
+// SAFETY: the array is moved to whoever holds it, and its buffers are never written to.
+unsafe impl Sync for Values {}
