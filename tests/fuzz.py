@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from tests.json_decoders import decode_with_all
 
 from ashore.control.verify.apart import read_unproven
 from ashore.control.verify.offsets import Unreadable
@@ -25,7 +26,6 @@ from ashore.errors import StorageError
 from ashore.formats import ddl
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl, to_ddl
-from ashore.formats.json import JsonDecoder
 from ashore.formats.registry import open_encoder
 from ashore.landing.provenance import HEADERS_DDL, PROVENANCE_DDL
 from ashore.landing.writer.dead import DEAD_SCHEMA
@@ -186,8 +186,7 @@ def _json(number: int) -> tuple[str, list[bytes | None]]:
 
 def _play_json(number: int) -> None:
     schema, values = _json(number)
-    decoder = JsonDecoder(parse_ddl(schema))
-    found = decoder.decode(pa.array(values, pa.binary()))
+    found = decode_with_all(parse_ddl(schema), pa.array(values, pa.binary()))
     found.table.validate(full=True)
     assert found.table.num_rows + len(found.bad) == len(values)
 

@@ -142,7 +142,7 @@ class RunState:
                 return f"{self._starting}{process}"
             case Started():
                 self._start(now_s)
-                return f"started{process}"
+                return f"started{process}{f'; reader: {event.reader}' if event.reader else ''}"
             case Ended():
                 for each in self.slices.values():
                     each.end("ended", now_s)

@@ -448,6 +448,12 @@ class Job(Section):
         description="Export [metrics](metrics.md) to Prometheus.",
         examples=["{port: 9464}"],
     )
+    reader: Literal["auto", "native", "python"] = Field(
+        default="auto",
+        description="Who reads and decodes records in the tasks. `native`: the module "
+        "`ashore-native`, which is several times as fast. `python`: the libraries of Python. "
+        "`auto`: `native` where the module is installed. The tables are the same.",
+    )
     spark: Annotated[
         Spark | None, BeforeValidator(_spark), Shown("`none` or a mapping"), _OR_NONE
     ] = Field(

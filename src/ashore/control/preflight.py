@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ashore.base.native import why_not_native
 from ashore.base.operator import operator
 from ashore.base.suggest import suggest
 from ashore.base.unique import unique
@@ -81,13 +82,18 @@ def check_job(opened: OpenJob, *, accepts_schema: bool = False) -> Preflight:
         check_positions(opened, folds[opened.name], sorted(resolved))
     known = folds[opened.name].tables if opened.name in folds else {}
     check_tables(opened.job, resolved, known, operator() if accepts_schema else "")
+    from ashore.formats.json_native import require_native  # noqa: PLC0415 - loads Arrow
     from ashore.landing.table_checks import check_table  # noqa: PLC0415 - loads Arrow
+
+    if job.reader == "native":
+        require_native()
+    is_native = job.reader != "python" and not why_not_native()
 
     slow: dict[str, tuple[str, ...]] = {}
     for each in resolved.values():
         if not each.spec.select:  # what `select` makes only Spark can tell
             check_table(job, each, landing_spec(each))
-        if reasons := slow_reasons(each):
+        if reasons := slow_reasons(each, is_native=is_native):
             slow[str(each.table)] = tuple(reasons)
     unmatched = find_unmatched(job, existing)
     return Preflight(tuple(resolved.values()), tuple(sorted(slow.items())), unmatched)

@@ -8,7 +8,7 @@ What it must not know: topics, offsets, dead-letter tables: rows are numbered wi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +18,13 @@ from ashore.errors import check
 Values: TypeAlias = pa.BinaryArray | pa.LargeBinaryArray
 
 
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A value that is no row of the table, and why. `index` counts from 0 within the batch."""
+class BadRow(NamedTuple):
+    """A value that is no row of the table, and why. `index` counts from 0 within the batch.
 
-    index: int
+    A tuple, as there may be many: making a frozen dataclass costs four times as much.
+    """
+
+    index: int  # type: ignore[assignment]  # nobody looks for a value in a bad row
     reason: str
 
 
@@ -35,8 +37,9 @@ class Decoded:
         good: the index of the value that each row came from, ascending; None when all are good.
         bad: the other values, ascending by index.
         unknown_records: an estimate, from a sample, of how many good records have a top-level
-            field that the schema does not name; exact for batches as small as the sample.
-        unknown_names: such names as the sample met, sorted.
+            field that the schema does not name; exact for batches as small as the sample, and
+            wherever the native decoder runs.
+        unknown_names: such names as were met, sorted.
 
     """
 

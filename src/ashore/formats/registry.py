@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from ashore.base.native import why_not_native
 from ashore.formats.ddl import Schema
 from ashore.formats.decode import Decoder
 from ashore.formats.encode import Encoder, Output
 from ashore.formats.json import JsonDecoder
+from ashore.formats.json_native import NativeJsonDecoder
 from ashore.formats.jsonl import JsonLinesEncoder
 from ashore.formats.orc import OrcEncoder
 from ashore.formats.parquet import ParquetEncoder
@@ -29,13 +31,21 @@ ENCODERS: dict[str, Callable[[Output, pa.Schema], Encoder]] = {
 }
 
 
-def make_decoder(name: str, schema: Schema) -> Decoder:
+def make_decoder(name: str, schema: Schema, reader: str = "python") -> Decoder:
     """Return the decoder `json`, `text` or `bytes`. Raises ValueError where the schema is not its.
 
-    `schema` is the table's own columns: what the values hold, not where they came from.
+    Arguments:
+        name: what the job file calls it.
+        schema: the table's own columns: what the values hold, not where they came from.
+        reader: who decodes JSON: `native`, `python`, or `auto`: native where it is installed. Rows,
+            bad rows and reasons are the same.
+
     """
     if name not in DECODERS:
         raise ValueError(f"decode: {name} is not one of {', '.join(DECODERS)}")
+    is_native = reader == "native" or (reader == "auto" and not why_not_native())
+    if name == "json" and is_native:
+        return NativeJsonDecoder(schema)
     return DECODERS[name](schema)
 
 

@@ -44,10 +44,15 @@ class ClockSteered:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """All that the job works with is there; its logs are about to be opened."""
+    """All that the job works with is there; its logs are about to be opened.
+
+    `reader`: who reads and decodes records, `native` or `python`, with its version or why it is
+    not the other one.
+    """
 
     kind: ClassVar[str] = "started"
     job: str
+    reader: str | None = codec.added(None)
 
 
 @dataclass(frozen=True, slots=True)

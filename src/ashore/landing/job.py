@@ -53,14 +53,15 @@ def _column(field: Field) -> Column:
     return Column(field.name, type_ddl(field.type), is_time, inner, has_text_keys(field.type))
 
 
-def slow_reasons(resolved: ResolvedTable) -> list[str]:
+def slow_reasons(resolved: ResolvedTable, *, is_native: bool) -> list[str]:
     """Return why a topic decodes slowly, in words for people; empty: it does not.
 
-    `select` and `where` are Spark SQL, so Spark decodes the topic; maps are rewritten one by one.
+    `select` and `where` are Spark SQL, so Spark decodes the topic; without the native module maps
+    are rewritten one by one.
     """
     spec = resolved.spec
     reasons = [f"{name} runs in Spark" for name in ("select", "where") if getattr(spec, name)]
-    if spec.decode == "json" and not reasons:
+    if spec.decode == "json" and not reasons and not is_native:
         maps = json_slow_columns(parse_ddl(spec.ddl))
         reasons += [f"column {name} holds a MAP" for name in maps]
     return reasons

@@ -7,6 +7,7 @@ What it must not know: how batches run.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
 from ashore.errors import JobFileInvalid
@@ -87,7 +88,8 @@ class JobStreams:
 
     def _refined(self, resolved: ResolvedTable) -> LandingSpec:
         try:
-            return self._refine(landing_spec(resolved))
+            spec = replace(landing_spec(resolved), reader=self._job.reader)
+            return self._refine(spec)
         except JobFileInvalid as error:
             part = error.fields.get("part", ())
             key = ("tables", resolved.item, *(part if isinstance(part, tuple) else ()))

@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Generic, Protocol, TypeVar
 
 from ashore.base.clock import Clock, SystemClock
+from ashore.base.native import describe_reader
 from ashore.base.operator import operator
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
@@ -130,7 +131,7 @@ class JobProcess(Generic[R]):
             if self._is_stopped:
                 return
             listener.offer(self._verbs_of(job, self._loop))
-            self.events.send(Started(self._job.job))
+            self.events.send(Started(self._job.job, describe_reader(self._job.reader)))
             self._loop.run(probe=job.runner)
 
     def reland(self) -> None:

@@ -66,6 +66,7 @@ class LandingSpec:
     where: str | None = None
     decode_schema: str = ""  # DDL that Spark decodes into; `select` makes the output's from it
     idle_after_ms: int = 1_800_000  # shards without records for so long hold no watermark up
+    reader: str = "auto"  # auto | native | python: who decodes JSON; the rows are the same
 
     @property
     def table(self) -> str:

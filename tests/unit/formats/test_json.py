@@ -7,9 +7,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from tests.json_decoders import decode_with_all
 
 from ashore.formats import json as subject
 from ashore.formats import json_decimals
+from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
 from ashore.formats.json import JsonDecoder
 from ashore.formats.json_decimals import TOO_SMALL
@@ -17,10 +19,10 @@ from ashore.formats.json_types import json_slow_columns, json_supports
 
 
 def decode(ddl, *values, arrow_type=None):
-    decoder = JsonDecoder(parse_ddl(ddl))
-    decoded = decoder.decode(pa.array(values, arrow_type or pa.binary()))
+    """Decode with every decoder that there is; all tests of this file are for all of them."""
+    decoded = decode_with_all(parse_ddl(ddl), pa.array(values, arrow_type or pa.binary()))
     decoded.table.validate(full=True)
-    assert decoded.table.schema == decoder.schema
+    assert decoded.table.schema == to_arrow(parse_ddl(ddl))
     return decoded
 
 
@@ -201,7 +203,7 @@ def test_documents_that_only_together_have_the_right_number():
 
 def test_a_slice_of_a_batch_is_decoded_as_itself():
     values = pa.array([b"x", b'{"a":1}', b' {"a":2}', b"y"], pa.binary())
-    decoded = JsonDecoder(parse_ddl("a INT")).decode(values.slice(1, 2))
+    decoded = decode_with_all(parse_ddl("a INT"), values.slice(1, 2))
     assert decoded.table["a"].to_pylist() == [1, 2]
 
 

@@ -69,7 +69,7 @@ ROWS = StateRows(0, "stateStoreSave", "default", ("k",), ("n",), True, ('{"parti
 ONE_OF_EACH: list[Event] = [
     Starting("clicks", "file:///lake"),
     ClockSteered("/clock.json"),
-    Started("clicks"),
+    Started("clicks", "native, ashore-native 0.1.0, AVX2"),
     StepBegun("main", Step.MOVE, Step.PREPARE, 12),
     Landed("main", 1_000, 2, 500, 0, 7, 12),
     Retired("main", 12, 2, 9, ("ods.clicks", "ods.clicks__late")),

@@ -318,7 +318,7 @@ def _make_reader(order: BatchOrder, spec: LandingSpec, own: Schema) -> RowReader
         return NoReader(to_arrow(own))
     if spec.is_decoded_by_spark:
         return SparkReader(spec.output.schema)
-    return DecodingReader(make_decoder(spec.decode, own))
+    return DecodingReader(make_decoder(spec.decode, own, spec.reader))
 
 
 def _split(

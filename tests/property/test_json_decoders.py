@@ -1,0 +1,166 @@
+"""All decoders of JSON agree: on values, on verdicts, and on the reasons for them."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.fuzz import fuzz
+from tests.json_decoders import decode_with_all
+
+from ashore.formats.ddl import parse_ddl
+
+pytestmark = pytest.mark.property
+
+SCHEMA = (
+    "o BOOLEAN, t TINYINT, s SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, c STRING, b BINARY, "
+    "y DATE, z TIMESTAMP, n TIMESTAMP_NTZ, p DECIMAL(5,2), q DECIMAL(38,10), a ARRAY<BIGINT>, "
+    "r STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<u: STRING, v: DOUBLE>>>"
+)
+NAMES = [field.name for field in parse_ddl(SCHEMA).fields]
+LIMITS = [f"{sign}{number}" for n in (7, 8, 15, 16, 31, 32, 63, 64, 65) for sign in ("", "-")
+          for number in (2**n - 1, 2**n, 2**n + 1)]  # fmt: skip
+NUMBERS = [
+    *("0", "-0", "00", "01", "-01", "1.", ".5", "1.0", "-1.5", "+1", "1e3", "1E+3", "1e", "1e+"),
+    *("0.1", "1e22", "1e23", "123456789012345678901", "1.7976931348623157e308", "4.9e-324"),
+    *("2.2250738585072011e-308", "9007199254740993", "9007199254740993.0", "0.30000000000000004"),
+    *("1e400", "-1e400", "1e-400", "1e309", "1e308", "9" * 400, "0." + "0" * 400 + "1"),
+    *("1e99999999999999999999", "0e99999999999999999999", "1e-99999999999999999999"),
+    *("3.4028235e38", "3.4028236e38", "1e39", "1e-46", "16777217", "1.401298464324817e-45"),
+    *("NaN", "Infinity", "-Infinity", "Inf", "-Inf", "-NaN", "nan", "NaNx", "Infinit", "N", "I"),
+    *("999.99", "999.995", "1000", "1.555", "1.550", "12e1", "12e-1", "1e-2", "1e-3", "1e2"),
+    *("0e-100", "0e-200", "0e37", "1e-115", "1e-230", "1" * 38, "1" * 39, "9" * 28 + ".5"),
+    *("18446744073709551615", "36893488147419103230", "0." + "0" * 90, "1" + "0" * 40 + "e-20"),
+]
+DATES = ["2026-11-21", "0001-01-01", "0000-12-31", "9999-12-31", "10000-01-01", "2026-02-29"]
+DATES += ["2024-02-29", "1900-02-29", "2000-02-29", "2026-13-01", "2026-1-1", "20261121", "-001-01"]
+CLOCKS = ["", "T08", "T08:00", " 08:00:00", "T23:59:59", "T24:00:00", "T08:00:60", "t08:00", "T"]
+CLOCKS += ["T08:00:00.", "T08:00:00.1", "T08:00:00.123456", "T08:00:00.1234567", "T8:00", "T08:00:"]
+CLOCKS += ["T08:00:00.1234567890123", "T08:00.5", "T08:00:00,5", "T080000", " ", "T08:00:00.12345x"]
+ZONES = [
+    "",
+    "Z",
+    "z",
+    "+01",
+    "-01",
+    "+0130",
+    "+01:30",
+    "-23:59",
+    "+24:00",
+    "+01:60",
+    " +01:00",
+    "+1",
+]
+TEXTS = [
+    *("", "x", "é", "😀", "\\u0000", "\\ud83d\\ude00", "\\ud800", "\\udc00", "\\ud800\\u0041"),
+    *("\\ud800x", "\\u12", "\\u12g4", "\\q", "\\", '\\"', "\\/", "\\b\\f\\n\\r\\t\\\\", "\n", "\0"),
+    *("\t", "\x1f", "\x7f", "a" * 31, "a" * 32, "a" * 33, "a" * 63 + "\\n", "é" * 40, "a" * 5_000),
+    *("YWJj", "YQ==", "YWI=", "YQ", "Y", "====", "YQ==YQ==", "YWJj\\n", "YR==", "-_-_", "YWJj="),
+]
+BARE = [
+    "true",
+    "false",
+    "null",
+    "True",
+    "tru",
+    "nul",
+    "truex",
+    "[]",
+    "[1]",
+    "[1,]",
+    "[,1]",
+    "[1 2]",
+]
+BARE += ["{}", '{"x":1}', '{"x":null}', '{"x":1,"x":2}', '{"x":1,}', "[null]", '{"y":[{"u":"a"}]}']
+BARE += ['{"x":1,"y":[{"v":1e400}]}', "[[1]]", '["1"]', '{"x" : 1 , "y" : [ ] }', "", "//", "/**/1"]
+TOKENS = [*LIMITS, *NUMBERS, *BARE]
+TOKENS += [f'"{text}"' for text in [*NUMBERS, *TEXTS]]
+TOKENS += [f'"{day}{clock}{zone}"' for day in DATES[:2] for clock in CLOCKS for zone in ZONES]
+TOKENS += [f'"{day}{zone}"' for day in DATES for zone in ZONES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_token_in_every_type(name: str):
+    values = [f'{{"{name}":{token}}}'.encode() for token in TOKENS]
+    schema = parse_ddl(SCHEMA)
+    (field,) = [each for each in schema.fields if each.name == name]
+    own = type(schema)((field,))
+    decoded = decode_with_all(own, pa.array(values, pa.binary()))
+    assert 0 < decoded.table.num_rows < len(values)
+    beside = [f'{{"u":{token},"{name}":null}}'.encode() for token in TOKENS]
+    decode_with_all(own, pa.array(beside, pa.binary()))
+
+
+NESTED = [b"[" * n + b"]" * n for n in (1, 100, 127, 128, 129, 130, 5_000, 100_000)]
+NESTED += [b'{"a":' * n + b"1" + b"}" * n for n in (1, 127, 128, 129, 5_000)]
+NESTED += [b"[" * 100_000, b'{"a":' * 5_000]
+WHOLE = [
+    None,
+    *(b"", b" ", b"\n", b"null", b"[]", b"7", b"{", b"}", b"{}", b" {} ", b"{ }", b"{}{}"),
+    *(b"{}\n{}", b"{}x", b"x{}", b"\xef\xbb\xbf{}", b"{}\0", b"\0{}", b"\x0b{}", b'{"l":1}\x00}'),
+    *(b'{"l":1}}', b'{"l":1', b'{"l"', b'{"l":', b"{l:1}", b"{'l':1}", b'{"l" 1}'),
+    *(b'{"l":1,}', b'{,"l":1}', b'{"l":1,"l":2}', b'{"l":null,"l":null}', b'{"\\u006c":1}'),
+    *(b'{"\\u006c":1,"l":2}', b'{"L":1}', b'{"":1}', b'{"l":1,"x":"\xff"}', b'{"l":1}{'),
+    *(b'{"l":1 "i":2}', b"{},{}"),
+    *(b'{"c":"\xc3', b'{"c":"\xc3"}', b'{"c":"\xed\xa0\x80"}', b'{"c":"\xf4\x90\x80\x80"}'),
+    *(b'{"c":"\xf0\x9f\x98\x80"}', b'{"c":"a\nb"}', b'{\n"l"\t:\r\n1\n}\n', b'{"x":{"l":2},"l":1}'),
+    b'{"' + b"n" * 300 + b'":1,"l":2}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", ["l BIGINT, i INT, c STRING", "l BIGINT, m MAP<STRING, BIGINT>"])
+def test_whole_values_alone_and_together(schema: str):
+    values = WHOLE + [b'{"l":1,"u":' + each + b"}" for each in NESTED]
+    ddl = parse_ddl(schema)
+    whole = decode_with_all(ddl, pa.array(values, pa.large_binary()))
+    assert whole.table.num_rows
+    for value in WHOLE:
+        decode_with_all(ddl, pa.array([value], pa.binary()))
+
+
+@pytest.mark.parametrize("cut", range(0, 170, 7))
+def test_a_value_that_is_cut_anywhere(cut: int):
+    record = (
+        '{"c":"é😀x","l":-12.5e3,"a":[1,2,{}],"o":true,"x":{"y":["\\u00e9",null]},"d":1.5e-3}' * 2
+    )
+    content = record.encode()
+    values = [content[: cut + i] for i in range(7)] + [content[cut + i :] for i in range(7)]
+    decode_with_all(parse_ddl(SCHEMA), pa.array(values, pa.binary()))
+
+
+keys = st.sampled_from([*NAMES, "zz", "é", 'q"', "l" * 40])
+leaves = st.one_of(st.sampled_from(TOKENS), st.integers(-(2**66), 2**66).map(str), st.floats().map(
+    json.dumps), st.text(max_size=40).map(json.dumps),
+    st.text(max_size=9).map(lambda text: json.dumps(text, ensure_ascii=False)))  # fmt: skip
+spaces = st.sampled_from(["", "", "", " ", "\n  ", "\t"])
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    fields = draw(st.lists(st.tuples(keys, leaves), max_size=6))
+    space, colon = draw(spaces), draw(spaces)
+    parts = [f"{space}{json.dumps(name)}{colon}:{space}{token}" for name, token in fields]
+    return ("{" + ",".join(parts) + space + "}").encode("utf-8", "surrogatepass")
+
+
+@settings(deadline=None, max_examples=examples(300))
+@given(st.lists(records(), max_size=30))
+def test_records_of_any_fields_in_any_order(values: list[bytes]):
+    decode_with_all(parse_ddl(SCHEMA), pa.array(values, pa.binary()))
+
+
+def test_more_rows_than_a_block_and_a_slice_of_them():
+    values = [b'{"l":%d,"c":"%s","a":[%d]}' % (i, b"x" * (i % 50), i) for i in range(20_000)]
+    for at in (0, 8_191, 8_192, 12_345, 19_999):
+        values[at] = b'{"l":"x"}'
+    array = pa.array(values, pa.binary())
+    schema = parse_ddl("l BIGINT, c STRING, a ARRAY<BIGINT>")
+    assert len(decode_with_all(schema, array).bad) == 5
+    assert len(decode_with_all(schema, array.slice(8_190, 5_000)).bad) == 3
+
+
+def test_inputs_of_any_schema_in_a_process_of_their_own():
+    """A crash of the decoder would be one of that process."""
+    fuzz("json", 0, examples(300))

@@ -1,0 +1,85 @@
+"""The native decoder's own part: where it is missing, and where it asks JsonDecoder."""
+
+import pyarrow as pa
+import pytest
+from tests.json_decoders import IS_NATIVE, decode_with_all, other_decoders
+
+from ashore.base import native
+from ashore.errors import NotInstalled
+from ashore.formats.ddl import parse_ddl
+from ashore.formats.json import JsonDecoder
+from ashore.formats.json_native import NativeJsonDecoder, require_native
+from ashore.formats.registry import make_decoder
+
+SCHEMA = parse_ddl("a BIGINT, d DOUBLE")
+
+
+@pytest.fixture
+def is_missing(monkeypatch):
+    monkeypatch.setattr(native.importlib.util, "find_spec", lambda _name: None)
+    native.why_not_native.cache_clear()
+    yield
+    native.why_not_native.cache_clear()
+
+
+@pytest.mark.usefixtures("is_missing")
+def test_without_the_module_auto_goes_on_and_native_says_what_to_type():
+    assert isinstance(make_decoder("json", SCHEMA, "auto"), JsonDecoder)
+    assert native.describe_reader("auto") == (
+        "python, as ashore-native is not installed (pip install ashore-native)"
+    )
+    for refused in (require_native, lambda: make_decoder("json", SCHEMA, "native")):
+        with pytest.raises(NotInstalled) as error:
+            refused()
+        assert "pip install ashore-native" in error.value.hint
+        assert error.value.exit_code == 7
+
+
+def test_a_module_of_another_interface_is_not_used(monkeypatch):
+    native.why_not_native.cache_clear()
+    monkeypatch.setattr(native, "INTERFACE", -1)
+    reason = native.why_not_native()
+    native.why_not_native.cache_clear()
+    assert reason.startswith(
+        "ashore-native has interface 1, and" if IS_NATIVE else "ashore-native is"
+    )
+
+
+def test_who_decodes_is_what_the_job_file_says():
+    kinds = {reader: type(make_decoder("json", SCHEMA, reader)) for reader in ("auto", "python")}
+    assert kinds["python"] is JsonDecoder
+    assert kinds["auto"] is (NativeJsonDecoder if IS_NATIVE else JsonDecoder)
+    assert native.describe_reader("python") == "python"
+    assert native.describe_reader("auto").startswith("native" if IS_NATIVE else "python, as")
+
+
+def test_rows_of_both_decoders_stand_in_the_order_of_their_values():
+    """What the native decoder leaves to the other one may be a row after all."""
+    odd = [b'{"a":1,"d":Inf}', b'{"a":2,"d":1e400}', b'{"a":3,"x":1e-300}']
+    values = [b'{"a":%d}' % (10 * i) if i % 3 else odd[i // 3 % 3] for i in range(60)]
+    decoded = decode_with_all(SCHEMA, pa.array(values, pa.binary()))
+    assert decoded.table["a"].to_pylist()[:4] == [1, 10, 20, 40]
+    assert len(decoded.bad) == 7
+
+
+def test_only_what_the_other_decoder_must_judge_is_given_to_it(monkeypatch):
+    asked = []
+    decode = JsonDecoder.decode
+
+    def counted(self, values):
+        asked.append(len(values))
+        return decode(self, values)
+
+    monkeypatch.setattr(JsonDecoder, "decode", counted)
+    usual = [b'{"a":"x"}', b"", b"7", b'{"a":1', b'{"a":1.5}', b'{"a":}', b'{"a":1,"a":1}', b"\xff"]
+    usual += [b'{"a":1,"d":true}', b'{"a":"\\q"}', b'{"a":1,}']
+    for decoder in other_decoders(SCHEMA):
+        decoded = decoder.decode(pa.array([*usual, b'{"a":1,"d":Inf}'], pa.binary()))
+        assert len(decoded.bad) == len(usual)
+    assert set(asked) <= {1}
+
+
+def test_a_mistake_in_the_module_is_an_error_with_a_sentence():
+    for decoder in other_decoders(SCHEMA):
+        with pytest.raises(TypeError, match="binary"):
+            decoder.decode(pa.array([1, 2]))
