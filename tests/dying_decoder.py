@@ -8,13 +8,17 @@ FATAL = b'{"id":1,"x":"die"}'
 _MODULE = """
 import os, signal
 import pyarrow.compute as pc
-from ashore.formats import json
-decode = json.JsonDecoder.decode
-def dying(self, values):
-    if pc.any(pc.match_substring(values, "die")).as_py():
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return decode(self, values)
-json.JsonDecoder.decode = dying
+from ashore.formats.json import JsonDecoder
+from ashore.formats.json_native import NativeJsonDecoder
+def make_dying(decoder):
+    decode = decoder.decode
+    def dying(self, values):
+        if pc.any(pc.match_substring(values, "die")).as_py():
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return decode(self, values)
+    decoder.decode = dying
+make_dying(JsonDecoder)
+make_dying(NativeJsonDecoder)
 """
 
 
