@@ -32,9 +32,16 @@ def shown() -> Iterator[tuple[str, str]]:
 
 def test_the_files_are_what_the_code_draws():
     drawn = render_files()
-    assert {path.name for path in TARGET.iterdir()} == set(drawn)
+    assert {path.name for path in TARGET.glob("*.svg")} == set(drawn)
     for name, text in drawn.items():
         assert (TARGET / name).read_text("utf-8") == text, f"{name}: run: make docs"
+
+
+def test_what_is_no_drawing_is_a_screen_that_the_script_takes():
+    """They are taken by hand, of a real server."""
+    script = (ROOT / "tools" / "serve_screens.py").read_text("utf-8")
+    others = {path.name for path in TARGET.iterdir() if path.suffix != ".svg"}
+    assert others == {f"serve-{name}.png" for name in re.findall(r'shoot\(page, "(\w+)"', script)}
 
 
 @pytest.mark.parametrize("name", render_files())

@@ -36,6 +36,7 @@ from ashore.landing.worker import Worker
 from ashore.protocol.names import SliceName
 from ashore.protocol.plan_publish import Publishing
 from ashore.sources.base import Source
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.kafka import KafkaSource
 from ashore.storage.base import Storage
 from ashore.storage.open import LakeAddress
@@ -87,6 +88,12 @@ def opened_environment(
     finally:
         source.close()
         catalog.close()
+
+
+def kafka_address(job: Job) -> KafkaAddress:
+    """Return how the tasks of a job reach its brokers, and by which reader."""
+    kafka = job.source.kafka
+    return KafkaAddress(kafka.bootstrap_servers, dict(kafka.options), reader=job.reader)
 
 
 class JobAssembly:

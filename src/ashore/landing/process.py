@@ -22,7 +22,6 @@ from types import FrameType
 from typing import Generic, Protocol, TypeVar
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.base.native import describe_reader
 from ashore.base.operator import operator
 from ashore.base.steered_clock import CLOCK_VARIABLE, SteeredClock
 from ashore.config import Job
@@ -35,6 +34,7 @@ from ashore.jobs.listener import Listener, Verb
 from ashore.jobs.mailbox import Mailbox
 from ashore.jobs.requests import StopDone, StopRequest, read_asked, write_request
 from ashore.jobs.writer import EventWriter, watch_parent
+from ashore.landing.assembly import kafka_address
 from ashore.landing.batch import BatchRunner
 from ashore.landing.job import load_job_file
 from ashore.landing.job_loop import JobLoop
@@ -131,7 +131,8 @@ class JobProcess(Generic[R]):
             if self._is_stopped:
                 return
             listener.offer(self._verbs_of(job, self._loop))
-            self.events.send(Started(self._job.job, describe_reader(self._job.reader)))
+            reader = kafka_address(self._job).describe_reader()
+            self.events.send(Started(self._job.job, reader))
             self._loop.run(probe=job.runner)
 
     def reland(self) -> None:

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from ashore.base.clock import Clock
 from ashore.config import Job
-from ashore.landing.assembly import JobAssembly, opened_environment
+from ashore.landing.assembly import JobAssembly, kafka_address, opened_environment
 from ashore.landing.committer import Progress
 from ashore.landing.job_loop import JobLoop
 from ashore.landing.slice_loop import SliceLoop
 from ashore.local.runner import ProcessRunner
-from ashore.sources.columns import KafkaAddress
 
 
 def count_cores() -> int:
@@ -49,9 +48,8 @@ def assembled(
 
     `accepted_by`: see Environment.
     """
-    kafka = job.source.kafka
     with opened_environment(job, progress, clock, accepted_by) as environment:
-        address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
+        address = kafka_address(job)
         runner = ProcessRunner(address, environment.lake, count_cores())
         try:
             yield LocalJob(JobAssembly(job, environment), runner)

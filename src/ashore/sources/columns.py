@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ashore.base.native import describe_reader
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.fetched import FETCHED
+from ashore.sources.raw import choose
 from ashore.sources.reading import Use, read_ranges
 
 BATCH_RECORDS = 65_536  # suits decoding
@@ -34,6 +36,17 @@ class KafkaAddress:
     options: Mapping[str, str] = field(repr=False)
     timeout_s: float = 30.0  # without a sign of life
     reader: str = "auto"  # auto | native | python: `python` is librdkafka in any case
+
+    def describe_reader(self) -> str:
+        """Return which reader and decoder run on this machine, and why not others, for people.
+
+        Asks no broker. Raises JobFileInvalid.
+        """
+        words = describe_reader(self.reader)
+        if not words.startswith("native"):
+            return words
+        choice = choose(Cluster.of(self.bootstrap_servers, self.options, self.timeout_s))
+        return words if choice.is_raw else f"{words}; librdkafka reads: {choice.why_not}"
 
     def read(
         self,

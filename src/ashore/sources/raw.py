@@ -7,20 +7,19 @@ do, or cannot mend, ends as `GaveUp`; `rest` says from where another reader has 
 What it must not know: what becomes of the records, how the other reader works.
 """
 
-import functools
 from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from ashore.base.native import why_not_native
 from ashore.errors import OffsetsGone, SourceError, fail
 from ashore.protocol.positions import OffsetRange
 from ashore.sources.base import StreamShard
 from ashore.sources.client import Cluster
 from ashore.sources.options import why_not_raw
 
-INTERFACE = 1  # of ashore_native
 FETCH_BYTES = 2 << 20  # one is decoded while another comes
 BATCH_RECORDS = 65_536  # suits decoding
 BATCH_BYTES = 16 << 20
@@ -43,20 +42,19 @@ class Choice(NamedTuple):
     why_not: str
 
 
-@functools.cache
 def load() -> ModuleType | None:
     """Return the module, or None where it cannot be had."""
-    try:
-        import ashore_native  # noqa: PLC0415 -- may be missing
-    except ImportError:
+    if why_not_native():
         return None
-    return ashore_native if ashore_native.INTERFACE == INTERFACE else None
+    import ashore_native  # noqa: PLC0415 -- may be missing
+
+    return ashore_native
 
 
 def choose(cluster: Cluster) -> Choice:
     """Say whether the native reader can read of this cluster."""
     if load() is None:
-        return Choice(False, "the package ashore-native is not installed")
+        return Choice(False, why_not_native())
     if isinstance(_servers(cluster), str):
         return Choice(False, f"{_servers(cluster)} is not of the form HOST:PORT")
     why_not = why_not_raw(cluster.settings)

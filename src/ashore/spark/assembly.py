@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ashore.base.clock import Clock, SystemClock
 from ashore.config import Job
 from ashore.errors import JobFileInvalid
-from ashore.landing.assembly import JobAssembly, opened_environment
+from ashore.landing.assembly import JobAssembly, kafka_address, opened_environment
 from ashore.landing.batch import BatchRunner
 from ashore.landing.committer import Progress
 from ashore.landing.job import MAIN
@@ -76,9 +76,8 @@ def assembled(
 
     `accepted_by`: see Environment.
     """
-    kafka = job.source.kafka
     with opened_environment(job, progress, clock, accepted_by) as environment:
-        address = KafkaAddress(kafka.bootstrap_servers, dict(kafka.options))
+        address = kafka_address(job)
         assembly = JobAssembly(job, environment, lambda spec: refine(spark, spec))
         runner = SparkRunner(spark, address, environment.lake, str(SliceName(job.job, MAIN)))
         yield SparkJob(assembly, spark, address, runner)

@@ -4,6 +4,7 @@ import pytest
 
 from ashore.sources import raw
 from ashore.sources.client import Cluster
+from ashore.sources.columns import KafkaAddress
 from ashore.sources.raw import Choice, choose
 
 
@@ -26,6 +27,18 @@ def test_servers_are_named_as_librdkafka_takes_them(
 
 
 def test_without_the_module_librdkafka_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "load", lambda: None)
-    choice = choose(Cluster.of("kafka:9092", {}, 1.0))
-    assert choice == Choice(False, "the package ashore-native is not installed")
+    reason = "ashore-native is not installed (pip install ashore-native)"
+    monkeypatch.setattr(raw, "why_not_native", lambda: reason)
+    assert choose(Cluster.of("kafka:9092", {}, 1.0)) == Choice(False, reason)
+
+
+def test_a_job_that_wants_python_or_has_options_only_librdkafka_has_is_told_so() -> None:
+    assert KafkaAddress("kafka:9092", {}, reader="python").describe_reader() == "python"
+    secure = KafkaAddress("kafka:9092", {"security.protocol": "SSL"}).describe_reader()
+    plain = KafkaAddress("kafka:9092", {}).describe_reader()
+    if raw.why_not_native():
+        assert plain.startswith("python, as ")
+        assert secure == plain
+    else:
+        assert plain.startswith("native, ")
+        assert secure.startswith(f"{plain}; librdkafka reads: ")
