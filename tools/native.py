@@ -124,7 +124,7 @@ def setup() -> None:
 def wheel() -> None:
     """Build a wheel for other machines into dist/, tagged by what it needs of their libc."""
     restore_lock()
-    _maturin("--out", str(ROOT / "dist"), "--compatibility", "manylinux2014")
+    _maturin("--out", str(ROOT / "dist"))  # tagged manylinux, by the libc that it was linked with
 
 
 def lint() -> None:
