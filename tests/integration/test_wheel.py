@@ -97,7 +97,7 @@ def test_an_extra_brings_what_it_is_for(
 
 def test_every_module_imports_with_all_extras(wheel: Path, tmp_path: Path) -> None:
     """What a module needs is required by the wheel: the checkout's venv has more than users do."""
-    installed = install(wheel, tmp_path / "env", "hdfs", "hive")
+    installed = install(wheel, tmp_path / "env", "hdfs", "hive", "server")
     program = (
         "import importlib, pkgutil, ashore\n"
         "for each in pkgutil.walk_packages(ashore.__path__, 'ashore.'):\n"

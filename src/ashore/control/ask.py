@@ -143,7 +143,10 @@ class _Waiting:
             is_alive = self._beat.is_alive  # before the answer is looked for, which comes first
             answer = self._mailbox.read_answer(self._id)
             if answer is not None and answer.is_final:
-                return _text_of(answer)
+                text = _text_of(answer)
+                if not is_accepted:  # it was done between two looks
+                    self._report(f"process {self._beat.pid} has accepted it")
+                return text
             waited_s = self._clock.monotonic_s() - began_s
             if answer is not None and not is_accepted:
                 is_accepted = True

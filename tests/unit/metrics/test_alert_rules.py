@@ -45,8 +45,8 @@ MINUTE_S = 60.0
 SHARD = StreamShard("clicks", "0")
 
 
-def load_rules() -> list[Mapping[str, Any]]:
-    document = YAML(typ="safe").load((FOLDER / "alerts.yaml").read_text("utf-8"))
+def load_rules(name: str = "alerts.yaml") -> list[Mapping[str, Any]]:
+    document = YAML(typ="safe").load((FOLDER / name).read_text("utf-8"))
     return [rule for group in document["groups"] for rule in group["rules"]]
 
 
@@ -381,8 +381,9 @@ def test_each_metric_is_on_the_dashboard_or_in_a_rule() -> None:
 
 def test_each_alert_has_a_section_that_says_what_to_do() -> None:
     page = (ROOT / "docs" / "at-3am.md").read_text("utf-8")
-    for rule in RULES:
+    rules = [*RULES, *load_rules("fleet-alerts.yaml")]
+    for rule in rules:
         assert f"\n### {rule['alert']}\n" in page, rule["alert"]
         assert rule["annotations"]["runbook"] == f"docs/at-3am.md#{rule['alert'].lower()}"
     headings = set(re.findall(r"^### (Ashore\w+)$", page, re.MULTILINE))
-    assert headings == {rule["alert"] for rule in RULES}
+    assert headings == {rule["alert"] for rule in rules}
