@@ -54,6 +54,8 @@ def read_by_python(text: str, written: str) -> int | None:
     padded = written.replace("%Y", f"{at.year:04}")  # which C libraries write as they like
     if at.strftime(padded) != text:  # white space, or digits that are left out
         return None
+    if abs(at.utcoffset() or timedelta()) >= timedelta(hours=20):  # no zone is: not a time
+        return None
     return millis(at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
