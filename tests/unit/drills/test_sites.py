@@ -53,14 +53,6 @@ def test_a_moment_comes_once_at_its_number() -> None:
     assert [countdown.has_come(step) for step in steps] == [False, False, True, False]
 
 
-def test_a_moment_is_postponed_to_the_next_such_step_and_once_only() -> None:
-    countdown = Countdown(Moment("move", 2))
-    assert [countdown.has_come("move") for _ in range(2)] == [False, True]
-    assert countdown.postpone()
-    assert [countdown.has_come(step) for step in ("plan", "move", "move")] == [False, True, False]
-    assert not countdown.postpone()
-
-
 def test_a_killed_process_leaves_what_it_had_prepared(site: MemorySite, recorder: Recorder) -> None:
     assert site.live(Kill(Moment("move", 2))).code == KILLED
     assert site.landed() == 20

@@ -5,7 +5,7 @@ from ashore.drills.faults.clock import ClockJump
 from ashore.drills.faults.freeze import Freeze
 from ashore.drills.faults.happens import Happens, flight_of
 from ashore.drills.faults.kill import Kill
-from ashore.drills.faults.moments import BATCH_STEPS, Countdown, Moment
+from ashore.drills.faults.moments import BATCH_STEPS, HALF_DONE_STEPS, Countdown, Moment
 from ashore.drills.faults.outage import Out, Outage
 
 JobFault = (
@@ -24,6 +24,7 @@ def concerns_what_is_begun(fault: JobFault) -> bool:
 
 __all__ = [
     "BATCH_STEPS",
+    "HALF_DONE_STEPS",
     "BrokerAway",
     "ClockJump",
     "Countdown",

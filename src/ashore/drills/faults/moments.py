@@ -8,6 +8,7 @@ What it must not know: what strikes.
 from dataclasses import dataclass
 
 BATCH_STEPS = ("plan", "write", "prepare", "move", "landed")  # of one batch, in their order
+HALF_DONE_STEPS = ("write", "prepare", "move")  # what strikes in them is to find a batch half done
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +25,10 @@ class Countdown:
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
         self._left = moment.number
-        self._is_postponed = False
 
     def has_come(self, step: str) -> bool:
-        """Take a step that begins. True once, unless it is postponed."""
+        """Take a step that begins. True once."""
         if step != self._moment.step:
             return False
         self._left -= 1
         return self._left == 0
-
-    def postpone(self) -> bool:
-        """Let the moment come once more, at the next such step; False: it was postponed before."""
-        if self._is_postponed:
-            return False
-        self._left, self._is_postponed = 1, True
-        return True

@@ -23,6 +23,7 @@ from ashore.catalogs.open import load_locations
 from ashore.control.jobs import OpenJob, open_job
 from ashore.drills.checkers.in_flight import judge_flight
 from ashore.drills.faults import (
+    HALF_DONE_STEPS,
     BrokerAway,
     ClockJump,
     Countdown,
@@ -72,6 +73,8 @@ from ashore.sources.producer import Producer, create_topics, delete_records, rep
 from ashore.storage.base import Storage
 
 SAMPLE_EVERY_S = 0.5
+A_LITTLE_S = 0.002  # less than a batch takes from its first file to its last move
+GO_ON_S = 3.0  # after that there is nothing left to be half done
 CLOCK = SystemClock()
 
 
@@ -314,28 +317,17 @@ class RealSite:
                 self.ahead.start_next(self.job_file)
             for fault, countdown in waiting:
                 if countdown.has_come(moment_of(event)):
-                    alone = sum(each.at == fault.at for each, _ in waiting) == 1
-                    self._let_strike(fault, striking, countdown if alone else None)
+                    self._let_strike(fault, striking)
             if isinstance(event, WarningEvent):
                 self._recorder.note(event.kind, event.message)
             if isinstance(event, Failed):
                 message = event.message
         return message
 
-    def _let_strike(
-        self, fault: JobFault, striking: "_FaultEffects", countdown: Countdown | None
-    ) -> None:
-        """Let a fault strike, and take down what was in flight: the process stands still then.
-
-        `countdown`: of an outage that may strike later. On a busy machine all files can be moved
-        before anybody has heard that moves begin: it then strikes in the moves of the next batch.
-        """
+    def _let_strike(self, fault: JobFault, striking: "_FaultEffects") -> None:
+        """Let a fault strike, and take down what was in flight: the process stands still then."""
         with striking.frozen():
-            flight = self.flight(must_be_half_done=concerns_what_is_begun(fault))
-            is_late = isinstance(fault, Outage) and fault.at.step == "move" and not flight.is_proof
-            if is_late and countdown is not None and countdown.postpone():
-                self._recorder.note("postponed", f"{fault}: {flight.text}")
-                return
+            flight = self._flight_at(fault, striking)
             if not isinstance(fault, Happens):
                 self._recorder.fault(fault.kind, str(fault), flight)
                 striking.strike(fault)
@@ -343,6 +335,22 @@ class RealSite:
             self._recorder.fault(fault.kind, str(fault), flight_of(fault.act(), flight))
         if isinstance(fault, Freeze):
             self._recorder.note("woken", "the frozen process continues")
+
+    def _flight_at(self, fault: JobFault, striking: "_FaultEffects") -> Flight:
+        """Return what is in flight in a process that stands still, and is to be struck.
+
+        A batch takes milliseconds: on a busy machine it can be over before anybody has heard that
+        its moves begin. The process then goes on, a little at a time, to where one is half done.
+        """
+        needs_begun = concerns_what_is_begun(fault)
+        flight = self.flight(must_be_half_done=needs_begun)
+        if not needs_begun or isinstance(fault, Happens) or fault.at.step not in HALF_DONE_STEPS:
+            return flight
+        given_up_s = CLOCK.monotonic_s() + GO_ON_S
+        while not flight.is_proof and CLOCK.monotonic_s() < given_up_s:
+            striking.go_on(A_LITTLE_S)
+            flight = self.flight(must_be_half_done=True)
+        return flight
 
 
 def _below(lake: str, location: str) -> str:
@@ -385,6 +393,12 @@ class _FaultEffects:
             yield
         finally:
             self._signal(signal.SIGCONT)
+
+    def go_on(self, seconds: float) -> None:
+        """Let a process that stands still continue for so long."""
+        self._signal(signal.SIGCONT)
+        CLOCK.sleep(seconds)
+        self._signal(signal.SIGSTOP)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
