@@ -147,11 +147,11 @@ CASES = {
     "a column more on one side": Case(
         JOIN,
         JOIN.replace("SELECT ", "SELECT a.amount, "),
-        REFUSED,
+        PARTIAL,
         (("left.clicks.amount", PARTIAL), ("left.clicks.id", CONVERT), ("right.views.id", FULL)),
     ),
     "a column less on one side": Case(
-        JOIN.replace("SELECT ", "SELECT a.amount, "), JOIN, REFUSED, (("left.clicks.amount", LOST),)
+        JOIN.replace("SELECT ", "SELECT a.amount, "), JOIN, LOST, (("left.clicks.amount", LOST),)
     ),
     "fewer keys of a deduplication": Case(
         DEDUPLICATED.format("id, country"), DEDUPLICATED.format("id"), CONVERT

@@ -14,7 +14,7 @@ from tests.spark.programs import conf, contents
 from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.errors import CheckpointUnfit
 from ashore.migration.rewriting import OperatorRewrite
-from ashore.spark.state import migrating, recoding
+from ashore.spark.state import making, migrating, recoding
 
 SUMS = "SELECT k, s, sum(v) AS sv, avg(d) AS a, min(w) AS lo FROM clicks GROUP BY k, s"
 MOVED = (
@@ -80,11 +80,11 @@ CASES = {
         *("sample_differs", "value 3 is .*, expected "),
     ),
     "partitions": Wrong(
-        *(MOVED, migrating, "deal_out", in_other_partitions),
+        *(MOVED, making, "deal_out", in_other_partitions),
         *("misplaced", "operator 0, default: the key .* is in another partition"),
     ),
     "a number of partitions": Wrong(
-        *(MOVED, migrating, "deal_out", in_too_few),
+        *(MOVED, making, "deal_out", in_too_few),
         *("misplaced|rows_differ|missing|not_loaded", "nothing was changed"),
     ),
 }

@@ -33,13 +33,10 @@ _HINT = (
 
 AGGREGATE = "StateStoreSaveExec"
 _DEDUPLICATES = {"StreamingDeduplicateExec", WITHIN}
+_SESSIONS = "SessionWindowStateStoreSaveExec"
 _JOINS = "StreamingSymmetricHashJoinExec"
 _OTHER_FORM = (
     "its keys or values are written in another form; keep its keys and functions as they are"
-)
-_JOIN_FORM = (
-    "the rows that wait would be written in another form; keep the columns that the SQL takes from "
-    "each side of the join"
 )
 
 
@@ -103,6 +100,10 @@ class OperatorRewrite:
         values: the same of each value.
         is_last: rows that become one keep the last of their values; else the operator is an
             aggregate, and merges them by its functions.
+        grouped: how many values stand before those of functions: a session window keeps all of
+            what it groups by.
+        left: of a join, what each column of its left rows is made of; none: they stay as they are.
+        right: the same of its right rows.
 
     """
 
@@ -113,6 +114,9 @@ class OperatorRewrite:
     keys: tuple[KeySource, ...] = added(())
     values: tuple[ValueSource, ...] = added(())
     is_last: bool = added(False)
+    grouped: int = added(0)
+    left: tuple[ValueSource, ...] = added(())
+    right: tuple[ValueSource, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +259,61 @@ class _Rewriter:
         if _has_same_bytes(old, new):
             return OperatorRewrite(number, name, RewriteKind.KEEP, was)
         kinds = {old.node.kind, new.node.kind}
+        if kinds == {_JOINS}:
+            sides = (tuple(_rows_of(old, new, each)) for each in ("left", "right"))
+            left, right = sides
+            return OperatorRewrite(number, name, RewriteKind.RECODE, was, left=left, right=right)
+        if kinds == {_SESSIONS}:
+            return _session(old, new)
         if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
-            raise _CannotRewrite(name, _JOIN_FORM if kinds == {_JOINS} else _OTHER_FORM)
+            raise _CannotRewrite(name, _OTHER_FORM)
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
         is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
         is_last = new.node.kind in _DEDUPLICATES
         values = _SEEN if is_last else tuple(_values(old, new))
         return OperatorRewrite(number, name, kind, was, keys, values, is_last=is_last)
+
+
+# ---- joins and sessions
+
+
+def _rows_of(old: KeptOperator, new: KeptOperator, side: str) -> Iterator[ValueSource]:
+    """Yield what the columns of the rows of one side are made of; none where they are the same."""
+    was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
+    if _is_same_form((old, new), was, now):
+        return
+    places = {old.side.digests[each.term]: place for place, each in enumerate(was)}
+    for each in now:
+        place = places.get(new.side.digests[each.term])
+        if place is not None:
+            _require_kept(old, new, was[place], each)
+        elif not each.is_nullable:
+            why = f"{new.tell_column(each)} is new and never NULL: the rows that wait have no value"
+            raise _CannotRewrite(new.operator.name, why)
+        yield ValueSource(place)
+    yield ValueSource(len(was))  # whether the row has met another
+
+
+def _session(old: KeptOperator, new: KeptOperator) -> OperatorRewrite:
+    """Return how the functions of a session window are rewritten: its keys have to be the same."""
+    if old.digests(old.keys) != new.digests(new.keys):
+        raise _CannotRewrite(new.operator.name, _OTHER_FORM)
+    grouped = len(new.keys)
+    kept = (ValueSource(place) for place in range(grouped))
+    functions = (
+        each if each.column is None else replace(each, column=grouped + each.column)
+        for each in _values(old, new)
+    )
+    return OperatorRewrite(
+        new.state.operator_id,
+        new.operator.name,
+        RewriteKind.RECODE,
+        old.state.operator_id,
+        tuple(KeySource(place) for place in range(grouped)),
+        (*kept, *functions),
+        grouped=grouped,
+    )
 
 
 # ---- keys and values

@@ -3,7 +3,9 @@
 from tests.spark.compatibility.change import CONVERT, FULL, LOST, PARTIAL, REFUSED, Base, Change
 from tests.spark.compatibility.groups import CANNOT, COMES_OUT, HOUR, NAMED, OTHER_INPUTS, STARTS
 
-FORM = "it cannot be rewritten: the rows that wait would be written in another form"
+NEW = "it is new: in the rows that wait it is NULL"
+GONE = "the new SQL does not use it: it is dropped"
+SINCE_AMOUNT = [("a.amount", "if(a.ts >= HALF, a.amount, NULL) AS amount")]
 OFFSETS = "sources of files have no names, by which offsets are moved"
 
 INNER = Base(
@@ -16,17 +18,36 @@ INNER = Base(
         Change(
             "a column of the left side added",
             [("b.page", "b.page, a.amount")],
-            REFUSED,
-            FORM,
+            PARTIAL,
+            NEW,
+            meant=SINCE_AMOUNT,
             columns={"left.plain.amount": PARTIAL, "left.plain.id": CONVERT},
+            is_run=True,
         ),
-        Change("a column of the left side dropped", [("a.country, ", "")], REFUSED, FORM),
+        Change(
+            "a column of the left side dropped",
+            [("a.country, ", "")],
+            LOST,
+            GONE,
+            columns={"left.plain.country": LOST, "left.plain.id": CONVERT, "right.other.id": FULL},
+            is_run=True,
+        ),
         Change(
             "a column of the right side added",
             [("b.page", "b.page, b.seen")],
-            REFUSED,
-            FORM,
-            is_run=True,
+            PARTIAL,
+            NEW,
+            meant=[("b.seen", "if(b.seen >= HALF, b.seen, NULL) AS seen")],
+        ),
+        Change(
+            "a column of each side exchanged for another",
+            [("a.country, b.page", "a.amount, b.seen")],
+            LOST,
+            GONE,
+            meant=[
+                *SINCE_AMOUNT,
+                ("b.seen", "if(b.seen >= HALF, b.seen, NULL) AS seen"),
+            ],
         ),
         Change(
             "another key",
@@ -83,9 +104,11 @@ INTERVAL = Base(
         Change(
             "a column of the left side added",
             [("b.page", "b.page, a.amount")],
-            REFUSED,
-            FORM,
+            PARTIAL,
+            NEW,
+            meant=SINCE_AMOUNT,
         ),
+        Change("a column of the left side dropped", [("a.country, ", "")], LOST, GONE),
         Change("a dimension added above", [NAMED], PARTIAL, COMES_OUT, is_other=True, is_run=True),
         Change("a dimension dropped above", [], FULL, before=[NAMED], is_other=True),
     ),
@@ -103,7 +126,14 @@ OUTER = Base(
         ),
         Change("a full outer join", [(" LEFT JOIN", " FULL JOIN")], REFUSED, "it was left outer"),
         Change("a longer interval", [("1 HOUR", "2 HOURS")], REFUSED, "its condition has changed"),
-        Change("a column of the left side dropped", [("a.country, ", "")], REFUSED, FORM),
+        Change("a column of the left side dropped", [("a.country, ", "")], LOST, GONE, is_run=True),
+        Change(
+            "a column of the left side added",
+            [("b.page", "b.page, a.amount")],
+            PARTIAL,
+            NEW,
+            meant=SINCE_AMOUNT,
+        ),
     ),
 )
 

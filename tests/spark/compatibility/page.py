@@ -13,9 +13,9 @@ Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost)
 starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
 can be kept with a known meaning). A part of a query that is not shown has not changed.
 
-What is not refused here can be planned by `ashore migrate apply`. Before it writes it compares what
-Spark plans with the checkpoint, and there it still refuses some joins that keep a column of event
-time; nothing is changed then. Other queries have the verdicts of their operators.
+What is not refused here can be done by `ashore migrate apply`. Before it writes it compares what
+Spark plans with the checkpoint; where that differs, it refuses and changes nothing. Other
+queries have the verdicts of their operators.
 """
 TITLES = "| Change | Old SQL | New SQL | Verdict | Why |\n|---|---|---|---|---|"
 

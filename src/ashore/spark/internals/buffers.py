@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from ashore.errors import check
 from ashore.spark.internals import jvm
 
-_SAVE = "StateStoreSaveExec"
+_SAVES = {"StateStoreSaveExec", "SessionWindowStateStoreSaveExec"}
+_SESSIONS = "MergingSessionsExec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def find_aggregates(plan: JavaObject) -> dict[int, StatefulAggregate]:
     while waiting:
         node = waiting.pop()
         children = [*jvm.items(jvm.CHILDREN(node))]
-        if jvm.class_name(node) == _SAVE:
+        if jvm.class_name(node) in _SAVES:
             info = jvm.OPTION_GET(jvm.STATE_INFO(node))
             found[int(jvm.STATE_OPERATOR_ID(info))] = StatefulAggregate(_merging(children[0]))
         waiting += children
@@ -92,9 +93,13 @@ def find_aggregates(plan: JavaObject) -> dict[int, StatefulAggregate]:
 
 def _merging(node: JavaObject) -> JavaObject:
     """Return the aggregate below the node that saves its state."""
-    while not jvm.class_name(node).endswith("AggregateExec"):
+    while not _is_aggregate(jvm.class_name(node)):
         (node,) = jvm.items(jvm.CHILDREN(node))
     return node
+
+
+def _is_aggregate(name: str) -> bool:
+    return name.endswith("AggregateExec") or name == _SESSIONS
 
 
 def _scan(spark: SparkSession, output: JavaObject, rows: JavaObject) -> JavaObject:

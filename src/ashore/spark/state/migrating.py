@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_renamed
@@ -41,19 +40,12 @@ from ashore.migration.backfill import is_filled
 from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, digest_plan
 from ashore.plans.graph import PlanGraph
 from ashore.protocol import names
-from ashore.spark.internals.buffers import StatefulAggregate, find_aggregates
+from ashore.spark.internals.buffers import find_aggregates
 from ashore.spark.internals.planning import write_operators
-from ashore.spark.internals.state import (
-    PARTITION_KEY,
-    StateStores,
-    StoreIds,
-    read_decoded,
-    read_state,
-    rewrite_state,
-)
-from ashore.spark.state.backfilling import BATCH, fill, replay
+from ashore.spark.internals.state import StateStores, StoreIds, rewrite_state
+from ashore.spark.state.backfilling import replay
 from ashore.spark.state.forms import ONLY, Forms
-from ashore.spark.state.recoding import RowForm, recode
+from ashore.spark.state.making import Maker
 from ashore.spark.state.tasks import told_progress
 from ashore.spark.state.verifying import Rewritten, count_placed, require_loads, require_sample
 from ashore.storage import LocalStorage
@@ -105,10 +97,18 @@ def migrate(
         settings = _settings_of(migration)
         required = take_survey(migration.source, migration.batch).required
         # Of a join Spark looks for what an earlier batch said, and refuses where there is no batch.
-        planned.plan(migration.batch, required.offsets)
+        planned.plan(migration.batch, migration.target.read_offsets(migration.batch))
         plan = write_operators(query.frame, query.mode, planned.uri, settings)
-        said = _Saying.of(planned, find_aggregates(plan))
-        migrator = _Migrator(spark, migration, query, planned, said, required, send)
+        maker = Maker(
+            spark,
+            migration.source,
+            planned,
+            migration.batch,
+            settings.partitions or fail("the settings name partitions"),
+            find_aggregates(plan),
+        )
+        said = _Saying.of(planned)
+        migrator = _Migrator(spark, migration, query, planned, said, maker, required, send)
         if is_filled(migration.rewrite.operators):
             migrator.replay(query, directory)
         return migrator.run()
@@ -144,10 +144,9 @@ class _Saying:
 
     files: Mapping[int, tuple[CheckpointFile, ...]]
     operators: Mapping[int, OperatorFile]
-    aggregates: Mapping[int, StatefulAggregate]
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, aggregates: Mapping[int, StatefulAggregate]) -> "_Saying":
+    def of(cls, checkpoint: Checkpoint) -> "_Saying":
         """Return those of a checkpoint that Spark has just planned."""
         files: dict[int, list[CheckpointFile]] = {}
         operators: dict[int, OperatorFile] = {}
@@ -164,7 +163,7 @@ class _Saying:
                 data = checkpoint.storage.read(place)
                 operators[each.of.operator] = OperatorFile.parse(data, place)
         told = {operator: tuple(some) for operator, some in files.items()}
-        return cls(told, operators, aggregates)
+        return cls(told, operators)
 
 
 @dataclass(slots=True)
@@ -174,10 +173,10 @@ class _Migrator:
     query: NewQuery
     planned: Checkpoint
     said: _Saying
+    maker: Maker
     required: Required
     send: Send
     ids: StoreIds = field(default_factory=dict)
-    replayed: Checkpoint | None = None  # what new parts are filled of
 
     def replay(self, query: NewQuery, directory: str) -> None:
         """Run the new query once over all records up to the batch. Requires: something is filled.
@@ -190,7 +189,7 @@ class _Migrator:
         offsets = self.migration.target.read_offsets(self.migration.batch)
         with told_progress(self.spark, self.send):
             replay(query.frame, query.mode, offsets, scratch)
-        self.replayed = scratch
+        self.maker.replayed = scratch
 
     def run(self) -> StateMigrated:
         rewrite = self.migration.rewrite
@@ -204,7 +203,7 @@ class _Migrator:
         self._commit()
         moved = [*self._compare(written), *self._tell_kept(kept)]
         moved.sort(key=lambda each: (each.operator, each.stores))
-        self._verify(written)
+        self._verify()
         return StateMigrated(tuple(moved), tuple(self._dropped()))
 
     # ---- what was planned
@@ -264,7 +263,6 @@ class _Migrator:
         for each in written:
             self._lay_out(each.operator)
         self._lay_out_batch()
-        partitions = self.required.offsets.partitions or fail("the settings name partitions")
         waiting = iter(
             (each, store.name)
             for each in written
@@ -274,34 +272,13 @@ class _Migrator:
         def change(like: DataFrame) -> DataFrame:
             operator, store = next(waiting)
             self.send(StateStep(StateWork.WRITE, operator.operator, store))
-            if operator.kind is RewriteKind.EMPTY:
-                return deal_out(self.spark.createDataFrame([], like.schema), partitions)
-            return self._recode(operator, like, partitions)
+            return self.maker.rows(operator, store, like)
 
         # Of the checkpoint that is read Spark takes no more than which columns its rows have.
         target, batch = self.migration.target, self.migration.batch
         with told_progress(self.spark, self.send):
             ids = rewrite_state(self.spark, self.planned.uri, target.uri, batch, change)
         self.ids.update(ids or {})
-
-    def _recode(self, rewrite: OperatorRewrite, like: DataFrame, partitions: int) -> DataFrame:
-        batch = self.migration.batch
-        rows, rewrite = self._rows(rewrite)
-        planned = read_decoded(self.spark, self.planned.uri, batch, rewrite.operator, {})
-        form = RowForm(planned.schema, like, self.said.aggregates.get(rewrite.operator))
-        return recode(rows, form, rewrite, lambda made: deal_out(made, partitions))
-
-    def _rows(self, rewrite: OperatorRewrite) -> tuple[DataFrame, OperatorRewrite]:
-        """Return the decoded rows that stores are made of, and where in them what is."""
-        rows = None
-        if rewrite.old is not None:
-            source, batch = self.migration.source, self.migration.batch
-            rows = read_decoded(self.spark, source.uri, batch, rewrite.old, {})
-        if is_filled([rewrite]):
-            replayed = self.replayed or fail("something is filled, and nothing was replayed")
-            filled = read_decoded(self.spark, replayed.uri, BATCH, rewrite.operator, {})
-            return fill(rows, filled, rewrite)
-        return (fail("rows are made of no operator's") if rows is None else rows), rewrite
 
     def _lay_out_batch(self) -> None:
         """Let what was planned look as if the batch was done there."""
@@ -320,30 +297,24 @@ class _Migrator:
                 )
                 before = None
                 if each.old is not None:
-                    before = self._count(self.migration.source, each.old, store.name)
-                elif self.replayed is not None and is_filled([each]):
-                    before = self._count(self.replayed, each.operator, store.name, BATCH)
+                    before = self.maker.count(each.old, store.name)
+                elif self.maker.replayed is not None and is_filled([each]):
+                    before = self.maker.count_replayed(each.operator, store.name)
                 if not _is_promised(each.kind, before or 0, after):
                     text = f"`{each.name}` was made of {before or 0} rows, and has {after}"
                     raise _unfit(self.migration.target, "rows_differ", text)
                 yield self._moved(each, store.name, before, after)
 
-    def _count(
-        self, checkpoint: Checkpoint, operator: int, store: str, batch: int | None = None
-    ) -> int:
-        """Return how many rows stores have after a batch; None: after that of the migration."""
-        stores, of = StateStores(operator, store), self.migration.batch if batch is None else batch
-        return int(read_state(self.spark, checkpoint.uri, of, stores).count())
-
-    def _verify(self, written: Sequence[OperatorRewrite]) -> None:
+    def _verify(self) -> None:
         """Raise CheckpointUnfit where what was written is not what was to be written."""
         target, batch = self.migration.target, self.migration.batch
-        for each in written:
-            if each.old is not None:
-                self.send(StateStep(StateWork.SAMPLE, each.operator, ""))
-                before = self._decoded(self.migration.source, each.old)
-                after = self._decoded(target, each.operator)
-                require_sample(Rewritten(each, before, after), target)
+        for each in self.maker.made:
+            of, options = each.rewrite, each.options
+            self.send(StateStep(StateWork.SAMPLE, of.operator, options.get("storeName", "")))
+            old = of.old if of.old is not None else fail("rows are made of no operator's")
+            before = self.maker.decoded(self.migration.source, old, options)
+            after = self.maker.decoded(target, of.operator, options)
+            require_sample(Rewritten(of, before, after), target)
         if not self.said.operators:
             return
         self.send(StateStep(StateWork.LOAD, min(self.said.operators), ""))
@@ -353,9 +324,6 @@ class _Migrator:
             if not Forms.read(self.planned, files).has_keys
         ]
         require_loads(self.query.frame, self.query.mode, target, batch, without_keys)
-
-    def _decoded(self, checkpoint: Checkpoint, operator: int) -> DataFrame:
-        return read_decoded(self.spark, checkpoint.uri, self.migration.batch, operator, {})
 
     # ---- stores that are kept
 
@@ -421,7 +389,7 @@ class _Migrator:
         for each in self.migration.rewrite.dropped:
             for store in self.required.operators[each.operator].stores:
                 self.send(StateStep(StateWork.COUNT, each.operator, store.name))
-                rows = self._count(self.migration.source, each.operator, store.name)
+                rows = self.maker.count(each.operator, store.name)
                 yield DroppedStores(each.operator, store.name, rows)
 
 
@@ -434,17 +402,6 @@ def _is_promised(kind: RewriteKind, before: int, after: int) -> bool:
             return bool(before) == bool(after) and after <= before
         case RewriteKind.KEEP | RewriteKind.RECODE:
             return after == before
-
-
-def deal_out(rows: DataFrame, partitions: int) -> DataFrame:
-    """Return rows of state as Spark's exchange deals them out, a task for each partition.
-
-    An operator without keys has one.
-    """
-    key = rows.schema[PARTITION_KEY].dataType
-    if isinstance(key, StructType) and not key.fields:
-        return rows.repartition(1)
-    return rows.repartition(partitions, PARTITION_KEY)
 
 
 _OF_STORES = (StatePath, ChecksumPath, TablePath)

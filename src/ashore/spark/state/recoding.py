@@ -28,9 +28,10 @@ from ashore.spark.internals.state import (
     encode_struct,
     with_schema_of,
 )
+from ashore.spark.state.forms import ONLY
 
 _DECODED_KEY, _DECODED_VALUE = "key", "value"
-_ONLY_FAMILY = "default"
+_SESSION = "session_window"  # the name of the column, whatever the SQL calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,15 @@ class RowForm:
     Arguments:
         decoded: the schema of keys and values.
         raw: a frame that has the columns of rows as bytes.
-        aggregate: whose state it is; None: the operator is none.
+        aggregate: whose state it is; None: the operator is none, and what is new is NULL.
+        family: the column family that they are of.
 
     """
 
     decoded: StructType
     raw: DataFrame
     aggregate: StatefulAggregate | None = None
+    family: str = ONLY
 
     @property
     def functions(self) -> StatefulAggregate:
@@ -84,12 +87,14 @@ def recode(
     made = _with_values(numbered, form, rewrite, keys)
     if rewrite.kind is RewriteKind.MERGE:
         made = _last(made) if rewrite.is_last else _merged(made, form, deal_out)
+    # What comes last in the keys of a session or of a row that waits says no partition.
+    parted = len(_fields(form.raw.schema, PARTITION_KEY))
     structs = (
-        F.struct(*(F.col(f"{prefix}{place}") for place in range(len(sources)))).alias(name)
-        for prefix, name, sources in (
-            ("k", PARTITION_KEY, rewrite.keys),
-            ("k", _DECODED_KEY, rewrite.keys),
-            ("v", _DECODED_VALUE, rewrite.values),
+        F.struct(*(F.col(f"{prefix}{place}") for place in range(count))).alias(name)
+        for prefix, name, count in (
+            ("k", PARTITION_KEY, parted),
+            ("k", _DECODED_KEY, len(rewrite.keys)),
+            ("v", _DECODED_VALUE, len(rewrite.values)),
         )
     )
     built = made.select(*structs)
@@ -101,7 +106,7 @@ def recode(
         # A struct without fields has no bytes.
         (encode_struct(dealt, _DECODED_KEY) if rewrite.keys else F.lit(b"")).alias(KEY),
         (encode_struct(dealt, _DECODED_VALUE) if rewrite.values else F.lit(b"")).alias(VALUE),
-        F.lit(_ONLY_FAMILY).alias(FAMILY),
+        F.lit(form.family).alias(FAMILY),
     )
     return with_schema_of(encoded, form.raw)
 
@@ -113,7 +118,13 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
         _DECODED_KEY: [None if each.is_widened else each.column for each in rewrite.keys],
         _DECODED_VALUE: [each.column for each in rewrite.values],
     }
-    is_right = _types(_fields(form.raw.schema, PARTITION_KEY)) == _types(now[_DECODED_KEY])
+    parted = _types(_fields(form.raw.schema, PARTITION_KEY))
+    is_right = parted == _types(now[_DECODED_KEY])[: len(parted)]
+    grouped = [
+        [each.name == _SESSION for each in some[: rewrite.grouped]]
+        for some in (_fields(rows.schema, _DECODED_VALUE), now[_DECODED_VALUE])
+    ]
+    is_right &= grouped[0] == grouped[1]
     for name, places in taken.items():
         was = _types(_fields(rows.schema, name))
         is_right &= len(places) == len(now[name])
@@ -167,18 +178,25 @@ def _with_values(
     rows: DataFrame, form: RowForm, rewrite: OperatorRewrite, keys: list[Column]
 ) -> DataFrame:
     """Return keys and values, each in a column; what is new is as Spark's functions begin."""
-    places = range(len(rewrite.values))
-    values = [
-        F.col(f"b{place}" if source.column is None else f"{_DECODED_VALUE}.c{source.column}")
-        for place, source in enumerate(rewrite.values)
-    ]
-    if any(source.column is None for source in rewrite.values):
-        fields = form.fields(_DECODED_VALUE)
-        like = rows.sparkSession.createDataFrame(
-            [], StructType([StructField(f"b{place}", fields[place].dataType) for place in places])
-        )
+    fields = form.fields(_DECODED_VALUE)
+    values = []
+    for place, source in enumerate(rewrite.values):
+        if source.column is not None:
+            values.append(F.col(f"{_DECODED_VALUE}.c{source.column}"))
+        elif form.aggregate is None:
+            values.append(F.lit(None).cast(fields[place].dataType))
+        else:
+            values.append(F.col(f"b{place}"))
+    has_new = any(source.column is None for source in rewrite.values)
+    if has_new and form.aggregate is not None:
+        begun = [
+            StructField(f"b{place}", each.dataType)
+            for place, each in enumerate(fields)
+            if place >= rewrite.grouped
+        ]
+        like = rows.sparkSession.createDataFrame([], StructType(begun))
         rows = rows.crossJoin(F.broadcast(form.functions.begin(like)))
-    return rows.select(*keys, *(values[place].alias(f"v{place}") for place in places))
+    return rows.select(*keys, *(each.alias(f"v{place}") for place, each in enumerate(values)))
 
 
 def _merged(

@@ -216,11 +216,14 @@ def _expected(
 
 
 def _begins(source: ValueSource) -> Column | None:
-    """Return what a function has before its first row, where that is well known; else None."""
+    """Return what a function has before its first row, where that is well known; else None.
+
+    A column of a row that waits is of no function, and NULL.
+    """
     match source.function, source.part:
         case ("Count" | "CountIf", _) | ("Average", "count"):
             return F.lit(0)
-        case ("Min" | "Max", _) | ("Sum", ""):
+        case ("", _) | ("Min" | "Max", _) | ("Sum", ""):
             return F.lit(None)
         case _:
             return None
