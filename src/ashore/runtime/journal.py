@@ -31,11 +31,12 @@ class FleetTally:
 
 
 class Journal:
-    """Keeps events. `take` is called by one thread, the rest by any.
+    """Keeps events. May be used by many threads.
 
     Arguments:
         files: of the server.
         deliver: each is called with the document of an event, after it was written.
+        owe: called so too, and says whether whoever is owed the event will have it.
 
     """
 
@@ -43,16 +44,18 @@ class Journal:
         self,
         files: ServerFiles,
         deliver: Sequence[Callable[[Mapping[str, object]], None]] = (),
+        owe: Callable[[Mapping[str, object]], bool] | None = None,
     ) -> None:
         self._path = files.happened
         self._deliver = deliver
+        self._owe = owe
         self._lock = threading.Lock()
         self._newest: deque[dict[str, object]] = deque(read_lines(self._path, 1 << 20), IN_MEMORY)
         self._starts: Counter[tuple[str, str]] = Counter()
         self._phase_ms: Counter[tuple[str, str]] = Counter()
 
-    def take(self, happened: Happened) -> None:
-        """Keep an event."""
+    def take(self, happened: Happened) -> bool:
+        """Keep an event; return whether whoever is owed it will have it, whatever dies now."""
         document: dict[str, object] = {
             "at": format_time(happened.at_ms),
             "at_ms": happened.at_ms,
@@ -60,14 +63,15 @@ class Journal:
             "job": happened.job,
             **happened.fields,
         }
-        with contextlib.suppress(OSError):  # the jobs matter more than their history
-            rotate(self._path, BYTES_MAX, KEPT)
-            append_line(self._path, document)
         with self._lock:
+            with contextlib.suppress(OSError):  # the jobs matter more than their history
+                rotate(self._path, BYTES_MAX, KEPT)
+                append_line(self._path, document)
             self._newest.append(document)
             self._count(happened)
         for deliver in self._deliver:
             deliver(document)
+        return self._owe is None or self._owe(document)
 
     def newest(self, job: str | None, limit: int) -> list[dict[str, object]]:
         """Return the newest events, of one job or of all, the newest first."""

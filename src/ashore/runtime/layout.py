@@ -158,3 +158,8 @@ class RunFiles:
     def samples(self) -> Path:
         """Rate and lag over time: one line of JSON per sample. Rotated."""
         return self.root / "samples.jsonl"
+
+    @property
+    def followed(self) -> Path:
+        """How far the server has read the job's logs, for what others are told of."""
+        return self.root / "followed.json"

@@ -118,7 +118,7 @@ class Supervisor:
         layout: ServerFiles,
         processes: Processes | None = None,
         limits: ServerLimits | None = None,
-        report: Callable[[Happened], None] | None = None,
+        report: Callable[[Happened], object] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._layout = layout
@@ -353,6 +353,8 @@ class Supervisor:
                 hint=decision.hint,
                 before=str(managed.phase) if managed.phase else None,
                 ms=now_ms - managed.since_ms if managed.phase else 0,
+                run=managed.last.run if managed.last else "",
+                digest=managed.digest,
             )
         managed.phase, managed.since_ms = decision.phase, now_ms
 

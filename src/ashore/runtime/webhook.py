@@ -4,27 +4,28 @@ What it is: `Webhook`, one address that events are posted to.
 What it promises: an event that is worth it is a file before it is sent, and the file is removed
 once the address answers 2xx: so it arrives at least once, in order, whatever dies between. Each
 request is signed (`Ashore-Signature: t=...,v1=HMAC-SHA256(secret, "t.body")`) and has the id of
-its event, which a receiver can leave doubles out by.
+its event, which a receiver can leave doubles out by: what is told again has the same id. A redirect
+is not followed: it is no 2xx.
 What it must not know: how events come about.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
 import threading
-import urllib.request
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ashore.base.clock import Clock, SystemClock
-from ashore.base.unique import unique
 from ashore.runtime.files import write_text
 
 ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 1.0, 300.0
 OWED_MAX = 10_000  # then the oldest are given up, which is said in the next one
+UNWRITTEN_MAX = 1_000  # events that wait in memory while the disk is full
 NEEDING = frozenset({"needs-decision", "invalid", "fenced", "missing"})
 _LOST = frozenset({"files-lost", "log-lost"})
 _SCHEMA = frozenset({"schema-conflict"})
@@ -58,6 +59,26 @@ def sign(secret: bytes, at_s: int, body: bytes) -> str:
     return f"t={at_s},v1={digest}"
 
 
+def identity_of(event: Mapping[str, object]) -> str:
+    """Return the id of an event: the same one where the same thing is told again."""
+    if isinstance(event.get("id"), str):
+        return str(event["id"])
+    # A server that starts reports anew where jobs are; when it was started makes no difference.
+    left_out = {"at", "at_ms", "before", "ms"} if event.get("event") == "phase" else set()
+    facts = sorted((key, value) for key, value in event.items() if key not in left_out)
+    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:32]
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows no redirect: what is posted would arrive as a GET without a body."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Answer that there is nowhere to go."""
+
+
+_OPENER = build_opener(_Stay)
+
+
 class Webhook:
     """Delivers events to one address. `owe` may be called by any thread.
 
@@ -65,16 +86,24 @@ class Webhook:
         directory: where events are kept until they are taken.
         address: where they go.
         clock: of this machine.
+        first_wait_s: before something is sent again; it doubles up to five minutes.
 
     """
 
     def __init__(
-        self, directory: Path, address: WebhookAddress, clock: Clock | None = None
+        self,
+        directory: Path,
+        address: WebhookAddress,
+        clock: Clock | None = None,
+        first_wait_s: float = FIRST_WAIT_S,
     ) -> None:
         self._directory = directory
         self._address = address
         self._clock = clock or SystemClock()
+        self._first_wait_s = first_wait_s
         self._given_up = 0
+        self._lock = threading.Lock()
+        self._unwritten: deque[tuple[str, str]] = deque(maxlen=UNWRITTEN_MAX)
         self._is_over = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
@@ -91,23 +120,35 @@ class Webhook:
         if self._thread.ident:
             self._thread.join(ANSWER_S + 1)
 
-    def owe(self, event: Mapping[str, object]) -> None:
-        """Keep an event for delivery, if others are told of it."""
+    def owe(self, event: Mapping[str, object]) -> bool:
+        """Keep an event for delivery, if others are told of it.
+
+        Returns False where it cannot be written: it is sent all the same, if this process lives.
+        """
         kind = notice_of(event)
         if kind is None:
-            return
-        name = f"{self._clock.now_ms():013d}-{unique()}"
-        document = {"id": name, "type": kind, **event}
-        with contextlib.suppress(OSError):
-            write_text(self._directory / f"{name}.json", json.dumps(document), 0o600)
-        self._wake.set()
+            return True
+        id_, at_ms = identity_of(event), event.get("at_ms")
+        name = f"{at_ms if isinstance(at_ms, int) else self._clock.now_ms():013d}-{id_}.json"
+        document = json.dumps({**event, "id": id_, "type": kind}, default=str)
+        try:
+            write_text(self._directory / name, document, 0o600)
+        except OSError:
+            with self._lock:
+                self._unwritten.append((name, document))
+            return False
+        finally:
+            self._wake.set()
+        return True
 
     def owed(self) -> int:
         """Return how many events were not taken yet."""
-        return len(self._waiting())
+        return len(self._waiting()) + len(self._unwritten)
 
     def deliver(self) -> bool:
         """Send what is owed, in order; return whether all was taken."""
+        if not self._write_again():
+            return False
         waiting = self._waiting()
         for path in waiting[: max(0, len(waiting) - OWED_MAX)]:
             path.unlink(missing_ok=True)
@@ -119,15 +160,27 @@ class Webhook:
         return True
 
     def _run(self) -> None:
-        wait_s = FIRST_WAIT_S
+        wait_s = self._first_wait_s
         while not self._is_over.is_set():
             self._wake.clear()
             if self.deliver():
-                wait_s = FIRST_WAIT_S
+                wait_s = self._first_wait_s
                 self._wake.wait(60.0)
             else:
                 self._is_over.wait(wait_s)
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+
+    def _write_again(self) -> bool:
+        """Write what could not be written, oldest first; return whether it is."""
+        try:
+            with self._lock:
+                while self._unwritten:
+                    name, document = self._unwritten[0]
+                    write_text(self._directory / name, document, 0o600)
+                    self._unwritten.popleft()
+        except OSError:
+            return False
+        return True
 
     def _waiting(self) -> list[Path]:
         return sorted(
@@ -141,14 +194,14 @@ class Webhook:
             headers = {
                 "content-type": "application/json",
                 "user-agent": "ashore",
-                "ashore-event": path.stem,
+                "ashore-event": str(json.loads(body)["id"]),
                 "ashore-given-up": str(self._given_up),
                 "ashore-signature": sign(self._address.secret, at_s, body),
             }
-            request = urllib.request.Request(  # noqa: S310 - the address is checked by the command
+            request = Request(  # noqa: S310 - the address is checked by the command
                 self._address.url, body, headers, method="POST"
             )
-            with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310
+            with _OPENER.open(request, timeout=ANSWER_S) as answer:
                 return 200 <= int(answer.status) < 300
-        except (OSError, URLError, ValueError):
+        except (OSError, HTTPException, ValueError, KeyError):
             return False

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from ashore import __version__
 from ashore.server.api import jobs, operations, server
 from ashore.server.context import Context
+from ashore.server.following import LogFollower
 from ashore.server.pages.routes import pages_router
 from ashore.server.pages.supervised import SupervisedJobs
 from ashore.server.problems import PROBLEMS, add_handlers
@@ -20,7 +21,9 @@ from ashore.server.problems import PROBLEMS, add_handlers
 
 def create_app(context: Context) -> FastAPI:
     """Return the application of a server."""
-    plane = SupervisedJobs(context.files, context.supervisor, context.verbs, context.operations)
+    follower = LogFollower(context.files, context.journal.take, context.clock)
+    works = (context.supervisor, context.verbs, context.operations)
+    plane = SupervisedJobs(context.files, *works, follower.follow)
 
     @asynccontextmanager
     async def living(_app: FastAPI) -> AsyncIterator[None]:

@@ -71,7 +71,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         tokens = open_tokens(files.tokens)
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
-        journal = Journal(files, [index.add] if hook is None else [index.add, hook.owe])
+        journal = Journal(files, [index.add], None if hook is None else hook.owe)
         processes = Processes(files, settings.command)
         supervisor = Supervisor(files, processes, settings.limits, journal.take)
         operations = Operations(files.operations, files.jobs, settings.starter)

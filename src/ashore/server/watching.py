@@ -34,6 +34,7 @@ AT_ONCE = 8
 LOOKS_MAX, AGAIN_MAX = 5, 3  # that begin in a round: of changed jobs, and of all others
 Marks = Callable[[str], object]  # changes when a job, by its name, did something
 Opener = Callable[[Path], AbstractContextManager[OpenJob]]
+Follow = Callable[[str, OpenJob], None]  # reads the logs of a job on
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class _Place:
     mark: object = None  # as of the last look
     full_ms: int = 0  # when that was
     signature: object = None  # of what was read
+    followed: object = None  # the logs, as they were when they had been read on
     read_ms: int = 0
     began_ms: int | None = None
     seen: WatchedJob | None = None
@@ -98,12 +100,14 @@ class FleetWatch:
         clock: Clock | None = None,
         opener: Opener | None = None,
         marks: Marks | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self.directory = directory
         self._clock = clock or SystemClock()
         self._sources: dict[tuple[str, str], Source] = {}
         self._opener = opener or self._open_shared
         self._marks = marks
+        self._follow = follow
         self._places: dict[str, _Place] = {}
         self._changes = 0
         self._lock = threading.Lock()
@@ -219,6 +223,7 @@ class FleetWatch:
             return None if is_known else FleetRow(name, None, (), place.error)
         try:
             signature = _signature(place.opened)
+            self._read_on(place, place.opened, signature[1])
             if signature == place.signature and now_ms - place.read_ms < FULL_MS:
                 return None
             status, _ = read_job(place.opened, None)
@@ -227,6 +232,14 @@ class FleetWatch:
             return FleetRow(name, None, (), error)
         place.signature, place.read_ms = signature, now_ms
         return FleetRow(name, status, (), None)
+
+    def _read_on(self, place: _Place, opened: OpenJob, logs: object) -> None:
+        """Have the logs read on, where they have grown. Raises AshoreError of the lake."""
+        if self._follow is None or logs == place.followed:
+            return
+        with suppress(OSError):  # the server's disk is full: it comes again
+            self._follow(place.path.stem, opened)
+            place.followed = logs
 
     def _open(self, place: _Place) -> None:
         """Read the job file again if it has changed."""
@@ -239,7 +252,7 @@ class FleetWatch:
             return
         place.close()
         place.stack, place.opened, place.error = ExitStack(), None, None
-        place.modified, place.signature = modified, None
+        place.modified, place.signature, place.followed = modified, None, None
         try:
             place.opened = place.stack.enter_context(self._opener(place.path))
         except AshoreError as error:
@@ -285,7 +298,7 @@ class FleetWatch:
         return began_ms if is_slow else None
 
 
-def _signature(opened: OpenJob) -> object:
+def _signature(opened: OpenJob) -> tuple[object, object]:
     """Return what changes when a job does something, or its process ends. Raises StorageError."""
     job: Job = opened.job
     beat = read_heartbeat(job.job, str(job.lake))

@@ -26,7 +26,7 @@ from ashore.runtime.verbs import Asker, Verbs
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.control_plane import FreshNumbers, SeenJob, Supervised
 from ashore.server.pages.drafts import Drafts
-from ashore.server.watching import FleetWatch, RateSample, WatchedJob
+from ashore.server.watching import FleetWatch, Follow, RateSample, WatchedJob
 
 SAMPLE_S = 5.0
 SAMPLES = 120
@@ -46,7 +46,12 @@ class SupervisedJobs:
     """The `ControlPlane` of a server."""
 
     def __init__(
-        self, layout: ServerFiles, supervisor: Supervisor, verbs: Verbs, operations: Operations
+        self,
+        layout: ServerFiles,
+        supervisor: Supervisor,
+        verbs: Verbs,
+        operations: Operations,
+        follow: Follow | None = None,
     ) -> None:
         clock = SystemClock()
         self._layout = layout
@@ -55,7 +60,7 @@ class SupervisedJobs:
         self._clock = clock
         self.commands = Commands(operations, clock)
         self.drafts = Drafts(layout.state / "drafts", layout.jobs)
-        self.watch = FleetWatch(layout.jobs, clock, marks=self._mark)
+        self.watch = FleetWatch(layout.jobs, clock, marks=self._mark, follow=follow)
         self._samples: dict[str, deque[RateSample]] = {}
         self._stamp: tuple[object, str] = (None, "")
         self._over = threading.Event()
