@@ -2,13 +2,15 @@
 
 What it is: `Index`, tables of events and operations in SQLite, or in PostgreSQL by its URL.
 What it promises: files are the truth; the index is made from them, may be deleted at any time, and
-is then made again. Where its database does not answer, nothing else is kept from its work.
+is then made again. Where its database does not answer, nothing else is kept from its work; what
+happened meanwhile is taken from the files once it does.
 What it must not know: who asks; how jobs are run.
 """
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +38,8 @@ from ashore.runtime.layout import ServerFiles
 
 VERSION = 1  # of the tables: another one is made again
 ANSWER_S = 5
+AGAIN_S = 10.0  # until a database that did not answer is asked again
+NEWEST = "GET /api/events has the newest; the index takes in what it has missed once it answers"
 
 _META = MetaData()
 _ABOUT = Table("ashore_index", _META, Column("version", Integer, primary_key=True))
@@ -75,45 +79,64 @@ class Index:
         self._url = url or f"sqlite:///{files.index}"
         self._lock = threading.Lock()
         self._engine: Engine | None = None
+        self._is_behind = True  # the files may have what it has not
+        self._again_s = 0.0  # when it is asked again
         self.problem = ""  # why it does not answer
 
     def open(self) -> bool:
         """Open the index, made again where it is missing; return whether it can be asked."""
         with self._lock:
-            try:
-                engine = create_engine(self._url, pool_pre_ping=True, connect_args=self._limits())
-                _META.create_all(engine)
-                with engine.begin() as connection:
-                    found = connection.scalar(select(_ABOUT.c.version))
-                    if found != VERSION:
-                        connection.execute(delete(_EVENTS))
-                        connection.execute(delete(_ABOUT))
-                        rows = [_row(each) for each in self._history()]
-                        if rows:
-                            connection.execute(insert(_EVENTS), rows)
-                        connection.execute(insert(_ABOUT), [{"version": VERSION}])
-                self._engine = engine
-                self.problem = ""
-            except (SQLAlchemyError, ModuleNotFoundError, ValueError) as error:
-                self.problem = f"the index does not answer: {_short(error)}"
-        return self._engine is not None
+            self._try(self._catch_up)
+        return not self._is_behind
 
     def close(self) -> None:
         """Close it."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        with self._lock:
+            if self._engine is not None:
+                self._engine.dispose()
+            self._engine, self._is_behind = None, True
 
     def add(self, event: Mapping[str, object]) -> None:
         """Take an event in, which is in the file already. A failure is a problem, not an error."""
-        if self._engine is None:
-            return
+        with self._lock:
+            if self._is_behind:
+                if time.monotonic() >= self._again_s:
+                    self._try(self._catch_up)
+            else:
+                self._try(lambda: self._insert(event))
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """Do something with the database; where that fails, leave it alone for a while."""
         try:
+            act()
+            self.problem = ""
+        except (SQLAlchemyError, ModuleNotFoundError, ValueError) as error:
+            self.problem = f"the index does not answer: {_short(error)}"
+            self._is_behind, self._again_s = True, time.monotonic() + AGAIN_S
+
+    def _insert(self, event: Mapping[str, object]) -> None:
+        if self._engine is not None:
             with self._engine.begin() as connection:
                 connection.execute(insert(_EVENTS), [_row(event)])
-            self.problem = ""
-        except SQLAlchemyError as error:
-            self.problem = f"the index does not answer: {_short(error)}"
+
+    def _catch_up(self) -> None:
+        """Make the tables where they are missing, and take in what only the files have."""
+        if self._engine is None:
+            self._engine = create_engine(self._url, pool_pre_ping=True, connect_args=self._limits())
+        _META.create_all(self._engine)
+        rows = [_row(each) for each in self._history()]
+        with self._engine.begin() as connection:
+            if connection.scalar(select(_ABOUT.c.version)) != VERSION:
+                connection.execute(delete(_EVENTS))
+                connection.execute(delete(_ABOUT))
+                connection.execute(insert(_ABOUT), [{"version": VERSION}])
+            oldest_ms = min((each["at_ms"] for each in rows), default=0)
+            asked = select(_EVENTS.c.document).where(_EVENTS.c.at_ms >= oldest_ms)
+            known = set(connection.scalars(asked))
+            missing = [each for each in rows if each["document"] not in known]
+            if missing:
+                connection.execute(insert(_EVENTS), missing)
+        self._is_behind = False
 
     def find(self, question: EventQuestion) -> list[dict[str, object]]:
         """Return events, the newest first. Raises ServerRefused where it does not answer."""
@@ -127,13 +150,13 @@ class Index:
 
     def _ask(self, question: "Select[Any]") -> Sequence[str]:
         if self._engine is None:
-            raise ServerRefused(self.problem or "the index is closed", hint="it is made again")
+            raise ServerRefused(self.problem or "the index is closed", hint=NEWEST)
         try:
             with self._engine.connect() as connection:
                 return [str(value) for value in connection.scalars(question)]
         except SQLAlchemyError as error:
             self.problem = f"the index does not answer: {_short(error)}"
-            raise ServerRefused(self.problem, hint="GET /api/events has the newest") from None
+            raise ServerRefused(self.problem, hint=NEWEST) from None
 
     def _history(self) -> list[dict[str, object]]:
         """Return the events that the files have, the oldest first."""
@@ -144,7 +167,7 @@ class Index:
     def _limits(self) -> dict[str, object]:
         if self._url.startswith("sqlite"):
             return {"timeout": ANSWER_S, "check_same_thread": False}
-        return {"connect_timeout": ANSWER_S}
+        return {"connect_timeout": ANSWER_S, "options": f"-c statement_timeout={ANSWER_S}s"}
 
 
 def _where(asked: "Select[tuple[str]]", question: EventQuestion) -> "Select[tuple[str]]":
@@ -159,7 +182,7 @@ def _where(asked: "Select[tuple[str]]", question: EventQuestion) -> "Select[tupl
     return asked
 
 
-def _row(event: Mapping[str, object]) -> dict[str, object]:
+def _row(event: Mapping[str, object]) -> dict[str, Any]:
     at_ms = event.get("at_ms")
     return {
         "at_ms": at_ms if isinstance(at_ms, int) else 0,

@@ -1,0 +1,164 @@
+"""The index over a server's history: SQLite, and a real PostgreSQL where the machine has one."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ashore.errors import ServerRefused
+from ashore.runtime import index as index_module
+from ashore.runtime.index import EventQuestion, Index
+from ashore.runtime.journal import Journal
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.supervisor import Happened
+
+SECRET = "not-shown"
+
+
+@dataclass
+class PostgreSql:
+    """A server of its own, in a directory of its user's."""
+
+    directory: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"postgresql+psycopg://ashore:{SECRET}@127.0.0.1:{self.port}/postgres"
+
+    def make(self) -> None:
+        self.run("initdb", "-D", "data", "-U", "ashore", "-A", "trust", "--no-sync")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        options = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1", "-k", str(self.directory)]
+        command = ["postgres", "-D", "data", "-p", str(self.port), *options]
+        with self.start(command) as server:
+            try:
+                self.run("pg_isready", "-h", "127.0.0.1", "-p", str(self.port), again=600)
+                yield
+            finally:
+                server.send_signal(signal.SIGINT)  # it ends connections
+                server.wait(60)
+
+    def run(self, *command: str, again: int = 1) -> None:
+        for _ in range(again):
+            with self.start(list(command)) as process:
+                output = process.communicate(timeout=120)[0]
+            if process.returncode == 0:
+                return
+        raise AssertionError(output)
+
+    def start(self, command: list[str]) -> "subprocess.Popen[str]":
+        """Start a program; as root it does not run, so then as who owns the directory."""
+        user = {} if os.geteuid() else {"user": "postgres", "group": "postgres", "extra_groups": []}
+        to = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd=self.directory, **to, **user)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSql | None]:
+    if shutil.which("postgres") is None or shutil.which("initdb") is None:
+        yield None  # what the index does is seen with SQLite
+        return
+    directory = Path(tempfile.mkdtemp(prefix="ashore-pg"))  # short: its socket is there
+    directory.chmod(0o755)
+    if os.geteuid() == 0:
+        owner = pwd.getpwnam("postgres")
+        os.chown(directory, owner.pw_uid, owner.pw_gid)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    made = PostgreSql(directory, port)
+    try:
+        made.make()
+        yield made
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerFiles:
+    monkeypatch.setattr(index_module, "AGAIN_S", 0.0)
+    found = ServerFiles.of(tmp_path)
+    found.make()
+    return found
+
+
+def take(journal: Journal, number: int, kind: str = "phase") -> None:
+    journal.take(Happened(kind, f"job-{number % 2}", 1_000 + number, {"number": number}))
+
+
+def numbers(index: Index, **asked: object) -> list[object]:
+    return [each["number"] for each in index.find(EventQuestion(**asked))]  # type: ignore[arg-type]
+
+
+def test_the_index_is_made_again_from_the_files_after_it_was_deleted(files: ServerFiles) -> None:
+    index = Index(files)
+    journal = Journal(files, [index.add])
+    assert index.open()
+    for number in range(10):
+        take(journal, number)
+    assert numbers(index) == list(range(9, -1, -1))
+    index.close()
+    files.index.unlink()
+    take(journal, 10, "sealed")  # while nobody has it open
+    again = Index(files)
+    assert again.open()
+    assert numbers(again, limit=3) == [10, 9, 8]
+    assert numbers(again, event="sealed") == [10]
+    assert numbers(again, job="job-1", until_ms=1_004) == [3, 1]
+    again.close()
+    assert Index(files).open()
+    assert numbers_of(files) == 11, "nothing is taken in twice"
+
+
+def numbers_of(files: ServerFiles) -> int:
+    index = Index(files)
+    index.open()
+    try:
+        return index.count()
+    finally:
+        index.close()
+
+
+def test_a_database_that_is_away_keeps_nobody_and_misses_nothing(
+    files: ServerFiles, postgresql: PostgreSql | None
+) -> None:
+    if postgresql is None:
+        return
+    index = Index(files, postgresql.url)
+    journal = Journal(files, [index.add])
+    assert not index.open(), "it is not there yet"
+    assert SECRET not in index.problem
+    take(journal, 0)
+    with pytest.raises(ServerRefused, match="does not answer"):
+        index.count()
+    with postgresql.running():
+        take(journal, 1)
+        assert numbers(index) == [1, 0], "what it has missed it has from the files"
+        take(journal, 2)
+    take(journal, 3)
+    assert index.problem
+    with pytest.raises(ServerRefused, match="does not answer"):
+        numbers(index)
+    with postgresql.running():
+        take(journal, 4)
+        assert numbers(index, job="job-0") == [4, 2, 0]
+        assert (index.count(), index.problem) == (5, "")
+        other = Index(files, postgresql.url)
+        with index._engine.begin() as connection:  # type: ignore[union-attr]
+            connection.exec_driver_sql("DROP TABLE ashore_events, ashore_index")
+        assert other.open()
+        assert numbers(other) == [4, 3, 2, 1, 0], "made again after it was deleted"
+        for each in (index, other):
+            each.close()
