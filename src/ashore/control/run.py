@@ -6,6 +6,7 @@ that is silent for the job's `patience` is killed.
 What it must not know: how a run is shown.
 """
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,8 @@ from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch
 from ashore.jobs.watch import Watch
 
+TRACES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+NO_TRACES = (("OTEL_SDK_DISABLED", "true"), ("OTEL_TRACES_EXPORTER", "none"))
 SIGNALLED = 128  # and the number of a signal: the exit code of what it has ended
 AGAIN = "start it again: it resumes from its landing log"
 
@@ -89,18 +92,33 @@ def running(job: Job, launch: JobLaunch, warn: Callable[[str], None]) -> Iterato
 
     """
     with ExitStack() as outer:
-        take: Callable[[Event], None] = _ignore
+        takes: list[Callable[[Event], None]] = []
         end: Callable[[int], None] = _ignore
         if job.metrics is not None:
             from ashore.metrics import JobMetrics, exported  # noqa: PLC0415 - 0.1 s, for these jobs
 
             metrics = JobMetrics(job.job)
             outer.enter_context(exported(metrics.registry, job.metrics, warn))
-            take, end = metrics.take, metrics.end
+            takes, end = [metrics.take], metrics.end
+        if _is_traced():
+            from ashore.metrics.traces import traced  # noqa: PLC0415 - as above
+
+            takes.append(outer.enter_context(traced(job.job, warn)))
         outer.enter_context(launch)
         outer.enter_context(Watch(launch, job.patience_ms / 1000, warn))
+
+        def take(event: Event) -> None:
+            for each in takes:
+                each(event)
+
         yield Running(launch, take, end)
 
 
 def _ignore(_value: object) -> None:
     """Count nothing."""
+
+
+def _is_traced() -> bool:
+    """Return whether the environment asks for traces, by OpenTelemetry's own variables."""
+    is_off = any(os.environ.get(name, "").casefold() == value for name, value in NO_TRACES)
+    return not is_off and any(os.environ.get(name) for name in TRACES)

@@ -1,6 +1,7 @@
 """What a job exports to Prometheus, made of the events of its job process.
 
-What it is: `JobMetrics` counts, `exported` shows; `families` says what there is.
+What it is: `JobMetrics` counts, `exported` shows; `families` says what there is; `traces` is for
+OpenTelemetry.
 What it must not know: how a job works; who runs it.
 """
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ashore.base.clock import Clock
 from ashore.base.units import format_time
+from ashore.jobs.batch_steps import BatchSteps
 from ashore.jobs.events import (
     Beat,
     Ended,
@@ -29,7 +30,7 @@ from ashore.jobs.events import (
 )
 from ashore.jobs.failure import KIND, Failed
 from ashore.jobs.measures import MEASURES, Retrying, SliceMeasured
-from ashore.jobs.progress import STOPPED, Step
+from ashore.jobs.progress import STOPPED
 from ashore.protocol import codec
 from ashore.runtime.files import append_line, rotate, write_hint
 from ashore.runtime.layout import RunFiles
@@ -60,10 +61,9 @@ class _SliceState:
     watermark_ms: int | None = None
     deferred: int = 0
     why: str = ""
-    steps: list[StepTaken] = field(default_factory=list)  # of the batch under way
+    under_way: BatchSteps = field(default_factory=BatchSteps)
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=RATE_BATCHES))
     batches: deque[BatchSeen] = field(default_factory=lambda: deque(maxlen=BATCHES_SEEN))
-    landed: Landed | None = None  # the batch whose steps go on
 
     def rate(self, now_ms: int) -> int | None:
         """Return records per second over the last batches; None: there were none."""
@@ -171,29 +171,24 @@ class RunRecorder:
     def _step(self, event: StepBegun, now_ms: int) -> None:
         state = self._slice(event.slice)
         state.state = "running"
-        if event.before is not None and event.took_ms is not None and event.before != Step.IDLE:
-            state.steps.append(StepTaken(str(event.before), event.took_ms))
-        if event.step in (Step.IDLE, Step.PLAN) and event.before not in (Step.IDLE, Step.PLAN):
-            self._end_batch(state, now_ms)
-        if event.step is Step.PLAN and event.before in (Step.IDLE, Step.PLAN):
-            state.steps.clear()  # nothing came of the plan before
-        if state.step != event.step:
-            state.step, state.step_since_ms = str(event.step), now_ms
-
-    def _end_batch(self, state: _SliceState, now_ms: int) -> None:
-        landed, steps = state.landed, tuple(state.steps)
-        state.landed = None
-        state.steps.clear()
-        if landed is not None:
+        ended = state.under_way.begin(event)
+        if ended is not None:
+            landed, steps = (
+                ended.landed,
+                tuple(StepTaken(str(step), ms) for step, ms in ended.steps),
+            )
             counts = (landed.batch, landed.entry, landed.rows, landed.files)
             state.batches.append(BatchSeen(*counts, now_ms, steps, landed.tables[:20]))
+        if state.step != event.step:
+            state.step, state.step_since_ms = str(event.step), now_ms
 
     def _land(self, event: Landed, now_ms: int) -> None:
         state = self._slice(event.slice)
         if not state.recent:
-            state.recent.append((now_ms - sum(each.took_ms for each in state.steps), 0))
+            state.recent.append((now_ms - state.under_way.took_ms, 0))
         state.recent.append((now_ms, event.rows))
-        state.landed, state.batch, state.entry = event, event.batch, event.entry
+        state.under_way.land(event)
+        state.batch, state.entry = event.batch, event.entry
         state.lag, state.last_commit_ms = event.lag, now_ms
         state.rows += event.rows
 
