@@ -76,8 +76,8 @@ def serve(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comman
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where events are posted: a job needs a decision, a sealed partition, lost files, a "
-            "schema change. They are signed with $ASHORE_WEBHOOK_SECRET.",
+            help="Where events are posted: a job needs a decision, a sealed partition, lost files, "
+            "a schema change. They are signed with $ASHORE_WEBHOOK_SECRET.",
         ),
     ] = None,
     debug: Debug = False,

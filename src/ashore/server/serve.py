@@ -28,6 +28,7 @@ from ashore.runtime.verbs import Verbs
 from ashore.runtime.webhook import Webhook, WebhookAddress
 from ashore.server.access import open_tokens
 from ashore.server.app import create_app
+from ashore.server.connections import CONNECTIONS_MAX, ClientConnection, allow_files
 from ashore.server.context import Context
 from ashore.server.doorway import Doorway
 from ashore.server.looks import is_look
@@ -67,6 +68,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     """
     files = settings.files
     files.make()
+    allow_files()
     with _alone(files):
         tokens = open_tokens(files.tokens)
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
@@ -109,6 +111,8 @@ def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.certificate_key,
         server_header=False,
+        http=ClientConnection,
+        limit_concurrency=CONNECTIONS_MAX,
     )
 
 

@@ -82,7 +82,7 @@ def _has(row: JobRow, words: str) -> bool:
 def view_row(seen: SeenJob) -> JobRow:
     """Return the row of a job."""
     status, fresh = seen.row.status, seen.fresh
-    rates = [each.records_per_s for each in seen.samples]
+    rates = tuple(each.records_per_s for each in seen.samples)
     commit_ms = fresh.last_commit_ms if fresh else None
     told_ms = None if commit_ms is None else max(0, seen.seen_ms - commit_ms)
     lag, rate = (fresh.lag, fresh.records_per_s) if fresh else (None, None)

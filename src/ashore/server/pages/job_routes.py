@@ -3,6 +3,7 @@
 What it must not know: how anything is found out, what it looks like.
 """
 
+from collections import OrderedDict
 from functools import partial
 from urllib.parse import quote
 
@@ -27,20 +28,23 @@ from ashore.server.pages.supervised import VERBS
 from ashore.server.pages.versions_view import VersionsView, view_versions
 
 BATCHES = 20
+READ_MAX = 256  # jobs whose last batches are kept
+Batches = dict[str, tuple[RecentBatch, ...]]
 
 
 def job_routes(frame: PageFrame) -> APIRouter:
     """Return the pages of a job."""
-    router = frame.router()
+    router, recent = frame.router(), _RecentBatches(frame)
 
     @router.get("/ui/jobs/{name}")
     async def job(request: Request, name: str) -> Response:
+        frame.guard.visitor(request)
         live, seen = frame.live(name), frame.job(name)
-        batches: dict[str, tuple[RecentBatch, ...]] = {}
+        batches: Batches = {}
         trouble = ""
         if seen.row.status is not None and seen.row.status.slices:
             try:
-                batches = await frame.look(name, _read_batches)
+                batches = await recent.read(name, str(live["stamp"]))
             except AshoreError as error:
                 trouble = f"The last batches are not shown: {error.message}. {error.hint}"
         values = {"view": view_job(seen, batches, trouble), "tab": "Overview", **live}
@@ -79,6 +83,24 @@ def job_routes(frame: PageFrame) -> APIRouter:
     _add_looks(frame, router)
     _add_verbs(frame, router)
     return router
+
+
+class _RecentBatches:
+    """The last batches of jobs, read once for what a job is at. Used on the event loop."""
+
+    def __init__(self, frame: PageFrame) -> None:
+        self._frame = frame
+        self._read: OrderedDict[str, tuple[str, Batches]] = OrderedDict()
+
+    async def read(self, name: str, stamp: str) -> Batches:
+        """Return the batches of each slice. Raises AshoreError."""
+        known = self._read.get(name)
+        if known is None or known[0] != stamp:
+            known = stamp, await self._frame.look(name, _read_batches)
+            self._read[name] = known
+            while len(self._read) > READ_MAX:
+                self._read.popitem(last=False)
+        return known[1]
 
 
 def _add_looks(frame: PageFrame, router: APIRouter) -> None:
@@ -134,7 +156,7 @@ def _trace(path: str, opened: OpenJob) -> FileTrace:
     return trace_file(opened, path)
 
 
-def _read_batches(opened: OpenJob) -> dict[str, tuple[RecentBatch, ...]]:
+def _read_batches(opened: OpenJob) -> Batches:
     return {each.slice: read_batches(opened.storage, each, BATCHES) for each in opened.slices}
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import (
     FileResponse,
     HTMLResponse,
@@ -19,7 +20,7 @@ from fastapi.responses import (
 
 from ashore.server.pages.command_routes import command_routes
 from ashore.server.pages.control_plane import ControlPlane
-from ashore.server.pages.fleet_view import view_fleet
+from ashore.server.pages.fleet_page import FleetPage
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import PageGuard, TokenAccess, read_form
 from ashore.server.pages.job_routes import job_routes
@@ -99,13 +100,16 @@ def _login_page(target: str, status: int) -> HTMLResponse:
 
 def _fleet_routes(frame: PageFrame) -> APIRouter:
     router, plane = frame.router(), frame.plane
+    page = FleetPage(plane)
 
     @router.get("/ui/jobs")
     async def jobs(request: Request, sort: str = "need", q: str = "") -> Response:
-        live = frame.live(None)
-        view = view_fleet(plane.jobs(), sort, q)
-        values = {"view": view, "directory": plane.directory, "at": "Jobs", **live}
-        return frame.show(request, "jobs.html", **values)
+        frame.guard.visitor(request)
+        made = page.known(sort, q)
+        if made is None:
+            made = await run_in_threadpool(page.make, sort, q)
+        live = {**frame.live(None), "stamp": made.stamp}
+        return frame.show(request, "jobs.html", main=made.html, at="Jobs", **live)
 
     @router.get("/ui/events")
     async def events(request: Request, job: str = "", command: str = "") -> Response:

@@ -62,7 +62,7 @@ class SupervisedJobs:
         self.drafts = Drafts(layout.state / "drafts", layout.jobs)
         self.watch = FleetWatch(layout.jobs, clock, marks=self._mark, follow=follow)
         self._samples: dict[str, deque[RateSample]] = {}
-        self._stamp: tuple[object, str] = (None, "")
+        self._stamp: tuple[int, str] = (-1, "")  # looks of the supervisor, and what they found
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="ashore-samples", daemon=True)
 
@@ -104,12 +104,12 @@ class SupervisedJobs:
         if name is not None:
             view = views.get(name)
             return "gone" if view is None else f"{_digest(_facts(view))}/{self.watch.stamp(name)}"
-        looks = (self._supervisor.looks, self.watch.stamp(None))
-        known, stamp = self._stamp
+        looks, watched = self._supervisor.looks, self.watch.stamp(None)
+        known, facts = self._stamp
         if known != looks:
-            stamp = _digest(tuple(map(_facts, views.values()))) + f"/{self.watch.stamp(None)}"
-            self._stamp = looks, stamp
-        return stamp
+            facts = _digest(tuple(map(_facts, views.values())))
+            self._stamp = looks, facts
+        return f"{facts}/{watched}"
 
     def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
         """Open a job for a look at its lake. Raises JobFileInvalid."""

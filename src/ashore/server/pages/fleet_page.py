@@ -1,0 +1,71 @@
+"""The list of all jobs as HTML, kept for as long as it is what jobs are at.
+
+What it is: `FleetPage`, and `list_jobs`, which makes it of what is to be shown.
+What it promises: however many look, a list is made once for what it shows and at most a second old;
+of jobs that are as they were, no row is made again.
+What it must not know: who looks.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from functools import lru_cache
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from ashore.server.pages.control_plane import ControlPlane
+from ashore.server.pages.fleet_view import FleetView, JobRow, view_fleet
+from ashore.server.pages.render import render
+
+AGE_S_MAX = 1.0
+KEPT_MAX = 64  # orders and filters
+ROWS_MAX = 4_096
+
+
+class MadeList(NamedTuple):
+    """The list of jobs, and the stamp of what it shows."""
+
+    stamp: str
+    made_s: float
+    html: Markup
+
+
+def list_jobs(view: FleetView, directory: str) -> Markup:
+    """Return the part of the page below its head."""
+    rows = [_row(each) for each in view.rows]
+    return Markup(render("jobs_main.html", view=view, rows=rows, directory=directory))  # noqa: S704
+
+
+@lru_cache(ROWS_MAX)
+def _row(row: JobRow) -> Markup:
+    return Markup(render("jobs_row.html", row=row))  # noqa: S704 - a template escapes what it shows
+
+
+class FleetPage:
+    """Lists of jobs in any order. May be used by many threads."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._lock = threading.Lock()
+        self._made: OrderedDict[tuple[str, str], MadeList] = OrderedDict()
+
+    def known(self, sort: str, words: str) -> MadeList | None:
+        """Return a list that may still be shown. Never waits."""
+        made = self._made.get((sort, words))
+        is_fresh = made is not None and time.monotonic() - made.made_s < AGE_S_MAX
+        return made if is_fresh and made and made.stamp == self._plane.stamp(None) else None
+
+    def make(self, sort: str, words: str) -> MadeList:
+        """Return a list, made by one thread where several ask at once."""
+        with self._lock:
+            made = self.known(sort, words)
+            if made is None:
+                stamp = self._plane.stamp(None)
+                view = view_fleet(self._plane.jobs(), sort, words)
+                html = list_jobs(view, self._plane.directory)
+                made = MadeList(stamp, time.monotonic(), html)
+                self._made[sort, words] = made
+                while len(self._made) > KEPT_MAX:
+                    self._made.popitem(last=False)
+            return made

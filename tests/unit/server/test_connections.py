@@ -1,0 +1,152 @@
+"""Connections to a server: slow ones, too many, and TLS by a certificate of its own."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from typer.testing import CliRunner
+
+from ashore.cli.app import app
+from ashore.server import doorway
+from ashore.server.connections import ClientConnection
+from ashore.testing.simulated import write_simulated_job
+
+ROOT = Path(__file__).parents[3]
+
+
+class _QuietServer(uvicorn.Server):
+    def install_signal_handlers(self) -> None:
+        """Leave signals to pytest."""
+
+
+async def hello(scope, receive, send) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"hello"})
+
+
+@contextmanager
+def answering(app=hello, **settings: object) -> Iterator[int]:
+    """Serve an application as `ashore serve` does, and yield its port."""
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="off", **settings)  # type: ignore[arg-type]
+    server = _QuietServer(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nx-slow: 1\r\n"])
+def test_a_head_that_does_not_come_is_cut_off(sent: bytes) -> None:
+    class Quick(ClientConnection):
+        head_s_max = 0.2
+
+    with (
+        answering(http=Quick) as port,
+        socket.create_connection(("127.0.0.1", port), 60) as slow,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+    ):
+        slow.sendall(sent)
+        assert client.get("/").text == "hello", "others are answered meanwhile"
+        assert slow.recv(1) == b"", "it is cut off"
+        assert client.get("/").text == "hello", "a connection that has asked is kept"
+
+
+def test_a_connection_too_many_is_told_so_and_the_next_is_served() -> None:
+    with answering(http=ClientConnection, limit_concurrency=20) as port:
+        url = f"http://127.0.0.1:{port}/"
+        with ExitStack() as stack:
+            for _ in range(25):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            assert httpx.get(url, timeout=60).status_code == 503
+        for _ in range(600):
+            if httpx.get(url, timeout=60).status_code == 200:
+                return
+            time.sleep(0.05)
+        raise AssertionError("no connection is served after the others have gone")
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doorway, "BODY_S_MAX", 0.2)
+
+    async def reads(scope, receive, send) -> None:
+        bounded = doorway._bounded(receive)
+        status = 200
+        try:
+            while (await bounded()).get("more_body"):
+                pass
+        except doorway.HTTPException as error:
+            status = error.status_code
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    with (
+        answering(reads, http=ClientConnection) as port,
+        socket.create_connection(("127.0.0.1", port), 60) as slow,
+    ):
+        slow.sendall(b"PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
+        assert slow.recv(100).split()[1] == b"413"
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    made, key = tmp_path / "server.pem", tmp_path / "server.key"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+    command += "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    places = ["-keyout", str(key), "-out", str(made)]
+    subprocess.run([*command.split(), *places], check=True, capture_output=True)
+    return made, key
+
+
+@pytest.mark.slow
+def test_a_server_with_a_certificate_is_asked_by_tls_alone(
+    tmp_path: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    write_simulated_job(jobs, "clicks")
+    made, key = certificate
+    command = [sys.executable, "-c", "from ashore.cli import main; main()", "serve", str(jobs)]
+    command += ["--port", "0", "--tls-certificate", str(made), "--tls-key", str(key)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            line = server.stderr.readline()
+            url = line.split()[-1]
+            assert url.startswith("https://127.0.0.1:"), line
+            with pytest.raises(httpx.ConnectError, match="certificate"):
+                httpx.get(f"{url}/api/server")
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(url.replace("https", "http") + "/api/server", timeout=60)
+            trusted = ssl.create_default_context(cafile=str(made))
+            assert httpx.get(f"{url}/api/server", verify=trusted, timeout=60).status_code == 401
+            tokens = json.loads((jobs / ".ashore/tokens.json").read_text("utf-8"))
+            token = next(each["token"] for each in tokens["tokens"] if each["role"] == "operate")
+            for name, value in (("SERVER", url), ("CA_FILE", str(made)), ("TOKEN", token)):
+                monkeypatch.setenv(f"ASHORE_{name}", value)
+            asked = CliRunner().invoke(app, ["jobs", "--json"])
+            assert asked.exit_code == 0, asked.output
+            assert [each["name"] for each in json.loads(asked.stdout)["jobs"]] == ["clicks"]
+        finally:
+            os.kill(server.pid, signal.SIGTERM)
+            assert server.wait(60) in {0, -signal.SIGTERM}
