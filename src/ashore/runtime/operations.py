@@ -8,7 +8,6 @@ What it must not know: what commands do; HTTP.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -26,7 +25,7 @@ import psutil
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import OperationUnknown, ServerBusy
-from ashore.runtime.files import read_record, write_record
+from ashore.runtime.files import is_locked, read_record, take_lock, write_record
 from ashore.runtime.processes import Children
 
 AT_ONCE, WAITING_MAX, KEPT_MAX = 4, 100, 1_000
@@ -308,7 +307,7 @@ class Operations:
 
     def _begin(self, files: OperationFiles) -> bool:
         """Start the process of an operation, unless it has one."""
-        handle = _take(files)
+        handle = take_lock(files.lock)
         if handle is None:
             return False
         try:
@@ -363,7 +362,7 @@ def _environment() -> dict[str, str]:
 
 def _look(files: OperationFiles, request: OperationRequest) -> OperationView:
     """Return an operation as its files tell. Whether it lives is looked at first."""
-    is_alive = files.lock.exists() and _is_held(files)
+    is_alive = is_locked(files.lock)
     process = read_record(OperationProcess, files.process)
     end = read_record(OperationEnd, files.end)
     is_cancelled = files.cancelled.exists()
@@ -388,28 +387,6 @@ def _tail(path: Path) -> str:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def _take(files: OperationFiles) -> int | None:
-    handle = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _is_held(files: OperationFiles) -> bool:
-    handle = os.open(files.lock, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(handle)
 
 
 def _signal(process: OperationProcess, number: int) -> None:

@@ -8,7 +8,6 @@ process that was meant, or none.
 What it must not know: why a job is started or ended.
 """
 
-import fcntl
 import os
 import select
 import signal
@@ -23,8 +22,8 @@ import psutil
 
 from ashore.base.unique import unique
 from ashore.jobs.heartbeat import SAME_START_S
-from ashore.runtime.files import read_record
-from ashore.runtime.layout import RunFiles, ServerFiles
+from ashore.runtime.files import is_locked, read_record, take_lock
+from ashore.runtime.layout import ServerFiles
 from ashore.runtime.records import Desired, ProcessRecord
 
 
@@ -149,7 +148,7 @@ class Processes:
         """Start a process of a job; return False where one lives. Raises OSError."""
         run = self._layout.run_of(job)
         run.root.mkdir(parents=True, exist_ok=True)
-        lock = _take(run)  # 1. From here on nobody else starts it.
+        lock = take_lock(run.lock)  # 1. From here on nobody else starts it.
         if lock is None:
             return False
         try:
@@ -175,7 +174,7 @@ class Processes:
     def find(self, job: str) -> LivingProcess | None:
         """Return the process of a job that lives; None: there is none. Raises OSError."""
         run = self._layout.run_of(job)
-        if not run.lock.exists() or not _is_held(run):
+        if not is_locked(run.lock):
             return None
         record = read_record(ProcessRecord, run.process)
         handle = None if record is None else _open_process(record)
@@ -184,25 +183,6 @@ class Processes:
     def reap(self) -> None:
         """Take the exit codes of children that have ended: they leave the process table."""
         self._children.reap()
-
-
-def _take(run: RunFiles) -> int | None:
-    """Take the lock of a job and return its descriptor; None: a process holds it."""
-    handle = os.open(run.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _is_held(run: RunFiles) -> bool:
-    handle = _take(run)
-    if handle is None:
-        return True
-    os.close(handle)
-    return False
 
 
 def _open_process(record: ProcessRecord) -> int | None:

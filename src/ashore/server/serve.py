@@ -5,7 +5,6 @@ What it promises: one server per state directory. Jobs continue when it ends, ho
 What it must not know: terminals.
 """
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import uvicorn
 
 from ashore.base.clock import SystemClock
 from ashore.errors import ServerRuns
+from ashore.runtime.files import take_lock
 from ashore.runtime.index import Index
 from ashore.runtime.journal import Journal
 from ashore.runtime.layout import ServerFiles
@@ -135,15 +135,13 @@ class _Server(uvicorn.Server):
 @contextmanager
 def _alone(files: ServerFiles) -> Iterator[None]:
     """Be the one server of a state directory while inside. Raises ServerRuns."""
-    handle = os.open(files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = take_lock(files.lock)
+    if handle is None:
+        raise ServerRuns(
+            f"another server runs the jobs of {files.jobs}",
+            hint="ask that one, or end it first; its jobs continue",
+        )
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ServerRuns(
-                f"another server runs the jobs of {files.jobs}",
-                hint="ask that one, or end it first; its jobs continue",
-            ) from None
         yield
     finally:
         os.close(handle)

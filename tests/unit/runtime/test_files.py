@@ -1,0 +1,40 @@
+"""Locks that are files: who holds one, and for how long."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ashore.runtime.files import is_locked, take_lock
+
+
+def test_a_lock_is_held_by_one_and_looking_takes_it_from_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_locked(path)
+    assert not path.exists(), "looking makes none"
+    handle = take_lock(path)
+    assert handle is not None
+    assert is_locked(path)
+    assert take_lock(path) is None
+    os.close(handle)
+    assert not is_locked(path)
+    again = take_lock(path)
+    assert again is not None
+    os.close(again)
+
+
+def test_a_child_holds_the_lock_that_it_was_given_until_it_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    handle = take_lock(path)
+    assert handle is not None
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        pass_fds=(handle,),
+    ) as child:
+        os.close(handle)
+        assert is_locked(path)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    assert not is_locked(path)
