@@ -2,7 +2,12 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from configparser import RawConfigParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +69,76 @@ def test_the_service_stops_the_command_and_not_spark(unit: RawConfigParser):
     assert int(unit["Service"]["TimeoutStopSec"]) > 60  # `grace` unless a job file says otherwise
 
 
+# --- a server ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server_unit() -> RawConfigParser:
+    parser = RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    parser.read(DEPLOY / "ashore-serve.service")
+    return parser
+
+
+def test_the_unit_of_a_server_runs_a_command_and_ends_it_alone(server_unit: RawConfigParser):
+    service = server_unit["Service"]
+    words = shlex.split(service["ExecStart"])
+    words[words.index("/etc/ashore/jobs")] = str(ROOT)  # a directory has to exist
+    require_command(words)
+    assert service["KillMode"] == "process", "jobs survive it"
+    prevented = {int(code) for code in service["RestartPreventExitStatus"].split()}
+    assert prevented == {2, ServerRuns("").exit_code}
+
+
+def test_systemd_reads_the_unit_of_a_server(tmp_path: Path):
+    """By systemd itself, where there is one: the test above reads it anyway."""
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        return
+    text = (DEPLOY / "ashore-serve.service").read_text("utf-8")
+    command = shlex.split(re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)[0])[0]
+    for name, wanted in (("good", True), ("bad", False)):
+        unit = tmp_path / f"ashore-{name}.service"
+        made = text.replace(command, sys.executable)
+        unit.write_text(made if wanted else made.replace("KillMode=process", "KillMode=nobody"))
+        done = subprocess.run(
+            [verify, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+        )
+        reported = [line for line in done.stderr.splitlines() if unit.stem in line]
+        assert (reported == []) is wanted, done.stderr
+
+
+def test_the_image_of_a_server_is_that_of_a_job_and_serves_at_the_port_that_it_names():
+    found = dict(instructions("Containerfile.serve"))
+    page = (DEPLOY / "Containerfile.serve").read_text("utf-8")
+    tags = re.findall(r"-f examples/deploy/(\S+) -t (\S+) \.", page)
+    assert dict(tags) == {"Containerfile": found["FROM"], "Containerfile.serve": "ashore-serve"}
+    assert found["ENTRYPOINT"] == dict(instructions())["ENTRYPOINT"]
+    words = [*YAML(typ="safe").load(found["ENTRYPOINT"]), *YAML(typ="safe").load(found["CMD"])]
+    options = dict(pairwise(words))
+    assert options["--port"] == found["EXPOSE"]
+    assert f"-p 127.0.0.1:{found['EXPOSE']}:{found['EXPOSE']}" in page
+    (volume,) = YAML(typ="safe").load(found["VOLUME"])
+    assert options["--state"].startswith(f"{volume}/"), (
+        "what the server knows outlives the container"
+    )
+    words[words.index("/etc/ashore/jobs")] = str(ROOT)
+    require_command(words)
+
+
+def test_the_image_has_what_a_server_needs():
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    locked = {name.lower() for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = extras["optional-dependencies"]["server"]
+    assert {re.split("[=<>~]", each)[0].strip() for each in needed} <= locked
+
+
 # --- a container ---------------------------------------------------------------------------------
 
 
-def instructions() -> list[tuple[str, str]]:
-    text = (DEPLOY / "Containerfile").read_text("utf-8")
+def instructions(name: str = "Containerfile") -> list[tuple[str, str]]:
+    text = (DEPLOY / name).read_text("utf-8")
     lines = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     return [(name, rest.strip()) for name, _, rest in (x.partition(" ") for x in lines.split("\n"))]
 

@@ -1,7 +1,9 @@
 """The alert rules for a server: over metrics that there are, with a section each, and they fire."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +11,7 @@ from ruamel.yaml import YAML
 from tests.promql import Samples, evaluate
 
 from ashore.metrics.exposition import merge_files, write_families
-from ashore.metrics.families import JOB
+from ashore.metrics.families import FAMILIES, JOB, Kind
 from ashore.metrics.fleet_families import DELIVERIES as OWED
 from ashore.metrics.fleet_families import FAILURES, FLEET_FAMILIES, JOBS, LOOK_AGE, PHASE
 
@@ -48,6 +50,50 @@ def test_a_rule_fires_where_it_should_and_only_there(
             for each in found.samples:
                 samples.add(0.0, each.name, each.labels, each.value)
         assert bool(evaluate(samples, rule["expr"], 0.0)) is is_fired
+
+
+# --- the dashboard -------------------------------------------------------------------------------
+
+SAMPLES = {
+    f"{each.name}{suffix}": {JOB, *each.labels}
+    for each in (*FLEET_FAMILIES, *FAMILIES)
+    for suffix in (("_bucket", "_sum", "_count") if each.kind is Kind.HISTOGRAM else ("",))
+}
+
+
+def panels() -> list[dict[str, Any]]:
+    path = ROOT / "examples" / "monitoring" / "fleet-dashboard.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))["panels"]
+    return found
+
+
+def expressions() -> list[str]:
+    found = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [each.replace("$__rate_interval", "5m").replace("$job", ".*") for each in found]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_a_panel_is_over_metrics_that_there_are(expression: str) -> None:
+    evaluate(Samples(), expression, 0.0)
+    named = re.findall(r"\b(ashore_(?!job\b)[a-z_]+)(?:\{([^}]*)\})?", expression)
+    assert named
+    for name, matchers in named:
+        labels = set(re.findall(r"([a-z_]+)\s*(?:=~|!=|!~|=)", matchers))
+        assert labels <= SAMPLES[name], (name, labels)
+        by = re.search(r"by \(([a-z_, ]+)\)", expression)
+        assert by is None or set(by[1].split(", ")) <= SAMPLES[name]
+
+
+def test_each_metric_of_a_server_is_on_the_dashboard_and_no_panel_hides_another() -> None:
+    text = " ".join(expressions())
+    assert [each.name for each in FLEET_FAMILIES if each.name not in text] == []
+    positions = [panel["gridPos"] for panel in panels()]
+    places = [(each["x"], each["y"]) for each in positions]
+    assert len(places) == len(set(places))
+    assert len({panel["id"] for panel in panels()}) == len(places)
+    assert all(
+        x + panel["gridPos"]["w"] <= 24 for (x, _), panel in zip(places, panels(), strict=True)
+    )
 
 
 def test_files_of_jobs_are_one_text_with_each_head_once_and_no_more_than_allowed() -> None:
