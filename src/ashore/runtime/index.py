@@ -39,7 +39,6 @@ from ashore.runtime.layout import ServerFiles
 VERSION = 1  # of the tables: another one is made again
 ANSWER_S = 5
 AGAIN_S = 10.0  # until a database that did not answer is asked again
-NEWEST = "GET /api/events has the newest; the index takes in what it has missed once it answers"
 
 _META = MetaData()
 _ABOUT = Table("ashore_index", _META, Column("version", Integer, primary_key=True))
@@ -150,13 +149,20 @@ class Index:
 
     def _ask(self, question: "Select[Any]") -> Sequence[str]:
         if self._engine is None:
-            raise ServerRefused(self.problem or "the index is closed", hint=NEWEST)
+            raise self._silent()
         try:
             with self._engine.connect() as connection:
                 return [str(value) for value in connection.scalars(question)]
         except SQLAlchemyError as error:
             self.problem = f"the index does not answer: {_short(error)}"
-            raise ServerRefused(self.problem, hint=NEWEST) from None
+            raise self._silent() from None
+
+    def _silent(self) -> ServerRefused:
+        return ServerRefused(
+            self.problem or "the index is closed",
+            hint="GET /api/events has the newest; the index takes in what it has missed once it "
+            "answers",
+        )
 
     def _history(self) -> list[dict[str, object]]:
         """Return the events that the files have, the oldest first."""
