@@ -1,15 +1,23 @@
-"""200 jobs: their page stays fluent."""
+"""200 jobs, 200 operators: their pages stay fluent."""
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from playwright.sync_api import expect
+from tests.browser.test_versions_page import write
+from tests.unit.cli.test_versions_commands import version_of
 from tests.unit.control.lakes import make_lake
 from tests.unit.server.test_needs import seen, supervised
 
+from ashore.control.versions import ComparedVersions
+from ashore.landing.versions import RecordedVersion
+from ashore.plans.version import JobVersion
+from ashore.plans.version_changes import compare_versions
 from ashore.server.pages.fleet_page import list_jobs
 from ashore.server.pages.fleet_view import view_fleet
 from ashore.server.pages.render import render
+from ashore.server.pages.versions_view import view_versions
 
 MANY = 200
 
@@ -49,3 +57,44 @@ def test_a_page_of_many_jobs_is_made_without_asking_anybody():
 
     assert page().count("<tr data-words") == MANY
     assert cpu_ms(page) < 50
+
+
+def test_a_query_of_two_hundred_operators_is_drawn_whole_and_searched(
+    served, open_page, tmp_path
+) -> None:
+    old, new = chain(MANY), chain(MANY, changed=117)
+    write(served, tmp_path, old, new)
+    page = open_page("/ui/jobs/clicks/versions")
+    expect(page.locator(".versions-picture svg g.operator")).to_have_count(2 * MANY)
+    rows = page.locator("#operators tbody tr")
+    expect(rows).to_have_count(MANY)
+    page.get_by_label("Search").fill("step-117")
+    expect(page.locator("#operators tbody tr:visible")).to_have_count(1)
+
+
+def test_two_versions_of_two_hundred_operators_are_compared_within_half_a_second() -> None:
+    old, new = chain(MANY), chain(MANY, changed=117)
+    recorded = [RecordedVersion(n, n, 0, 0, "", each) for n, each in enumerate((old, new), 1)]
+
+    def page() -> str:
+        compared = ComparedVersions("ods.x", *recorded, compare_versions(old, new))
+        return view_versions((), compared).diff.picture
+
+    assert page().count('class="operator') == 2 * MANY
+    assert cpu_ms(page) < 500
+
+
+def chain(count: int, changed: int | None = None) -> JobVersion:
+    """Return a version of a query whose operators follow one another; one computes otherwise."""
+    version = version_of("q2", "SELECT 1")
+    clock, condition, source = version.graph.nodes
+    filters = tuple(
+        replace(
+            condition,
+            inputs=(number + 2,),
+            given=f"step-{number}",
+            expressions=(("condition", (3,)),) if number == changed else condition.expressions,
+        )
+        for number in range(count - 2)
+    )
+    return replace(version, graph=replace(version.graph, nodes=(clock, *filters, source)))
