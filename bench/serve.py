@@ -2,7 +2,8 @@
 
 The processes of jobs are simulated (`ashore.testing.simulated_run`): each holds its lock and says
 every ten seconds where it is, as one does whose topics are silent. Memory and CPU are those of the
-server's own process; latencies are those of one client, each request after the other.
+server's own process; latencies are those of one client, each request after the other, at first
+alone and then beside 1,000 pollers and 50 clients that send a byte each second.
 """
 
 import json
@@ -23,6 +24,7 @@ from ashore.runtime.verbs import Asker, Verbs
 from ashore.testing.simulated import write_simulated_job
 
 SETTLE_S, MEASURED_S, REQUESTS = 10.0, 20.0, 100
+POLLERS, SLOW = 1_000, 50
 AIMS = {"memory_mb": 300, "cpu_percent_of_a_core": 5, "api_ms_p99": 100, "page_ms_p99": 100}
 
 
@@ -57,20 +59,46 @@ def measure(jobs: Path, files: ServerFiles, count: int) -> dict[str, object]:
                 time.sleep(MEASURED_S)
                 after = process.cpu_times()
                 used_s = after.user + after.system - before.user - before.system
+                alone = asked(client)
                 return {
                     "all_running_after_s": round(started_s, 1),
                     "memory_mb": round(process.memory_info().rss / 1e6),
                     "cpu_percent_of_a_core": round(100 * used_s / MEASURED_S, 1),
-                    **latencies(client, "api", "/api/jobs"),
-                    **latencies(client, "job", "/api/jobs/job-000"),
-                    **latencies(client, "page", "/ui/jobs"),
-                    **latencies(client, "metrics", "/metrics"),
+                    **alone,
+                    **polled(client, url, process),
                     "load_of_the_machine": os.getloadavg()[0],
                 }
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait()
             end_jobs(files)
+
+
+def asked(client: httpx.Client) -> dict[str, float]:
+    return {
+        **latencies(client, "api", "/api/jobs"),
+        **latencies(client, "job", "/api/jobs/job-000"),
+        **latencies(client, "page", "/ui/jobs"),
+        **latencies(client, "job_page", "/ui/jobs/job-000"),
+        **latencies(client, "metrics", "/metrics"),
+    }
+
+
+def polled(client: httpx.Client, url: str, process: psutil.Process) -> dict[str, object]:
+    """Measure again beside many clients."""
+    command = [sys.executable, "-m", "bench.serve_pollers", url, str(POLLERS), str(SLOW)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as many:
+        time.sleep(SETTLE_S)
+        before, began_s = process.cpu_times(), time.monotonic()
+        found: dict[str, object] = {f"polled_{key}": value for key, value in asked(client).items()}
+        time.sleep(max(0.0, MEASURED_S - (time.monotonic() - began_s)))
+        after, lasted_s = process.cpu_times(), time.monotonic() - began_s
+        told = json.loads(many.communicate(timeout=60)[0])
+    used_s = after.user + after.system - before.user - before.system
+    found["polled_cpu_percent_of_a_core"] = round(100 * used_s / lasted_s, 1)
+    return {**found, "polled_memory_mb": round(process.memory_info().rss / 1e6), "pollers": told}
 
 
 def phases(client: httpx.Client) -> dict[str, int]:

@@ -35,6 +35,7 @@ from ashore.server.looks import is_look
 from ashore.server.pages.guard import TokenAccess
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
+KEEP_S = 75  # a connection without requests: longer than who asks each minute waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ def _config(settings: ServerSettings, door: Doorway) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=SHUT_DOWN_S,
+        timeout_keep_alive=KEEP_S,
         ssl_certfile=settings.certificate,
         ssl_keyfile=settings.certificate_key,
         server_header=False,
