@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ashore.checkpoints.layout import STATE, Settings
 from ashore.spark.internals import jvm
-from ashore.spark.internals.planning import MODES, OutputMode, plain_session
+from ashore.spark.internals.planning import MODES, OutputMode, emptied, plain_session
 from ashore.spark.internals.state import StoreIds
 from ashore.spark.internals.version import require_known_spark
 
@@ -73,19 +73,6 @@ def run_empty_batch(frame: DataFrame, mode: str, state: LoadedState) -> dict[int
         coordinator = jvm.STATE_COORDINATOR(jvm.STREAMS(jvm.session_of(spark)))
         jvm.FORGET_STORES(coordinator, run)
     return dict(_changed(jvm.EXECUTED_PLAN(execution)))
-
-
-def emptied(spark: SparkSession, plan: JavaObject) -> JavaObject:
-    """Return a logical plan whose streams have no rows, as in a batch to which nothing has come."""
-    children = [*jvm.items(jvm.CHILDREN(plan))]
-    if not children:
-        if not jvm.IS_STREAMING(plan):
-            return plan
-        nothing = jvm.TO_LIST(jvm.NOTHING(spark))
-        columns = jvm.PLAN_OUTPUT(plan)
-        return jvm.LOCAL_RELATION(spark, columns, nothing, True, jvm.NOTHING(spark))
-    made = [emptied(spark, each) for each in children]
-    return jvm.WITH_CHILDREN(plan, jvm.SEQ_OF(spark, made))
 
 
 def _ids(spark: SparkSession, ids: StoreIds) -> JavaObject:

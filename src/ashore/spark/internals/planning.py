@@ -49,13 +49,15 @@ def plan_streaming(frame: DataFrame) -> JavaObject:
     spark = frame.sparkSession
     require_known_spark(spark)
     check(frame.isStreaming, "expected a streaming DataFrame")
-    return _plan(frame, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
+    plan = jvm.analyzed_plan(frame)
+    return _plan(spark, plan, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
 
 
 def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> JavaObject:
     """Write what the stateful operators of a query say of themselves, and the schemas of state.
 
-    Returns the physical plan of the query.
+    Returns the physical plan of the query. Its streams have no rows, as those of a batch: over what
+    stands for a stream before there is a batch, Spark takes other columns for never NULL.
 
     Arguments:
         frame: of the query.
@@ -66,18 +68,25 @@ def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings
     Raises SparkUnknown, and what Spark raises.
 
     """
-    require_known_spark(frame.sparkSession)
-    return _plan(frame, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
+    spark = frame.sparkSession
+    require_known_spark(spark)
+    plan = emptied(spark, jvm.analyzed_plan(frame))
+    return _plan(spark, plan, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
 
 
 def _plan(
-    frame: DataFrame, mode: OutputMode, checkpoint: str, like: Settings, *, writes: bool
+    spark: SparkSession,
+    plan: JavaObject,
+    mode: OutputMode,
+    checkpoint: str,
+    like: Settings,
+    *,
+    writes: bool,
 ) -> JavaObject:
-    spark = frame.sparkSession
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
         plain_session(spark, like),
-        jvm.analyzed_plan(frame),
+        plan,
         MODES[mode](spark),
         checkpoint,
         jvm.RANDOM_UUID(spark),
@@ -94,6 +103,19 @@ def plain_session(spark: SparkSession, like: Settings) -> JavaObject:
     for name, value in {**like.conf, **PLAIN_PLANS}.items():
         jvm.SET(jvm.SESSION_SETTINGS(session), name, value)
     return session
+
+
+def emptied(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """Return a logical plan whose streams have no rows, as in a batch to which nothing has come."""
+    children = [*jvm.items(jvm.CHILDREN(plan))]
+    if not children:
+        if not jvm.IS_STREAMING(plan):
+            return plan
+        nothing = jvm.TO_LIST(jvm.NOTHING(spark))
+        columns = jvm.PLAN_OUTPUT(plan)
+        return jvm.LOCAL_RELATION(spark, columns, nothing, True, jvm.NOTHING(spark))
+    made = [emptied(spark, each) for each in children]
+    return jvm.WITH_CHILDREN(plan, jvm.SEQ_OF(spark, made))
 
 
 def _first_batch(spark: SparkSession, like: Settings, *, writes: bool) -> tuple[object, ...]:
