@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from ashore.checkpoints.layout import Settings
 from ashore.spark.internals import jvm
-from ashore.spark.internals.planning import MODES, OutputMode
+from ashore.spark.internals.planning import MODES, OutputMode, emptied
 from ashore.spark.internals.version import require_known_spark
 
 _REFUSALS = re.compile(r"(?:STATE_STORE|STREAMING_STATEFUL_OPERATOR)_\w+")
@@ -28,7 +28,7 @@ def check_state(frame: DataFrame, mode: str, state: str, batch: int, settings: S
         frame: what the query selects, in its session.
         mode: what it hands to its sink; see OutputMode.
         state: the address of the directory `state` of a checkpoint. It is written.
-        batch: that would be the next.
+        batch: that would be the next; it is planned.
         settings: with which the last batch was planned: they win over those of the session.
 
     Raises SparkUnknown; PySparkException, Py4JError where Spark fails in another way.
@@ -42,7 +42,7 @@ def check_state(frame: DataFrame, mode: str, state: str, batch: int, settings: S
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
         session,
-        jvm.analyzed_plan(frame),
+        emptied(spark, jvm.analyzed_plan(frame)),
         MODES[OutputMode(mode)](spark),
         state,
         jvm.RANDOM_UUID(spark),
