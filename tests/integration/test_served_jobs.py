@@ -1,0 +1,164 @@
+"""A server over a real job: it lands from Kafka while its server is killed, and is adopted.
+
+The job has no Spark, so that it starts quickly; server, job, broker and operations are processes.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psutil
+import pytest
+from tests.job_files import job_content
+from tests.kafka_tools import create_topic, produce
+
+from ashore.runtime.files import read_record
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.records import RunSeen
+from ashore.services.kafka import Kafka
+
+WITHIN_S = 120.0
+ROOT = Path(__file__).parents[2]
+SCRIPT = "from ashore.cli import main; main()"
+
+
+class Site:
+    """A directory of one job, its topic and its servers."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        self.jobs = directory / "jobs"
+        self.jobs.mkdir()
+        self.files = ServerFiles.of(self.jobs)
+        self.bootstrap = bootstrap
+        self.topic = f"served-{uuid4().hex[:10]}"
+        create_topic(bootstrap, self.topic, 1)
+        content = job_content(bootstrap, directory, self.topic, batch={"interval": "100ms"})
+        (self.jobs / "landing.yaml").write_text(json.dumps(content))
+        self.sent = 0
+
+    def produce(self, count: int) -> None:
+        values = [json.dumps({"id": self.sent + each}).encode() for each in range(count)]
+        produce(self.bootstrap, self.topic, values, partition=0)
+        self.sent += count
+
+    @contextmanager
+    def serving(self) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
+        command = [sys.executable, "-c", SCRIPT, "serve", str(self.jobs), "--port", "0"]
+        with subprocess.Popen(
+            [*command, "--no-token"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        ) as server:
+            try:
+                assert server.stderr is not None
+                url = server.stderr.readline().split()[-1]
+                with httpx.Client(base_url=url, timeout=60) as client:
+                    yield client, server
+            finally:
+                server.kill()
+
+    def landed(self) -> int:
+        """Return the rows that the run has landed, as it says itself."""
+        seen = read_record(RunSeen, self.files.run_of("landing").seen)
+        return 0 if seen is None else sum(each.rows for each in seen.slices)
+
+
+@pytest.fixture
+def site(kafka: Kafka, tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path, kafka.bootstrap_servers)
+    try:
+        yield made
+    finally:
+        process = made.files.run_of("landing").process
+        if process.exists():
+            end(json.loads(process.read_text("utf-8"))["pid"])
+
+
+def end(pid: int) -> None:
+    if psutil.pid_exists(pid):
+        for each in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+            each.kill()
+
+
+def wait_for(look: Callable[[], Any], is_so: Callable[[Any], bool]) -> Any:
+    deadline_s = time.monotonic() + WITHIN_S
+    while True:
+        found = look()
+        if is_so(found):
+            return found
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.1)
+
+
+def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site) -> None:
+    def job() -> Any:
+        return client.get("/api/jobs/landing").json()
+
+    site.produce(100)
+    with site.serving() as (client, server):
+        client.post("/api/jobs/landing/start", json={}).raise_for_status()
+        first = wait_for(job, lambda found: found["phase"] == "running")
+        wait_for(site.landed, lambda rows: rows == 100)
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+    site.produce(50)
+    wait_for(site.landed, lambda rows: rows == 150)  # nobody serves
+    with site.serving() as (client, _server):
+        found = wait_for(job, lambda found: found["phase"] == "running")
+        assert found["process"] == first["process"], "it is adopted, not started again"
+        events = client.get("/api/events?job=landing").json()["events"]
+        assert [each["event"] for each in events].count("adopted") == 1
+        site.produce(25)
+        wait_for(site.landed, lambda rows: rows == 175)
+
+        asked = client.post("/api/jobs/landing/operations/verify", json={}).json()["id"]
+        done = wait_for(
+            lambda: client.get(f"/api/operations/{asked}?wait_s=20").json(),
+            lambda each: each["state"] not in {"queued", "running"},
+        )
+        assert (done["state"], done["result"]["status"]) == ("done", "ok"), done
+
+        end(found["process"]["pid"])
+        wait_for(
+            lambda: client.get("/ui/jobs").text,
+            lambda page: "backing off" in page or "killed" in page,
+        )
+        again = wait_for(job, lambda each: each["phase"] == "running")
+        assert again["process"]["pid"] != found["process"]["pid"]
+        site.produce(5)
+        wait_for(site.landed, lambda rows: rows == 5)
+        client.post("/api/jobs/landing/stop", json={}).raise_for_status()
+        stopped = wait_for(job, lambda each: each["phase"] == "stopped")
+        assert stopped["last"]["code"] == 0
+
+
+def test_a_real_operation_is_cancelled(site: Site) -> None:
+    """It is held by SIGSTOP meanwhile, so that it cannot be done before."""
+    site.produce(10)
+    with site.serving() as (client, _server):
+        client.post("/api/jobs/landing/start", json={}).raise_for_status()
+        wait_for(
+            lambda: site.files.run_of("landing").seen.exists() and site.landed(), lambda n: n == 10
+        )
+        asked = client.post("/api/jobs/landing/operations/verify", json={}).json()["id"]
+        place = site.files.operations / asked / "process.json"
+        wait_for(place.exists, bool)
+        pid = json.loads(place.read_text("utf-8"))["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        client.post(f"/api/operations/{asked}/cancel").raise_for_status()
+        assert client.get(f"/api/operations/{asked}").json()["state"] == "running"
+        os.kill(pid, signal.SIGCONT)  # now it hears it
+        found = wait_for(
+            lambda: client.get(f"/api/operations/{asked}?wait_s=20").json(),
+            lambda each: each["state"] not in {"queued", "running"},
+        )
+        assert found["state"] == "cancelled", found
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert client.get("/api/jobs/landing").json()["phase"] == "running", "the job goes on"
