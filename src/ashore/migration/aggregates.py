@@ -152,7 +152,7 @@ def _judge_functions(
 ) -> Iterator[ColumnVerdict]:
     was = {old.side.digests[each]: each for each in old.functions}
     now = {new.side.digests[each]: each for each in new.functions}
-    is_same_form = _form(old) == _form(new)
+    is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
     for digest, term in now.items():
         name = new.tell(term)
         if digest not in was:

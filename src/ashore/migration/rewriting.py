@@ -15,7 +15,7 @@ from enum import StrEnum
 from ashore.errors import QueryRefused
 from ashore.migration.aggregates import find_source, is_wider
 from ashore.migration.compared import compare_plans
-from ashore.migration.side import WITHIN, KeptOperator
+from ashore.migration.side import SESSIONS, WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
 from ashore.plans.digests import hash_form
@@ -33,7 +33,6 @@ _HINT = (
 
 AGGREGATE = "StateStoreSaveExec"
 _DEDUPLICATES = {"StreamingDeduplicateExec", WITHIN}
-_SESSIONS = "SessionWindowStateStoreSaveExec"
 _JOINS = "StreamingSymmetricHashJoinExec"
 _OTHER_FORM = (
     "its keys or values are written in another form; keep its keys and functions as they are"
@@ -47,6 +46,7 @@ class RewriteKind(StrEnum):
     RECODE = "recode"  # rows of an old operator, each with its columns in another form
     MERGE = "merge"  # the same, where rows that have the same key now become one
     EMPTY = "empty"  # nothing: they have no rows
+    MOVE = "move"  # rows of an old operator as they are, dealt out to other partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,15 @@ def find_obstacles(
     return dict(_Rewriter(old, new, mapping).obstacles())
 
 
+def move_kept(rewrite: StateRewrite) -> StateRewrite:
+    """Return a rewrite that moves the rows of stores whose files cannot be kept as they are."""
+    operators = tuple(
+        replace(each, kind=RewriteKind.MOVE) if each.kind is RewriteKind.KEEP else each
+        for each in rewrite.operators
+    )
+    return replace(rewrite, operators=operators)
+
+
 def digest_plan(graph: PlanGraph) -> str:
     """Return what tells the plan of a rewrite from others: it is the same in any session."""
     # The nodes that only count rows are left out: they hold the time of the planning.
@@ -263,7 +272,7 @@ class _Rewriter:
             sides = (tuple(_rows_of(old, new, each)) for each in ("left", "right"))
             left, right = sides
             return OperatorRewrite(number, name, RewriteKind.RECODE, was, left=left, right=right)
-        if kinds == {_SESSIONS}:
+        if kinds == {SESSIONS}:
             return _session(old, new)
         if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
             raise _CannotRewrite(name, _OTHER_FORM)
@@ -299,8 +308,8 @@ def _session(old: KeptOperator, new: KeptOperator) -> OperatorRewrite:
     """Return how the functions of a session window are rewritten: its keys have to be the same."""
     if old.digests(old.keys) != new.digests(new.keys):
         raise _CannotRewrite(new.operator.name, _OTHER_FORM)
-    grouped = len(new.keys)
-    kept = (ValueSource(place) for place in range(grouped))
+    grouped, was = len(new.grouped), old.digests(old.grouped)
+    kept = (ValueSource(was.index(each)) for each in new.digests(new.grouped))
     functions = (
         each if each.column is None else replace(each, column=grouped + each.column)
         for each in _values(old, new)
@@ -377,6 +386,8 @@ def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: Ke
 def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
     """Tell whether the stores of one operator are those of the other: then none of it is read."""
     if old.digests(old.keys) != new.digests(new.keys):
+        return False
+    if old.digests(old.grouped) != new.digests(new.grouped):
         return False
     keys = ((each.node.state.keys if each.node.state else ()) for each in (old, new))
     return _is_same_form((old, new), *keys) and _is_same_form((old, new), old.columns, new.columns)

@@ -13,7 +13,15 @@ from functools import cached_property
 from ashore.errors import fail
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
 from ashore.plans.digests import TermDigests
-from ashore.plans.graph import FUNCTIONS, KEYS, KeptColumn, PlanGraph, PlanNode, split_condition
+from ashore.plans.graph import (
+    FUNCTIONS,
+    KEYS,
+    SESSION_PLACE,
+    KeptColumn,
+    PlanGraph,
+    PlanNode,
+    split_condition,
+)
 from ashore.plans.operator_graph import Operator, OperatorGraph, State
 from ashore.plans.operators import OperatorKind
 from ashore.plans.regions import FILTER, Region, find_regions, number_sources, walk_region
@@ -23,6 +31,7 @@ from ashore.plans.words import Words
 from ashore.protocol.codec import Json
 
 WATERMARK = "EventTimeWatermarkExec"
+SESSIONS = "SessionWindowStateStoreSaveExec"
 WITHIN = "StreamingDeduplicateWithinWatermarkExec"
 # Without event time among their keys, these keep what they have.
 _BY_KEYS = {OperatorKind.AGGREGATE, OperatorKind.DISTINCT, OperatorKind.DEDUPLICATE}
@@ -103,6 +112,15 @@ class KeptOperator:
     def keys(self) -> tuple[int, ...]:
         """The terms that it groups by, in the order of the state's bytes."""
         return tuple(term for name in KEYS for term in self.node.terms(name))
+
+    @cached_property
+    def grouped(self) -> tuple[int, ...]:
+        """The keys that a session window keeps once more with its functions, in that order."""
+        if self.node.kind != SESSIONS:
+            return ()
+        *others, session = self.keys
+        place = int(self.node.option(SESSION_PLACE) or 0)
+        return (*others[:place], session, *others[place:])
 
     @cached_property
     def functions(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from ashore.plans.graph import (
     FUNCTIONS,
     INPUT,
     KEYS,
+    SESSION_PLACE,
     JoinSide,
     KeptColumn,
     OperatorState,
@@ -143,6 +144,7 @@ class _Builder:
         made = PlanNode(
             kind=planned.kind,
             expressions=(*self._expressions(planned), (FUNCTIONS, self.all(functions))),
+            options=tuple(_session_place(planned)),
             state=replace(state, columns=tuple(each for some in kept for each in some))
             if state
             else None,
@@ -294,6 +296,15 @@ def _first_phase(save: PlannedNode) -> PlannedNode:
     others = [each for each in phases if each.kind != "MergingSessionsExec"]
     check(bool(others), "a session window without its first phase")
     return others[0]
+
+
+def _session_place(save: PlannedNode) -> Iterator[tuple[str, str]]:
+    """Yield where a session window stands in GROUP BY: its state has the same order, from 0."""
+    sessions = {each.number_of("exprId") for each in save.node.nodes("sessionExpression")}
+    merged = next(_phases(save.children[0]))
+    for place, each in enumerate(merged.node.nodes("groupingExpressions")):
+        if place and each.number_of("exprId") in sessions:
+            yield SESSION_PLACE, str(place)
 
 
 def _is_partial(phase: PlannedNode) -> bool:

@@ -28,11 +28,12 @@ from ashore.protocol import codec
 from ashore.protocol.codec import added
 
 # How plans are read: another number where the same plan of Spark's would give another graph.
-GRAPH_FORM = 4
+GRAPH_FORM = 5
 
 # Names of expressions: what an operator groups by, and what it computes of each group.
 KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "sessionExpression", "groupingAttributes")
 FUNCTIONS = "aggregateExpressions"
+SESSION_PLACE = "sessionPlace"  # the option of a session window that is not the first in GROUP BY
 DELAY = "delayMs"  # the option of a watermark: how late it is
 INPUT = "input"  # expressions: the columns of an input, of nodes that tell them by their places
 UNION = "UnionExec"  # the kind of a node that hands on the rows of all its inputs

@@ -457,6 +457,12 @@ SESSIONS = Base(
             DROPPED,
             meant=[("max(amount)", f"max(amount) {SINCE}")],
         ),
+        Change(
+            "the place of the window among the keys",
+            [(f"BY {GAP}, country", f"BY country, {GAP}")],
+            CONVERT,
+            "it has another place in the state",
+        ),
         Change("another gap", [("'5 minutes'", "'10 minutes'")], REFUSED, CANNOT),
         Change("another key", [("country", "upper(country)")], REFUSED, CANNOT),
     ),

@@ -120,11 +120,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
     }
     parted = _types(_fields(form.raw.schema, PARTITION_KEY))
     is_right = parted == _types(now[_DECODED_KEY])[: len(parted)]
-    grouped = [
-        [each.name == _SESSION for each in some[: rewrite.grouped]]
-        for some in (_fields(rows.schema, _DECODED_VALUE), now[_DECODED_VALUE])
-    ]
-    is_right &= grouped[0] == grouped[1]
+    is_right &= _has_session_at_its_place(rows, form, rewrite)
     for name, places in taken.items():
         was = _types(_fields(rows.schema, name))
         is_right &= len(places) == len(now[name])
@@ -139,6 +135,17 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
             hint="keep this operator unchanged, and please report this",
             why="other_form",
         )
+
+
+def _has_session_at_its_place(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> bool:
+    """Tell whether a session window is made of a session window."""
+    was, now = _fields(rows.schema, _DECODED_VALUE), form.fields(_DECODED_VALUE)
+    return all(
+        source.column is not None
+        and source.column < len(was)
+        and (was[source.column].name == _SESSION) == (field.name == _SESSION)
+        for source, field in zip(rewrite.values[: rewrite.grouped], now, strict=False)
+    )
 
 
 def _fields(schema: StructType, column: str) -> list[StructField]:
