@@ -56,6 +56,7 @@ def replayed(records: list[Click]) -> Counter[tuple[int, str, int, int]]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_new_function_has_what_a_replay_would_have(site: Site) -> None:
     topic = site.topic(1)

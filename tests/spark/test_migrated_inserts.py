@@ -32,6 +32,7 @@ def read_minutes(site: Site) -> dict[tuple[int, str], int]:
     return {(row[0] // MINUTE_MS, row[1]): row[2] for row in rows.collect()}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_an_insert_fills_another_table_and_another_one_is_new(site: Site) -> None:
     """The first keeps its state and its offsets; the second begins where it is told to."""
