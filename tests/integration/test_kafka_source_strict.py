@@ -345,5 +345,7 @@ def test_offsets_asked_while_a_broker_dies_are_right_or_waited_for(strict: Stric
             strict.broker.start()
         is_over.set()
 
-        reported = {(there.earliest, there.end) for each in asked for there in each.result(PATIENCE_S)}
+        reported = {
+            (there.earliest, there.end) for each in asked for there in each.result(PATIENCE_S)
+        }
         assert reported == {(0, count)}
