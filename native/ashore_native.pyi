@@ -50,7 +50,7 @@ class Block:
 
 class DecodedJson:
     blocks: list[Block]
-    bad: list[tuple[int, str | None]]
+    bad: Block | None
     unknown_records: int
     unknown_names: list[str]
 

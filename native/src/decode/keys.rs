@@ -135,6 +135,14 @@ impl Keys {
         self.find_further::<E>(at, line, spare)
     }
 
+    /// The line that is expected behind that of a field.
+    pub fn line_behind(&self, field: usize) -> usize {
+        match self.line_of[field] {
+            NOWHERE => 0,
+            line => line as usize + 1,
+        }
+    }
+
     /// The name of a key that is no field.
     pub fn name_of(&self, learnt: usize) -> &[u8] {
         &self.unknown[learnt]

@@ -4,6 +4,7 @@
 //! one agrees with: the rules are in docs/decisions/0001-json-decoder.md. What this one takes, that
 //! one takes too, with the same values.
 
+mod bad;
 mod base64;
 mod column;
 mod escapes;
@@ -21,7 +22,8 @@ use std::collections::BTreeSet;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
-use judge::Judge;
+pub use bad::BadValues;
+use judge::{Judge, Verdict};
 use record::{Context, Object};
 use scan::Engine;
 pub use scan::{Chosen, choose};
@@ -45,22 +47,13 @@ pub trait Source {
     fn get(&self, row: usize) -> Option<&[u8]>;
 }
 
-/// A value that is no row.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Bad {
-    /// Its number among the values.
-    pub index: usize,
-    /// Why; None: `JsonDecoder` knows, and it may be a row after all.
-    pub reason: Option<String>,
-}
-
 /// What became of the values of a call.
 #[derive(Default)]
 pub struct Decoded {
     /// The rows, in blocks, each a struct of the columns.
     pub blocks: Vec<ArrayData>,
-    /// The values that are no rows, ascending.
-    pub bad: Vec<Bad>,
+    /// The values that are no rows.
+    pub bad: BadValues,
     /// How many rows have top-level fields that the schema does not name.
     pub unknown_records: usize,
     /// The names of such fields; of many, those that come first.
@@ -124,13 +117,33 @@ impl Decoder {
             if unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
                 self.count_unknown(decoded);
             } else {
-                decoded.bad.push(Bad {
-                    index,
-                    reason: self.judge.explain(value),
-                });
+                // SAFETY: this function's own contract.
+                let reason = unsafe { self.explain::<E>(value) };
+                decoded.bad.push(index, reason);
             }
         }
         self.end_block(decoded);
+    }
+
+    /// Why a record that was just refused is no row; None: ask `JsonDecoder`.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the engine's instructions.
+    unsafe fn explain<E: Engine>(&mut self, record: Option<&[u8]>) -> Option<&str> {
+        self.object.copy_seen(&self.context, self.judge.seen());
+        let mut verdict = self.judge.judge(record, Some(self.context.done));
+        if let Verdict::IfRest { at, field } = verdict {
+            // SAFETY: this function's own contract.
+            let is_rest_good =
+                unsafe { E::parse_rest(&mut self.object, &mut self.context, at, field) };
+            verdict = if is_rest_good {
+                Verdict::Because
+            } else {
+                self.judge.judge(record, None)
+            };
+        }
+        (verdict != Verdict::Unsure).then(|| self.judge.reason())
     }
 
     fn end_block(&mut self, decoded: &mut Decoded) {

@@ -32,6 +32,9 @@ pub struct Context {
     spare: Vec<u8>,
     objects: u64,
     depth: usize,
+    record: u64, // the number of the record's own object
+    /// How many bytes of the record are in order, up to behind a value of its own object.
+    pub done: usize,
     /// The keys of the record's own object that are no fields: those that were learnt.
     pub unknown: Vec<usize>,
     /// Those that were not, by name.
@@ -87,6 +90,12 @@ impl Object {
             .collect()
     }
 
+    /// Say which fields the part of a record that is done has.
+    pub fn copy_seen(&self, context: &Context, seen: &mut Vec<bool>) {
+        seen.clear();
+        seen.extend(self.fields.iter().map(|slot| slot.seen == context.record));
+    }
+
     /// The name of a key that is no field.
     pub fn unknown_name(&self, learnt: usize) -> &[u8] {
         self.keys.name_of(learnt)
@@ -98,6 +107,7 @@ impl Object {
 pub fn parse_record<E: Engine>(object: &mut Object, context: &mut Context, record: &[u8]) -> bool {
     context.unknown.clear();
     context.unknown_names.clear();
+    context.done = 0;
     let is_ascii = context.text.set::<E>(record);
     if !is_ascii && simdutf8::basic::from_utf8(context.text.bytes()).is_err() {
         return false;
@@ -115,55 +125,106 @@ pub fn parse_record<E: Engine>(object: &mut Object, context: &mut Context, recor
     false
 }
 
+/// Whether a refused record is in order from a byte on, which is behind the value of a field. The
+/// columns stay as they were. What is done of the record is in order, too.
+#[inline(always)]
+pub fn parse_rest<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    from: usize,
+    field: usize,
+) -> bool {
+    let rows = object.len;
+    let number = context.record;
+    object.fields[field].seen = number;
+    let at = context.text.at(from).skip_space();
+    let end = match at.byte() {
+        b',' => {
+            let line = object.keys.line_behind(field);
+            parse_members::<E>(object, context, at.skip(1), (number, line), true)
+        }
+        b'}' => end_object(object, number, 0).map(|()| at.skip(1)),
+        _ => None,
+    };
+    context.depth = 0;
+    object.truncate(rows);
+    end.is_some_and(|end| end.skip_space().left() == 0)
+}
+
 /// Append the object whose `{` is behind.
 #[inline(always)]
 fn parse_object<E: Engine>(
     object: &mut Object,
     context: &mut Context,
-    mut at: Cursor,
+    at: Cursor,
     is_top: bool,
 ) -> Option<Cursor> {
     context.objects += 1;
     let number = context.objects;
-    let (mut line, mut found) = (0, 0);
+    if is_top {
+        context.record = number;
+    }
     if at.byte() == b'}' || at.skip_space().byte() == b'}' {
-        at = at.skip_space().skip(1);
-    } else {
-        loop {
-            let (target, value) = object.keys.find::<E>(at, &mut line, &mut context.spare)?;
-            at = if value.byte() <= b' ' {
-                value.skip_space()
-            } else {
-                value
-            };
-            if let Target::Field(field) = target {
-                let slot = &mut object.fields[field];
-                if slot.seen == number {
-                    return None;
-                }
-                slot.seen = number;
-                found += 1;
-                at = parse_value::<E>(&mut slot.column, slot.is_required, context, at)?;
-            } else {
-                if is_top {
-                    note_unknown(context, target);
-                }
-                // SAFETY: whoever runs this engine has looked for its instructions.
-                at = unsafe { E::skip_inner(at, context.depth) }?;
+        end_object(object, number, 0)?;
+        return Some(at.skip_space().skip(1));
+    }
+    parse_members::<E>(object, context, at, (number, 0), is_top)
+}
+
+/// The members of an object from a key on, and its end. `place`: the object's number, and the line
+/// of its keys that is expected.
+#[inline(always)]
+fn parse_members<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    mut at: Cursor,
+    place: (u64, usize),
+    is_top: bool,
+) -> Option<Cursor> {
+    let (number, mut line) = place;
+    let mut found = 0;
+    loop {
+        let (target, value) = object.keys.find::<E>(at, &mut line, &mut context.spare)?;
+        at = if value.byte() <= b' ' {
+            value.skip_space()
+        } else {
+            value
+        };
+        if let Target::Field(field) = target {
+            let slot = &mut object.fields[field];
+            if slot.seen == number {
+                return None;
             }
-            if at.byte() <= b' ' {
-                at = at.skip_space();
+            found += 1;
+            at = parse_value::<E>(&mut slot.column, slot.is_required, context, at)?;
+            slot.seen = number;
+        } else {
+            if is_top {
+                note_unknown(context, target);
             }
-            match at.byte() {
-                b',' => at = at.skip(1),
-                b'}' => {
-                    at = at.skip(1);
-                    break;
-                }
-                _ => return None,
-            }
+            // SAFETY: whoever runs this engine has looked for its instructions.
+            at = unsafe { E::skip_inner(at, context.depth) }?;
+        }
+        if is_top {
+            context.done = context.text.offset(at);
+        }
+        if at.byte() <= b' ' {
+            at = at.skip_space();
+        }
+        match at.byte() {
+            b',' => at = at.skip(1),
+            b'}' => break,
+            _ => return None,
         }
     }
+    end_object(object, number, found)?;
+    Some(at.skip(1))
+}
+
+/// Count an object, and put nulls where it has no value; none: one was required. `found`: how many
+/// fields it has at least.
+#[inline(always)]
+fn end_object(object: &mut Object, number: u64, found: usize) -> Option<()> {
     object.len += 1;
     if found < object.fields.len() {
         for slot in &mut object.fields {
@@ -175,7 +236,7 @@ fn parse_object<E: Engine>(
             }
         }
     }
-    Some(at)
+    Some(())
 }
 
 /// Keep a key of the record's own object that is no field.

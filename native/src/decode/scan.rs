@@ -44,6 +44,18 @@ pub unsafe trait Engine {
     /// The processor has the instructions.
     unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> bool;
 
+    /// [`super::record::parse_rest`], compiled for this engine.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions.
+    unsafe fn parse_rest(
+        object: &mut Object,
+        context: &mut Context,
+        from: usize,
+        field: usize,
+    ) -> bool;
+
     /// [`super::record::parse_inner`], compiled for this engine.
     ///
     /// # Safety
@@ -66,6 +78,16 @@ macro_rules! compile_for {
         $(#[$feature])?
         unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> bool {
             crate::decode::record::parse_record::<Self>(object, context, record)
+        }
+
+        $(#[$feature])?
+        unsafe fn parse_rest(
+            object: &mut Object,
+            context: &mut Context,
+            from: usize,
+            field: usize,
+        ) -> bool {
+            crate::decode::record::parse_rest::<Self>(object, context, from, field)
         }
 
         $(#[$feature])?
@@ -93,7 +115,7 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 /// The high bit of each byte that is a quote, a backslash or a control character. Above the first
 /// of them bits may be wrong.
 #[inline(always)]
-fn find_special(word: u64) -> u64 {
+pub fn find_special(word: u64) -> u64 {
     let is_zero = |word: u64| word.wrapping_sub(LOW) & !word;
     let quote = is_zero(word ^ (LOW * b'"' as u64));
     let escape = is_zero(word ^ (LOW * b'\\' as u64));

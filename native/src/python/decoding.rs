@@ -36,9 +36,9 @@ struct JsonDecoder {
 struct DecodedJson {
     /// The rows: blocks that Arrow can take.
     blocks: Vec<Py<Block>>,
-    /// The numbers of the values that are no rows, ascending, and why; without a reason the decoder in
-    /// Python is to be asked.
-    bad: Vec<(usize, Option<String>)>,
+    /// The values that are no rows, if there are any: `index`, ascending, and `reason`; where that
+    /// is null the decoder in Python is to be asked.
+    bad: Option<Py<Block>>,
     /// How many rows have top-level fields that the schema does not name.
     unknown_records: usize,
     /// Names of such fields.
@@ -80,27 +80,21 @@ impl JsonDecoder {
                 .ok()
         })?
         .ok_or_else(|| PyRuntimeError::new_err("an earlier call of this decoder has failed"))?;
-        let block = |rows| {
-            Py::new(
-                py,
-                Block {
-                    schema: self.schema.clone(),
-                    rows: Mutex::new(Some(rows)),
-                },
-            )
+        let block = |schema, rows| {
+            let rows = Mutex::new(Some(rows));
+            Py::new(py, Block { schema, rows })
         };
         let name = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         Ok(DecodedJson {
             blocks: decoded
                 .blocks
                 .into_iter()
-                .map(block)
+                .map(|rows| block(self.schema.clone(), rows))
                 .collect::<PyResult<_>>()?,
-            bad: decoded
-                .bad
-                .into_iter()
-                .map(|bad| (bad.index, bad.reason))
-                .collect(),
+            bad: Some(decoded.bad)
+                .filter(|bad| !bad.is_empty())
+                .map(|bad| block(Schema::new(decode::BadValues::fields()), bad.into_data()))
+                .transpose()?,
             unknown_records: decoded.unknown_records,
             unknown_names: decoded
                 .unknown_names

@@ -6,12 +6,12 @@ both, never neither; rows keep the order of the values.
 What it must not know: topics, offsets, dead-letter tables: rows are numbered within the batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, overload
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ashore.errors import check
 
@@ -19,13 +19,87 @@ Values: TypeAlias = pa.BinaryArray | pa.LargeBinaryArray
 
 
 class BadRow(NamedTuple):
-    """A value that is no row of the table, and why. `index` counts from 0 within the batch.
-
-    A tuple, as there may be many: making a frozen dataclass costs four times as much.
-    """
+    """A value that is no row of the table, and why. `index` counts from 0 within the batch."""
 
     index: int  # type: ignore[assignment]  # nobody looks for a value in a bad row
     reason: str
+
+
+REASONS = pa.dictionary(pa.int32(), pa.string())  # few are met often
+
+
+class BadRows(Sequence[BadRow]):
+    """Bad rows as columns, as there may be many: a value each, and few reasons.
+
+    Arguments:
+        indices: of the values, int64.
+        reasons: one for each, of the type REASONS.
+
+    """
+
+    __slots__ = ("indices", "reasons")
+
+    def __init__(self, indices: np.ndarray, reasons: pa.DictionaryArray) -> None:
+        check(len(indices) == len(reasons), "a bad row without a reason")
+        self.indices = indices
+        self.reasons = reasons
+
+    @classmethod
+    def of(cls, rows: Iterable[BadRow]) -> "BadRows":
+        """Return rows that were met one by one."""
+        listed = list(rows)
+        indices = np.array([row.index for row in listed], np.int64)
+        return cls(indices, pa.array([row.reason for row in listed], REASONS))
+
+    @classmethod
+    def because(cls, indices: np.ndarray, reason: str) -> "BadRows":
+        """Return rows that are bad for one reason."""
+        codes = pa.array(np.zeros(len(indices), np.int32))
+        return cls(indices, pa.DictionaryArray.from_arrays(codes, pa.array([reason], pa.string())))
+
+    @classmethod
+    def merge(cls, parts: Sequence["BadRows"]) -> "BadRows":
+        """Return the rows of all parts, ascending; no two are of one value."""
+        parts = [part for part in parts if len(part)]
+        if len(parts) == 1:
+            (merged,) = parts
+        elif parts:
+            reasons = pa.chunked_array([part.reasons for part in parts])
+            indices = np.concatenate([part.indices for part in parts])
+            merged = cls(indices, reasons.unify_dictionaries().combine_chunks())
+        else:
+            return NO_BAD_ROWS
+        if (np.diff(merged.indices) > 0).all():
+            return merged
+        order = np.argsort(merged.indices, kind="stable")
+        return cls(merged.indices[order], merged.reasons.take(pa.array(order)))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[BadRow]:
+        return map(BadRow, self.indices.tolist(), self.reasons.to_pylist())
+
+    @overload
+    def __getitem__(self, at: int) -> BadRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[BadRow]: ...
+    def __getitem__(self, at: int | slice) -> BadRow | Sequence[BadRow]:
+        if isinstance(at, slice):
+            return tuple(self)[at]
+        return BadRow(int(self.indices[at]), self.reasons[at].as_py())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"BadRows({list(self)!r})"
+
+
+NO_BAD_ROWS = BadRows.of(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +119,7 @@ class Decoded:
 
     table: pa.Table
     good: pa.Int64Array | None
-    bad: tuple[BadRow, ...] = ()
+    bad: BadRows = NO_BAD_ROWS
     unknown_records: int = 0
     unknown_names: tuple[str, ...] = ()
 
@@ -63,14 +137,12 @@ class Decoder(Protocol):
         ...
 
 
-def rows_without(count: int, bad: Sequence[BadRow]) -> pa.Int64Array | None:
-    """Return 0 to `count` without the bad rows, or None when there is no bad row."""
-    if not bad:
+def rows_without(count: int, bad: np.ndarray) -> pa.Int64Array | None:
+    """Return 0 to `count` without the indices of bad rows, or None when there is no bad row."""
+    if not len(bad):
         return None
-    is_good = bytearray(b"\x01") * count
-    for row in bad:
-        is_good[row.index] = 0
-    flags = pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(is_good)])
-    rows = pc.indices_nonzero(flags.cast(pa.bool_())).cast(pa.int64())
+    is_good = np.ones(count, np.bool_)
+    is_good[bad] = False
+    rows = np.flatnonzero(is_good)
     check(len(rows) + len(bad) == count, "a value is counted as bad twice")
-    return rows
+    return pa.array(rows, pa.int64())

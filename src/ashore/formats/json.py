@@ -24,8 +24,9 @@ import pyarrow.json as pj
 from ashore.errors import check
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import Schema
-from ashore.formats.decode import BadRow, Decoded, Values, rows_without
+from ashore.formats.decode import BadRow, BadRows, Decoded, Values, rows_without
 from ashore.formats.json_decimals import ExponentJudge
+from ashore.formats.json_floats import TOO_LARGE, count_infinite, without_too_large
 from ashore.formats.json_maps import rewrite_maps
 from ashore.formats.json_types import has_map, json_supports
 from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
@@ -94,15 +95,11 @@ class JsonDecoder:
         holes = [row.index for row in outside] if rows is None else []
         for start, count in _cut_between(batch.sources[0].texts, holes):
             self._decode_safely(batch, start, count)
-        bad = outside + [
-            BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
-            for row in batch.bad
-        ]
-        bad.sort(key=lambda row: row.index)
+        bad = BadRows.merge([BadRows.of(outside), _place(batch.bad, rows)])
         table = pa.concat_tables([self._schema.empty_table(), *batch.tables])
         check(table.num_rows + len(bad) == len(values), "a value was lost while decoding JSON")
         unknown, names = self._count_unknown(batch, holes)
-        return Decoded(table, rows_without(len(values), bad), tuple(bad), unknown, names)
+        return Decoded(table, rows_without(len(values), bad.indices), bad, unknown, names)
 
     def _add_rewritten(
         self, batch: _Batch, rows: pa.Int64Array | None, outside: list[BadRow]
@@ -111,11 +108,8 @@ class JsonDecoder:
         texts = batch.sources[0].texts
         rewritten, refused = rewrite_maps(texts, self._slow)
         if refused:
-            kept = rows_without(len(texts), refused)
-            outside += [
-                BadRow(row.index if rows is None else rows[row.index].as_py(), row.reason)
-                for row in refused
-            ]
+            kept = rows_without(len(texts), BadRows.of(refused).indices)
+            outside += _place(refused, rows)
             rows = kept if rows is None else rows.take(kept)
             batch.sources[0] = _Source(texts.take(kept), self._fast_wire)
         batch.sources.append(_Source(rewritten, self._slow_wire))
@@ -150,10 +144,33 @@ class JsonDecoder:
         if missing is not None:
             table = table.filter(pc.invert(missing))
         converted = self._convert(table)
+        self._refuse_overflow(batch.sources, table, start, missing)
         if missing is not None:
             at = pc.indices_nonzero(missing).to_pylist()
             batch.bad += [BadRow(start + row, NULL_IN_NOT_NULL) for row in at]
         batch.tables.append(converted)
+
+    def _refuse_overflow(
+        self,
+        sources: Sequence[_Source],
+        table: pa.Table,
+        start: int,
+        missing: pa.BooleanArray | None,
+    ) -> None:
+        """Raise RowRefused if a number of a block was made infinite; `table` has no `missing`."""
+        if not _count_infinite(table):
+            return
+        left: Sequence[int] = range(start, start + table.num_rows)
+        if missing is not None:
+            left = [start + row for row in pc.indices_nonzero(pc.invert(missing)).to_pylist()]
+        for row in left:
+            own = [_Source(each.texts.slice(row, 1), each.wire) for each in sources]
+            small = [_Source(_without_too_large(each.texts), each.wire) for each in own]
+            if own == small:
+                continue
+            # The number may be of a field that no column wants.
+            if _count_infinite(self._parse(own, 0, 1)) > _count_infinite(self._parse(small, 0, 1)):
+                raise RowRefused(f"{TOO_LARGE} in row {row - start}")
 
     def _parse(self, sources: Sequence[_Source], start: int, count: int) -> pa.Table:
         """Return the wire table of a block: row i is the record of value i.
@@ -203,6 +220,20 @@ class JsonDecoder:
         good = len(texts) - len(bad)
         estimate = round(hits * good / len(sample)) if sample else 0
         return estimate, tuple(sorted(names)[:UNKNOWN_NAMES_MAX])
+
+
+def _place(bad: Sequence[BadRow], rows: pa.Int64Array | None) -> BadRows:
+    """Return bad rows of texts as those of values, of which `rows` are the texts."""
+    found = BadRows.of(bad)
+    return found if rows is None else BadRows(rows.to_numpy()[found.indices], found.reasons)
+
+
+def _count_infinite(table: pa.Table) -> int:
+    return sum(count_infinite(column.combine_chunks()) for column in table.columns)
+
+
+def _without_too_large(text: Values) -> Values:
+    return pa.array([without_too_large(text[0].as_py())], text.type)
 
 
 def _row_of(error: Exception) -> int | None:

@@ -6,15 +6,14 @@ only where `JsonDecoder` takes it; of what it cannot judge, `JsonDecoder` has th
 What it must not know: topics, offsets, what happens to bad records.
 """
 
-from collections.abc import Sequence
-
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.base.native import PACKAGE, why_not_native
 from ashore.errors import NotInstalled, check
 from ashore.formats.ddl import Schema
-from ashore.formats.decode import BadRow, Decoded, Values, rows_without
+from ashore.formats.decode import BadRows, Decoded, Values, rows_without
 from ashore.formats.json import UNKNOWN_NAMES_MAX, JsonDecoder
 
 
@@ -53,27 +52,26 @@ class NativeJsonDecoder:
         batches = [pa.record_batch(block) for block in found.blocks]
         table = pa.Table.from_batches(batches, self.schema)
         names = tuple(found.unknown_names)
-        if not found.bad:
+        if found.bad is None:
             check(table.num_rows == len(values), "a value was lost while decoding JSON")
-            return Decoded(table, None, (), found.unknown_records, names)
-        bad = [BadRow(index, reason) for index, reason in found.bad if reason is not None]
-        native = Decoded(table, None, tuple(bad), found.unknown_records, names)
-        asked = [index for index, reason in found.bad if reason is None]
-        if asked:
+            return Decoded(table, None, unknown_records=found.unknown_records, unknown_names=names)
+        bad, asked = _split(pa.record_batch(found.bad))
+        native = Decoded(table, None, bad, found.unknown_records, names)
+        if len(asked):
             native = self._ask(values, native, asked)
         check(native.table.num_rows + len(native.bad) == len(values), "a value was lost")
-        good = rows_without(len(values), native.bad)
+        good = rows_without(len(values), native.bad.indices)
         return Decoded(native.table, good, native.bad, native.unknown_records, native.unknown_names)
 
-    def _ask(self, values: Values, native: Decoded, asked: Sequence[int]) -> Decoded:
+    def _ask(self, values: Values, native: Decoded, asked: np.ndarray) -> Decoded:
         """Return what JsonDecoder makes of some values, put among the others."""
-        indices = pa.array(asked, pa.int64())
+        indices = pa.array(asked)
         told = self._python.decode(values.take(indices))
-        bad = [BadRow(asked[row.index], row.reason) for row in told.bad]
+        bad = BadRows(asked[told.bad.indices], told.bad.reasons)
         table = native.table
         if told.table.num_rows:
-            own = [BadRow(index, "") for index in asked]  # of the native rows neither is one
-            before = rows_without(len(values), [*native.bad, *own])
+            # Of the native rows neither is one.
+            before = rows_without(len(values), np.concatenate([native.bad.indices, asked]))
             after = indices if told.good is None else indices.take(told.good)
             rows = pa.concat_arrays([before, after])
             table = pa.concat_tables([table, told.table]).take(pc.sort_indices(rows))
@@ -81,7 +79,17 @@ class NativeJsonDecoder:
         return Decoded(
             table,
             None,
-            tuple(sorted([*native.bad, *bad])),
+            BadRows.merge([native.bad, bad]),
             native.unknown_records + told.unknown_records,
             tuple(names),
         )
+
+
+def _split(found: pa.RecordBatch) -> tuple[BadRows, np.ndarray]:
+    """Return the rows that are bad, and the indices of those that JsonDecoder is to be asked of."""
+    indices, reasons = found.column("index").to_numpy(), found.column("reason")
+    if not reasons.null_count:
+        return BadRows(indices, reasons), np.array([], np.int64)
+    is_known = reasons.is_valid()
+    known = BadRows(indices[is_known.to_numpy(zero_copy_only=False)], reasons.filter(is_known))
+    return known, found.column("index").filter(reasons.is_null()).to_numpy()

@@ -6,12 +6,12 @@ What it promises: an empty value is an empty text or no bytes, and good; a value
 What it must not know: topics, offsets.
 """
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import Atom, Schema
-from ashore.formats.decode import BadRow, Decoded, Values, rows_without
+from ashore.formats.decode import NO_BAD_ROWS, BadRows, Decoded, Values, rows_without
 
 NO_VALUE = "no value"
 NOT_UTF8 = "not UTF-8"
@@ -34,16 +34,16 @@ class TextDecoder:
         try:
             texts = values.cast(pa.large_string())
         except pa.ArrowInvalid:
-            bad += [
-                BadRow(row, NOT_UTF8)
+            rows = [
+                row
                 for row, value in enumerate(values.to_pylist())
                 if value is not None and not _is_utf8(value)
             ]
-            bad.sort(key=lambda row: row.index)
-        good = rows_without(len(values), bad)
+            bad = BadRows.merge([bad, BadRows.because(np.array(rows, np.int64), NOT_UTF8)])
+        good = rows_without(len(values), bad.indices)
         if good is not None:
             texts = values.take(good).cast(pa.large_string())
-        return Decoded(_table(texts, self._schema), good, tuple(bad))
+        return Decoded(_table(texts, self._schema), good, bad)
 
 
 class BytesDecoder:
@@ -60,9 +60,9 @@ class BytesDecoder:
     def decode(self, values: Values) -> Decoded:
         """Return the values that are there."""
         bad = _absent(values)
-        good = rows_without(len(values), bad)
+        good = rows_without(len(values), bad.indices)
         kept = values if good is None else values.take(good)
-        return Decoded(_table(kept, self._schema), good, tuple(bad))
+        return Decoded(_table(kept, self._schema), good, bad)
 
 
 def _one_column(schema: Schema, name: str, atom: Atom) -> pa.Schema:
@@ -71,10 +71,11 @@ def _one_column(schema: Schema, name: str, atom: Atom) -> pa.Schema:
     return to_arrow(schema)
 
 
-def _absent(values: Values) -> list[BadRow]:
+def _absent(values: Values) -> BadRows:
     if not values.null_count:
-        return []
-    return [BadRow(row, NO_VALUE) for row in pc.indices_nonzero(values.is_null()).to_pylist()]
+        return NO_BAD_ROWS
+    rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+    return BadRows.because(rows, NO_VALUE)
 
 
 def _table(column: pa.Array, schema: pa.Schema) -> pa.Table:

@@ -6,13 +6,11 @@ where the table keeps them; a value or key that was not there stays null.
 What it must not know: how decoding works; it is given reasons.
 """
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
-from ashore.formats.decode import BadRow
+from ashore.formats.decode import BadRows
 from ashore.landing.specs import OutputSpec
 from ashore.protocol.files import Role, Target
 from ashore.protocol.side_tables import DEAD_PARTITION_BY, DEAD_SUFFIX, dead_ddl
@@ -37,12 +35,10 @@ def dead_target(output: OutputSpec, now_ms: int, *, headers: bool = False) -> Ta
     )
 
 
-def build_dead_rows(
-    records: pa.RecordBatch, bad: Sequence[BadRow], *, headers: bool = False
-) -> pa.Table:
+def build_dead_rows(records: pa.RecordBatch, bad: BadRows, *, headers: bool = False) -> pa.Table:
     """Return the dead rows of some records that are bad, in their order."""
     schema = _SCHEMAS[headers]
-    rows = records.take(pa.array([row.index for row in bad], pa.int64()))
+    rows = records.take(pa.array(bad.indices))
     columns = {name: rows.column(name) for name in rows.schema.names}
-    columns["reason"] = pa.array([row.reason for row in bad], pa.string())
+    columns["reason"] = bad.reasons.cast(pa.string())
     return pa.table([columns[name] for name in schema.names], schema=schema)

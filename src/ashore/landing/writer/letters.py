@@ -9,11 +9,12 @@ What it must not know: SQL; how the records were found.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from ashore.base.unique import Entropy, unique
 from ashore.errors import CountsDisagree
-from ashore.formats.decode import BadRow
+from ashore.formats.decode import REASONS, BadRows
 from ashore.landing.batch import LettersOrder, TaskResult
 from ashore.landing.writer.data_file import Extent, Piece, Stretch
 from ashore.landing.writer.dead import build_dead_rows, dead_target
@@ -79,8 +80,8 @@ class _LetterWriter:
         account.end = max(account.end, run.last + 1)
         account.count += run.records.num_rows
         account.size_bytes += run.size_bytes
-        reasons = run.records.column(REASON).to_pylist()
-        bad = [BadRow(row, reason) for row, reason in enumerate(reasons)]
+        reasons = run.records.column(REASON).cast(REASONS)
+        bad = BadRows(np.arange(run.records.num_rows), reasons)
         records = with_writable_times(run.records, self._output.format)
         rows = build_dead_rows(records, bad, headers=self._output.headers_aside)
         stretch = Stretch(self._stretches, index, account.key)

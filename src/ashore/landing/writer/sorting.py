@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ashore.errors import BadRecord, check
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import Schema, parse_ddl, to_ddl
-from ashore.formats.decode import BadRow
+from ashore.formats.decode import BadRow, BadRows
 from ashore.formats.registry import make_decoder
 from ashore.formats.times import null_unwritable
 from ashore.landing.batch import BatchOrder
@@ -122,15 +122,14 @@ class TopicSorter:
         placed = self._build_placed(records, rows, event_ms, is_split=len(buckets.values) > 1)
         adding = _Adding(result, sheaf, stretches)
         adding.count_filtered(placed.records, rows)
-        bad = list(rows.bad)
+        bad = [rows.bad]
         for role, bucket, chosen in _split(buckets, placement.side):
             if bucket in buckets.unnameable:
-                bad += self._refuse(placed.records, chosen, result.counters)
+                bad.append(self._refuse(placed.records, chosen, result.counters))
             else:
                 target = self._find_target(role, buckets.values[bucket])
                 self._add(adding, target, placed, chosen)
-        bad.sort(key=lambda each: each.index)
-        self._bury(adding, bad)
+        self._bury(adding, BadRows.merge(bad))
         if self._keep.is_active:
             for tally in result.tallies:
                 tally.filtered = tally.dropped = 0
@@ -212,18 +211,17 @@ class TopicSorter:
 
     def _refuse(
         self, records: np.ndarray, chosen: pa.Array | None, counters: Counter[str]
-    ) -> list[BadRow]:
+    ) -> BadRows:
         """Return the records of rows that no directory can be named for."""
         refused = records if chosen is None else records[chosen.to_numpy()]
         counters["unnameable"] += len(refused)
-        return [BadRow(record, UNNAMEABLE) for record in refused.tolist()]
+        return BadRows.because(refused, UNNAMEABLE)
 
-    def _bury(self, adding: "_Adding", bad: list[BadRow]) -> None:
+    def _bury(self, adding: "_Adding", bad: BadRows) -> None:
         """Do with bad records what the table says."""
         if not bad:
             return
-        sheaf, result = adding.sheaf, adding.result
-        indices = np.array([row.index for row in bad], np.int64)
+        sheaf, result, indices = adding.sheaf, adding.result, bad.indices
         values = sheaf.records.column("value")
         result.counters["tombstones"] += values.take(pa.array(indices)).null_count
         match self._spec.on_invalid:
@@ -267,8 +265,8 @@ class _Adding:
         if not rows.filtered:
             return
         sheaf, tallies = self.sheaf, self.result.tallies
-        bad = np.array(sorted(row.index for row in rows.bad), np.int64)
-        taken = zip(sheaf.bounds, sheaf.count(records), sheaf.count(bad), tallies, strict=True)
+        bad = sheaf.count(np.sort(rows.bad.indices))
+        taken = zip(sheaf.bounds, sheaf.count(records), bad, tallies, strict=True)
         for (start, end), kept, buried, tally in taken:
             tally.filtered = end - start - kept - buried
         total = sum(tally.filtered for tally in tallies)

@@ -8,12 +8,13 @@ What it must not know: where rows go.
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ashore.formats.arrow_types import to_arrow
 from ashore.formats.ddl import parse_ddl
-from ashore.formats.decode import BadRow, Decoder
+from ashore.formats.decode import NO_BAD_ROWS, BadRows, Decoder
 from ashore.formats.times import UNWRITABLE, find_unwritable
 from ashore.formats.wire import find_missing
 from ashore.landing.batch import CRASHES
@@ -39,7 +40,7 @@ class Rows:
 
     table: pa.Table
     records: pa.Int64Array | None
-    bad: tuple[BadRow, ...]
+    bad: BadRows
     filtered: int = 0
     unknown_fields: int = 0
 
@@ -51,13 +52,13 @@ class Rows:
         records = self.records
         if records is None:
             records = pa.array(range(self.table.num_rows), pa.int64())
-        bad = [BadRow(row, UNWRITABLE) for row in records.filter(refused).to_pylist()]
+        bad = BadRows.because(records.filter(refused).to_numpy(), UNWRITABLE)
         kept = pc.invert(refused)
         return replace(
             self,
             table=self.table.filter(kept),
             records=records.filter(kept),
-            bad=(*self.bad, *bad),
+            bad=BadRows.merge([self.bad, bad]),
         )
 
 
@@ -91,7 +92,7 @@ class NoReader:
 
     def read(self, records: pa.RecordBatch) -> Rows:
         """See RowReader."""
-        bad = tuple(BadRow(row, CRASHES) for row in range(records.num_rows))
+        bad = BadRows.because(np.arange(records.num_rows), CRASHES)
         return Rows(self._schema.empty_table(), pa.array([], pa.int64()), bad)
 
 
@@ -107,16 +108,22 @@ class SparkReader:
         decoded = records.column(DECODED)
         is_kept = pc.and_(pc.fill_null(records.column(KEEP), False), decoded.is_valid())
         rows = pc.indices_nonzero(is_kept).cast(pa.int64())
-        bad = [_why(records, row) for row in pc.indices_nonzero(decoded.is_null()).to_pylist()]
+        bad = _undecoded(records, decoded)
         filtered = records.num_rows - len(rows) - len(bad)
         table = pa.Table.from_struct_array(decoded.take(rows)).select(self._schema.names)
         missing = find_missing(table, self._ddl)
         if missing is not None and missing.true_count:
-            bad += [BadRow(row, NULL_IN_NOT_NULL) for row in rows.filter(missing).to_pylist()]
+            null = BadRows.because(rows.filter(missing).to_numpy(), NULL_IN_NOT_NULL)
+            bad = BadRows.merge([bad, null])
             is_whole = pc.invert(missing)
             table, rows = table.filter(is_whole), rows.filter(is_whole)
-        return Rows(table.cast(self._schema), rows, tuple(bad), filtered)
+        return Rows(table.cast(self._schema), rows, bad, filtered)
 
 
-def _why(records: pa.RecordBatch, row: int) -> BadRow:
-    return BadRow(row, NOT_DECODED if records.column("value")[row].is_valid else NO_VALUE)
+def _undecoded(records: pa.RecordBatch, decoded: pa.Array) -> BadRows:
+    if not decoded.null_count:
+        return NO_BAD_ROWS
+    rows = np.flatnonzero(decoded.is_null().to_numpy(zero_copy_only=False))
+    is_there = records.column("value").is_valid().to_numpy(zero_copy_only=False)[rows]
+    why = {NO_VALUE: rows[~is_there], NOT_DECODED: rows[is_there]}
+    return BadRows.merge([BadRows.because(each, reason) for reason, each in why.items()])
