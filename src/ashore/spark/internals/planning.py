@@ -49,8 +49,7 @@ def plan_streaming(frame: DataFrame) -> JavaObject:
     spark = frame.sparkSession
     require_known_spark(spark)
     check(frame.isStreaming, "expected a streaming DataFrame")
-    plan = jvm.analyzed_plan(frame)
-    return _plan(spark, plan, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
+    return _plan(frame, OutputMode.APPEND, NO_CHECKPOINT, Settings(), writes=False)
 
 
 def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings) -> JavaObject:
@@ -68,25 +67,18 @@ def write_operators(frame: DataFrame, mode: str, checkpoint: str, like: Settings
     Raises SparkUnknown, and what Spark raises.
 
     """
-    spark = frame.sparkSession
-    require_known_spark(spark)
-    plan = emptied(spark, jvm.analyzed_plan(frame))
-    return _plan(spark, plan, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
+    require_known_spark(frame.sparkSession)
+    return _plan(frame, OutputMode(mode), f"{checkpoint}/{STATE}", like, writes=True)
 
 
 def _plan(
-    spark: SparkSession,
-    plan: JavaObject,
-    mode: OutputMode,
-    checkpoint: str,
-    like: Settings,
-    *,
-    writes: bool,
+    frame: DataFrame, mode: OutputMode, checkpoint: str, like: Settings, *, writes: bool
 ) -> JavaObject:
+    spark, plan = frame.sparkSession, jvm.analyzed_plan(frame)
     execution = jvm.PLAN_INCREMENTALLY(
         spark,
         plain_session(spark, like),
-        plan,
+        emptied(spark, plan) if writes else plan,
         MODES[mode](spark),
         checkpoint,
         jvm.RANDOM_UUID(spark),
