@@ -10,10 +10,12 @@ from tests.checkpoint_files import opened
 from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.files import list_files
 from ashore.checkpoints.layout import BatchLog, BatchPath, SourcePath
+from ashore.checkpoints.migrating import lay_out as lay_out_target
+from ashore.checkpoints.migrating import plan_target
 from ashore.checkpoints.rescaling import finish
 from ashore.jobs.events import Event, StateMigrated
 from ashore.migration.judge import judge_query
-from ashore.migration.rewriting import StateRewrite, plan_rewrite
+from ashore.migration.rewriting import StateRewrite, move_kept, plan_rewrite
 from ashore.plans.stored import StoredPlan
 from ashore.protocol import names
 from ashore.spark.internals import check_streaming
@@ -75,12 +77,18 @@ class Changed:
         before, after = self.plan(old), self.plan(new)
         return plan_rewrite(before, after, judge_query(before, after))
 
-    def migrate(self, old: str, new: str, source: Path, target: Path) -> StateMigrated:
-        """Rewrite the state of a checkpoint into a new one."""
+    def migrate(
+        self, old: str, new: str, source: Path, target: Path, partitions: int | None = None
+    ) -> StateMigrated:
+        """Rewrite the state of a checkpoint into a new one, as `migrate apply` does."""
         one, other = opened(source), opened(target)
-        batch = one.read_position().committed
-        lay_out(one, other, batch)
-        migration = Migration(one, other, batch, self.rewrite(old, new))
+        plan = plan_target(one, partitions)
+        batch = plan.batch
+        lay_out_target(one, other, plan)
+        rewrite = self.rewrite(old, new)
+        if plan.partitions is not None:
+            rewrite = move_kept(rewrite)
+        migration = Migration(one, other, batch, rewrite)
         query = NewQuery(self.frame(new), self.mode)
         done = migrate(self.spark, migration, query, self.events.append)
         finish(one, other)

@@ -127,7 +127,8 @@ def test_a_wrong_filter_is_changed_looked_at_undone_and_changed_again(site: Site
     assert landed(site) == expected([*first, *second], "CN", START_MS + 3 * MINUTE_MS)
     assert "no query" in migrate("undo", old, "--take-over", code=2)["error"]["message"]
 
-    again = migrate(*asked, "--accept", "partial")
+    again = migrate(*asked, "--accept", "partial", "--partitions", 3)
+    assert again["planned"][0]["partitions"] == 3
     assert (again["done"], again["queries"][0]["edits"]["pin"]) == (True, pins), "it was kept"
     third, minute = clicks(200, 100), START_MS + 3 * MINUTE_MS
     site.produce(topic, encode(third))

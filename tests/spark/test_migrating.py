@@ -222,6 +222,58 @@ def test_groups_that_become_one_are_merged(
     assert state.read_state(spark, uri, batch, stores).count() == len(whole), "keys are there twice"
 
 
+PAIRS = "SELECT a.v, b.v AS other{} FROM clicks a JOIN views b ON a.k = b.k"
+BY_BOTH = "SELECT k, s, sum(v) AS sv FROM clicks GROUP BY k, s"
+PARTED = {
+    "rows as they are": (WINDOWED, ABOVE, {"move", "empty"}),
+    "rows of other columns": (PAIRS.format(""), PAIRS.format(", b.w"), {"recode"}),
+    "rows that are merged": (BY_BOTH, "SELECT k, sum(v) AS sv FROM clicks GROUP BY k", {"merge"}),
+}
+PARTED_RUNS = [(case, form) for case in PARTED for form in ((1, 3), (2, 2))]
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    but(
+        pytest.mark.long,
+        PARTED_RUNS,
+        lambda case, form: form == (1, 3) and case != "rows that are merged",
+    ),
+)
+def test_a_state_gets_other_partitions_in_the_same_pass(
+    spark: SparkSession, use: Use, tmp_path: Path, case: str, form: tuple[int, int]
+) -> None:
+    """`form`: of the state, and of the state of joins."""
+    use(conf(*form))
+    old, new, kinds = PARTED[case]
+    program = Changed(spark, tmp_path / "program", "update" if "merge" in kinds else "append")
+    count = 40 if "JOIN" in old else 900
+    program.put(count)
+    passed = {row[0] for row in program.run(old, tmp_path / "old")}
+    before = contents(tmp_path / "old")
+
+    done = program.migrate(old, new, tmp_path / "old", tmp_path / "new", 5)
+
+    assert {each.rewrite for each in done.stores} == kinds
+    assert any(each.after for each in done.stores)
+    assert contents(tmp_path / "old") == before, "the original was changed"
+    assert take_survey(opened(tmp_path / "new")).required.offsets.partitions == 5
+    program.put(count)
+    emitted = program.run(new, tmp_path / "new")
+    whole = program.at_once(new, ["0.json", "1.json"])
+    match case:
+        case "rows as they are":
+            whole = program.run(new, tmp_path / "whole")
+            assert emitted == [row for row in whole if row[0] not in passed]
+        case "rows of other columns":
+            since = [row for row in whole if max(row[0], row[1]) >= count]
+            expected = [(*row[:2], row[2] if row[1] >= count else None) for row in since]
+            assert emitted == sorted(expected, key=str)
+            assert {row[2] is None for row in emitted} == {True, False}
+        case _:
+            assert emitted == whole
+
+
 SESSIONS = "SELECT session_window(ts, '1 hour') AS w, k, {} FROM clicks GROUP BY 1, k"
 REFUSED = {
     "lists of several groups": (

@@ -43,6 +43,7 @@ class TargetPlan:
         state_format: of its state stores: `checkpointFormatVersion`.
         copied: files that are taken as they are: those of sources, and copies of versions.
         size_bytes: of all files of the batch.
+        partitions: that the state will have; None: as many as it has.
 
     """
 
@@ -51,6 +52,15 @@ class TargetPlan:
     state_format: int
     copied: Sequence[CheckpointFile]
     size_bytes: int
+    partitions: int | None = None
+
+    def cut(self, offsets: Mapping[int, OffsetsFile]) -> dict[int, OffsetsFile]:
+        """Return what is planned, where the batch has the partitions that its state will have."""
+        wanted = self.partitions
+        return {
+            batch: each if wanted is None or batch < self.batch else rescaling.cut(each, wanted)
+            for batch, each in offsets.items()
+        }
 
     def without_sources(self) -> "TargetPlan":
         """Return it without what is written of sources: see `lay_out_sources`."""
@@ -80,19 +90,34 @@ class MigrationWish:
     edits: MappingEdits = NO_EDITS
 
 
-def plan_target(source: Checkpoint) -> TargetPlan:
+def plan_target(source: Checkpoint, partitions: int | None = None) -> TargetPlan:
     """Return what a rewritten checkpoint takes of another one. Nothing is written.
 
-    Requires: no process writes to the source. Raises CheckpointUnfit, StorageError.
+    Requires: no process writes to the source.
+
+    Arguments:
+        source: the other one.
+        partitions: that the state is to have; None: as many as it has.
+
+    Raises CheckpointUnfit, StorageError.
+
     """
-    required = take_survey(source).required
-    return TargetPlan(
+    survey = take_survey(source)
+    required = survey.required
+    wanted = None if partitions == required.offsets.partitions else partitions
+    if wanted is not None:
+        has = rescaling.require_partitions(source, required)
+        rescaling.require_number(source, wanted)
+        rescaling.refuse_old_partitions(source, survey, has)
+    plan = TargetPlan(
         required.batch,
         rescaling.read_offsets(source, required),
         required.commit.state_format,
         [each for each in required.files if isinstance(each.of, SourcePath | VersionPath)],
         sum(each.size_bytes for each in required.files),
+        wanted,
     )
+    return replace(plan, offsets=plan.cut(plan.offsets))
 
 
 def lay_out(source: Checkpoint, target: Checkpoint, plan: TargetPlan) -> None:

@@ -74,13 +74,10 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     Requires: no process writes to the source.
     Raises CheckpointUnfit, with a sentence that says what to do instead; StorageError.
     """
-    if not 1 <= wanted <= PARTITIONS_MAX:
-        raise _unfit(source, "partitions", f"{wanted} is not a number of partitions", _HOW_MANY)
+    require_number(source, wanted)
     survey = take_survey(source)
     required = survey.required
-    partitions = required.offsets.partitions
-    if partitions is None:
-        raise _unfit(source, "no_settings", "its last batch does not name its partitions", _OLD)
+    partitions = require_partitions(source, required)
     if not required.chains:
         raise _unfit(source, "stateless", "the query keeps no state", "there is nothing to rescale")
     provider = required.offsets.provider or "unknown"
@@ -92,7 +89,7 @@ def plan_rescale(source: Checkpoint, wanted: int) -> RescalePlan:
     offsets = read_offsets(source, required)
     if any(each.settings is None for each in offsets.values()):
         raise _unfit(source, "no_settings", "a batch that is planned has no settings", _OLD)
-    _refuse_old_partitions(source, survey, partitions)
+    refuse_old_partitions(source, survey, partitions)
     operators = _read_operators(source, required)
     _refuse_moved(source, operators.values())
     return RescalePlan(
@@ -118,7 +115,7 @@ def lay_out(source: Checkpoint, target: Checkpoint, plan: RescalePlan) -> None:
         moved = operator.move_to(target.uri).cut(plan.wanted)
         target.storage.create(names.join(target.path, path.path), moved.write())
     for batch, offsets in plan.offsets.items():
-        target.plan(batch, offsets if batch < plan.batch else _cut(offsets, plan.wanted))
+        target.plan(batch, offsets if batch < plan.batch else cut(offsets, plan.wanted))
 
 
 def commit(source: Checkpoint, target: Checkpoint, batch: int, ids: StoreIds) -> None:
@@ -181,7 +178,21 @@ def _read_operators(source: Checkpoint, required: Required) -> dict[OperatorPath
     return found
 
 
-def _refuse_old_partitions(source: Checkpoint, survey: Survey, count: int) -> None:
+def require_partitions(source: Checkpoint, required: Required) -> int:
+    """Return how many partitions a state has. Raises CheckpointUnfit where no batch says it."""
+    found = required.offsets.partitions
+    if found is None:
+        raise _unfit(source, "no_settings", "its last batch does not name its partitions", _OLD)
+    return found
+
+
+def require_number(source: Checkpoint, wanted: int) -> None:
+    """Raise CheckpointUnfit where a state cannot have so many partitions."""
+    if not 1 <= wanted <= PARTITIONS_MAX:
+        raise _unfit(source, "partitions", f"{wanted} is not a number of partitions", _HOW_MANY)
+
+
+def refuse_old_partitions(source: Checkpoint, survey: Survey, count: int) -> None:
     """Raise CheckpointUnfit where there is state of partitions that are not in use any more.
 
     Spark's reader reads the directories that there are, whatever the settings say.
@@ -212,7 +223,8 @@ def _is_written_anew(path: CheckpointPath) -> bool:
     )
 
 
-def _cut(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
+def cut(offsets: OffsetsFile, partitions: int) -> OffsetsFile:
+    """Return what is planned, with another number of partitions. Requires: it has settings."""
     settings = offsets.settings
     check(settings is not None, "a batch of Spark 4 has settings")
     conf = {**settings.conf, PARTITIONS: str(partitions)} if settings else {}

@@ -60,6 +60,14 @@ Savepoints = Annotated[
         help="Where the savepoint of the old state goes. By default beside the job's logs.",
     ),
 ]
+Partitions = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="How many partitions each state that is rewritten is to have. By default as many as "
+        "it has.",
+    ),
+]
 
 
 def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -71,6 +79,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
     backfill: Backfill = None,
     accept: Accept = Accepted.CONVERT,
     begin: Begin = None,
+    partitions: Partitions = None,
     savepoints: Savepoints = None,
     why: Why = "ashore migrate apply",
     explain: Explain = False,
@@ -99,7 +108,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             shown = view.ShownMigration(job_file, judged.queries)
             if not as_json:
                 print_lines(shown.judged_lines())
-            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why)
+            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
             shown.planned = migrating.plan_change(opened, other, judged, asked)
             if not as_json:
                 print_lines(shown.planned_lines())
@@ -111,7 +120,7 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
                         take_over,
                         debug,
                         lambda done, total: progress("copying the savepoint", done, total),
-                        lambda query, step: None if as_json else say(view.step_line(query, step)),
+                        view.ShownSteps((lambda _: None) if as_json else say, progress).show,
                     )
                     shown.applied = migrating.apply_change(opened, shown.planned, migrator)
         print_answer(shown.applied_lines(to), shown.document(), as_json=as_json)

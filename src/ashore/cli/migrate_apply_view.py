@@ -4,7 +4,7 @@ What it promises: the lines say no more than the document.
 What it must not know: how a migration is done.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ashore.checkpoints.moved_sources import Firsts
 from ashore.cli.migrate_view import judged_document, judged_lines
 from ashore.control.migrating import AppliedChange, PlannedChange, PlannedMigration
 from ashore.control.migration import JudgedQuery
-from ashore.jobs.events import StateStep
+from ashore.jobs.events import StateProgress, StateStep
 from ashore.jobs.progress import StateWork
 from ashore.migration.rewriting import OperatorRewrite, RewriteKind
 from ashore.protocol.codec import Json
@@ -30,6 +30,7 @@ _DONE = {
     RewriteKind.RECODE: "its rows are rewritten",
     RewriteKind.MERGE: "its rows are rewritten, and rows of one group are merged",
     RewriteKind.EMPTY: "it starts empty",
+    RewriteKind.MOVE: "its rows are moved as they are",
 }
 
 
@@ -41,6 +42,31 @@ def step_line(query: str, step: StateStep) -> str:
         return f"{query}: running a batch without rows on a copy of the new state"
     stores = f", {step.stores}" if step.stores else ""
     return f"{query}: {_WORK[step.work]} of operator {step.operator}{stores}"
+
+
+@dataclass(slots=True)
+class ShownSteps:
+    """Steps of a rewriting as they come.
+
+    Arguments:
+        say: takes a line for each step.
+        progress: takes what is done, how much of it, of how much, and more words.
+
+    """
+
+    say: Callable[[str], None]
+    progress: Callable[..., None]
+    _step: str = ""
+
+    def show(self, query: str, event: StateStep | StateProgress) -> None:
+        """Show what a query is at."""
+        match event:
+            case StateStep():
+                self._step = step_line(query, event)
+                self.say(self._step)
+            case StateProgress(done, total, rows, size):
+                more = f"{rows:,} rows, {format_size(size)}" if rows else ""
+                self.progress(self._step, done, total, more)
 
 
 @dataclass(slots=True)
@@ -69,6 +95,8 @@ class ShownMigration:
         for each in self.planned.migrations:
             size = format_size(each.size_bytes)
             yield f"{each.query.fills}: the state of batch {each.batch}, {size}, is rewritten"
+            if each.partitions is not None:
+                yield f"  it gets {each.partitions:,} state partitions"
             if each.into is not None:
                 yield f"  it continues as {each.into.fills}, and is no longer started"
             yield from (f"  {_operator(one)}" for one in each.rewrite.operators)
@@ -190,5 +218,6 @@ def _planned_document(planned: PlannedMigration) -> Json:
             {"operator": each.operator, "name": each.name} for each in planned.rewrite.dropped
         ],
         "into": planned.into.fills if planned.into else None,
+        "partitions": planned.partitions,
         "begins": _firsts(planned.firsts),
     }

@@ -201,8 +201,8 @@ def _progress_keeper() -> Callable[[str, int, int], None]:
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on stderr. Yields `(what, done, total)`."""
+def shown_progress(*, quiet: bool) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr. Yields `(what, done, total, more="")`."""
     from rich.progress import (  # noqa: PLC0415 - few commands have a bar
         BarColumn,
         Progress,
@@ -218,10 +218,16 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         bars: dict[str, object] = {}
         keep = _progress_keeper()
 
-        def show(what: str, done: int, total: int) -> None:
-            keep(what, done, total)
+        def show(what: str, done: int, total: int, more: str = "") -> None:
+            said = f"{what}: {more}" if more else what
+            keep(said, done, total)
             if what not in bars:
                 bars[what] = progress.add_task(what, total=total)
-            progress.update(bars[what], completed=done, total=total)  # type: ignore[arg-type]
+            progress.update(
+                bars[what],  # type: ignore[arg-type]
+                completed=done,
+                total=total,
+                description=said,
+            )
 
         yield show

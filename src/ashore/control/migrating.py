@@ -44,13 +44,13 @@ from ashore.control.required import require_stopped
 from ashore.control.rollback import StoppedQuery, find_query
 from ashore.control.state_process import run_state_process, take_answer
 from ashore.errors import QueryRefused, StateNotAccepted
-from ashore.jobs.events import StateMigrated, StateStep
+from ashore.jobs.events import StateMigrated, StateProgress, StateStep
 from ashore.jobs.requests import CheckpointAddress, MigrateRequest, SparkRequest
 from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sinks_of
 from ashore.migration.backfill import is_filled, plan_backfill
-from ashore.migration.rewriting import StateRewrite, plan_rewrite
+from ashore.migration.rewriting import StateRewrite, move_kept, plan_rewrite
 from ashore.migration.sources import moves_offsets
 from ashore.migration.verdicts import SourceVerdict, StateVerdict, worst
 from ashore.plans.planned_query import PlannedQuery
@@ -69,12 +69,14 @@ class ApplyAsked:
         accepted: the worst verdict that is agreed to, a `StateVerdict`.
         begins: where topics begin that are new to a query: see `read_begins`.
         why: for what reason, for the log.
+        partitions: that each state which is rewritten is to have; None: as many as it has.
 
     """
 
     accepted: str
     begins: tuple[str, ...]
     why: str
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class PlannedMigration:
         batch: the last one, whose state it is.
         size_bytes: of the files that its last batch needs.
         into: the query that goes on in its place and fills something else; None: it does itself.
+        partitions: that its state gets; None: as many as it has.
 
     """
 
@@ -101,6 +104,7 @@ class PlannedMigration:
     batch: int
     size_bytes: int
     into: StoppedQuery | None = None
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class Migrator:
         takes_over: even if the job runs.
         debug: what Spark says on stderr is shown.
         advance: called as files of a savepoint are done.
-        report: called with the query and each step of its rewriting.
+        report: called with the query, each step of its rewriting, and how far that is.
 
     """
 
@@ -194,7 +198,7 @@ class Migrator:
     takes_over: bool
     debug: bool
     advance: Advance
-    report: Callable[[str, StateStep], None]
+    report: Callable[[str, StateStep | StateProgress], None]
 
 
 def plan_change(
@@ -223,6 +227,11 @@ def plan_change(
     drops = [_plan_drop(opened, each, asked) for each in changed if not _is(each, new)]
     for each in changed:
         require_accepted(each, asked)
+    if asked.partitions is not None and not any(each.rewrite.operators for each in migrations):
+        raise QueryRefused(
+            "no state has to be rewritten, so none gets other partitions; nothing was changed",
+            hint="`ashore checkpoint rescale` changes the number of state partitions",
+        )
     placed = tuple(
         replace(each, firsts=find_firsts(other.source, _new_topics(opened, each), begins))
         for each in migrations
@@ -331,7 +340,10 @@ def _plan_query(
     rewrite = plan_rewrite(read_stored(fold.plan.document), new.plan, judged.verdict)
     if judged.is_filled:
         rewrite = plan_backfill(new.plan, rewrite, judged.verdict).rewrite
-    target = plan_target(require_done(query.name, fold, query.attempts.newest()))
+    wanted = asked.partitions if rewrite.operators else None
+    target = plan_target(require_done(query.name, fold, query.attempts.newest()), wanted)
+    if target.partitions is not None:
+        rewrite = move_kept(rewrite)
     mapping = tuple(
         MigratedOperator(each.old, each.new, each.why.name.lower())
         for each in judged.verdict.mapping
@@ -347,6 +359,7 @@ def _plan_query(
         target.batch,
         target.size_bytes,
         find_empty(other, judged.into) if judged.into else None,
+        target.partitions,
     )
 
 
@@ -385,7 +398,7 @@ def _lay_out(
     opened: OpenJob, planned: PlannedMigration, source: Checkpoint, target: Checkpoint
 ) -> int:
     """Write what the new query finds before its state is there; return the format of the state."""
-    plan = plan_target(source)
+    plan = plan_target(source, planned.partitions)
     if not planned.sources:
         lay_out(source, target, plan)
         return plan.state_format
@@ -393,7 +406,7 @@ def _lay_out(
     fold = read_log(opened.storage, name)
     sources = plan_sources(source, name, fold, planned.sources, planned.firsts)
     lay_out(source, target, plan.without_sources())
-    lay_out_sources(source, target, sources)
+    lay_out_sources(source, target, replace(sources, offsets=plan.cut(sources.offsets)))
     return plan.state_format
 
 
@@ -419,8 +432,8 @@ def _rewrite(
         log=planned.query.name.slice if is_filled(planned.rewrite.operators) else "",
     )
 
-    def report(step: StateStep) -> None:
-        migrator.report(planned.query.fills, step)
+    def report(event: StateStep | StateProgress) -> None:
+        migrator.report(planned.query.fills, event)
 
     events = run_state_process("migrate", source.uri, request, debug=migrator.debug)
-    return take_answer(events, StateMigrated, report)
+    return take_answer(events, StateMigrated, report, report)

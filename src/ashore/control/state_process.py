@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from ashore.errors import AshoreError, JobProcessEnded, error_of
-from ashore.jobs.events import Event, StateStep
+from ashore.jobs.events import Event, StateProgress, StateStep
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.jobs.requests import write_request
@@ -38,13 +38,19 @@ def run_state_process(
     yield from follow_launch(JobLaunch(command, where, options))
 
 
-def take_answer(events: Iterable[Event], kind: type[E], report: Callable[[StateStep], None]) -> E:
+def take_answer(
+    events: Iterable[Event],
+    kind: type[E],
+    report: Callable[[StateStep], None],
+    follow: Callable[[StateProgress], None] = lambda _: None,
+) -> E:
     """Follow a process that rewrites state, and return its answer.
 
     Arguments:
         events: what it tells.
         kind: of the event that is the answer.
         report: called with each step.
+        follow: called with how far a step is.
 
     Raises what reading the events raises; JobProcessEnded where there is no answer among them.
 
@@ -53,6 +59,8 @@ def take_answer(events: Iterable[Event], kind: type[E], report: Callable[[StateS
     for event in events:
         if isinstance(event, StateStep):
             report(event)
+        elif isinstance(event, StateProgress):
+            follow(event)
         elif isinstance(event, kind):
             answer = event
     if answer is None:

@@ -307,11 +307,16 @@ class StateChanges:
 
 @dataclass(frozen=True, slots=True)
 class StateProgress:
-    """How many tasks of the step that a tool for checkpoints is at are done, and of how many."""
+    """How many tasks of the step that a tool for checkpoints is at are done, and of how many.
+
+    `rows` and `bytes`: that these tasks have got from others so far, to write them.
+    """
 
     kind: ClassVar[str] = "state_progress"
     done: int
     total: int
+    rows: int = codec.added(0)
+    bytes: int = codec.added(0)
 
 
 @dataclass(frozen=True, slots=True)

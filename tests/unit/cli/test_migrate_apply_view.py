@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ashore.checkpoints.attempts import Attempts
 from ashore.checkpoints.migrating import MigrationWish
-from ashore.cli.migrate_apply_view import ShownMigration
+from ashore.cli.migrate_apply_view import ShownMigration, ShownSteps
 from ashore.control.dropping import PlannedBeginning
 from ashore.control.migrating import (
     AppliedChange,
@@ -16,7 +16,8 @@ from ashore.control.migrating import (
     PlannedMigration,
 )
 from ashore.control.rollback import StoppedQuery
-from ashore.jobs.events import StateMigrated
+from ashore.jobs.events import StateMigrated, StateProgress, StateStep
+from ashore.jobs.progress import StateWork
 from ashore.migration.rewriting import OperatorRewrite, RewriteKind, StateRewrite, ValueSource
 from ashore.protocol.names import SliceName
 from ashore.protocol.query import PlanState
@@ -51,6 +52,24 @@ APPLIED = AppliedChange(
     (AppliedDrop("ods.c", 3, "/saved/c"),),
     PLANNED.beginnings,
 )
+
+
+def test_a_step_is_said_once_and_its_rows_and_bytes_as_they_come() -> None:
+    said: list[str] = []
+    shown: list[tuple[object, ...]] = []
+    steps = ShownSteps(said.append, lambda *told: shown.append(told))
+    steps.show("ods.a", StateStep(StateWork.WRITE, 3, "default"))
+    steps.show("ods.a", StateProgress(0, 8))
+    steps.show("ods.a", StateProgress(2, 8, 120_000, 4_200_000))
+    assert said == ["ods.a: writing the state of operator 3, default"]
+    assert shown == [(said[0], 0, 8, ""), (said[0], 2, 8, "120,000 rows, 4.2 MB")]
+
+
+def test_other_partitions_are_said_and_are_in_the_document() -> None:
+    planned = PlannedChange((replace(MOVED, partitions=16),))
+    shown = ShownMigration(OLD, [], planned)
+    assert "  it gets 16 state partitions" in [*shown.planned_lines()]
+    assert shown.document()["planned"][0]["partitions"] == 16
 
 
 def test_what_is_planned_is_said_of_each_query() -> None:

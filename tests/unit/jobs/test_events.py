@@ -98,7 +98,7 @@ ONE_OF_EACH: list[Event] = [
     SavepointTaken("ods.big", "/saved/savepoint-3-00", 3, 7, 900, 12),
     ROWS,
     StateChanges(1, 0, 2, False, ROWS),
-    StateProgress(1, 4),
+    StateProgress(1, 4, 7_000, 90_000),
     Failed(3, "fenced", "gone", "", {"epoch": 4}),
     Ended(),
 ]

@@ -65,6 +65,15 @@ class Static:
         return getattr(java_class, self.name)(*arguments)
 
 
+# ---- stages that run
+SPARK_CONTEXT = Method(CLASSIC_SESSION, "sparkContext", "org.apache.spark.SparkContext")
+STATUS = "org.apache.spark.status.AppStatusStore"
+STATUS_STORE = Method("org.apache.spark.SparkContext", "statusStore", STATUS)
+ACTIVE_STAGES = Method(STATUS, "activeStages", SEQ)
+STAGE = "org.apache.spark.status.api.v1.StageData"
+STAGE_ROWS = Method(STAGE, "shuffleReadRecords", "long")
+STAGE_BYTES = Method(STAGE, "shuffleReadBytes", "long")
+
 # ---- statements
 
 SESSION_STATE = Method(CLASSIC_SESSION, "sessionState", f"{SQL}.internal.SessionState")

@@ -79,6 +79,8 @@ class Maker:
         """
         if rewrite.kind is RewriteKind.EMPTY:
             return self.deal_out(self.spark.createDataFrame([], like.schema))
+        if rewrite.kind is RewriteKind.MOVE:
+            return self._moved(rewrite, store, like)
         if rewrite.left or rewrite.right:
             return self._waiting(rewrite, store, like)
         aggregate = self.aggregates.get(rewrite.operator)

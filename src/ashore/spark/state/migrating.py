@@ -42,10 +42,11 @@ from ashore.plans.graph import PlanGraph
 from ashore.protocol import names
 from ashore.spark.internals.buffers import find_aggregates
 from ashore.spark.internals.planning import write_operators
-from ashore.spark.internals.state import StateStores, StoreIds, rewrite_state
+from ashore.spark.internals.state import StateStores, StoreIds, read_state, rewrite_state
 from ashore.spark.state.backfilling import replay
 from ashore.spark.state.forms import ONLY, Forms
 from ashore.spark.state.making import Maker
+from ashore.spark.state.rescaling import measure_stores
 from ashore.spark.state.tasks import told_progress
 from ashore.spark.state.verifying import Rewritten, count_placed, require_loads, require_sample
 from ashore.storage import LocalStorage
@@ -54,6 +55,7 @@ Send = Callable[[Event], None]
 Ids = tuple[tuple[str, ...], ...]  # of an operator's stores: by partition, then by store
 StoreFile = StatePath | ChecksumPath | TablePath
 _ROCKSDB = "RocksDBStateStoreProvider"
+_AS_IT_IS = {RewriteKind.KEEP, RewriteKind.MOVE}  # keys and values have the same bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ def _settings_of(migration: Migration) -> Settings:
     if before.provider != _ROCKSDB or after.provider != _ROCKSDB:
         text = f"its state is in {before.provider or 'unknown'}: only that of {_ROCKSDB} is"
         raise _unfit(migration.source, "provider", f"{text} rewritten")
-    if before.partitions != after.partitions or after.partitions is None:
+    kept = [each for each in migration.rewrite.operators if each.kind is RewriteKind.KEEP]
+    if after.partitions is None or (before.partitions != after.partitions and kept):
         text = f"it has {before.partitions} partitions, expected {after.partitions}"
         raise _unfit(migration.source, "partitions", text)
     return after
@@ -196,9 +199,13 @@ class _Migrator:
         self._require_planned()
         kept = [each for each in rewrite.operators if each.kind is RewriteKind.KEEP]
         written = [each for each in rewrite.operators if each.kind is not RewriteKind.KEEP]
-        forms = {each.operator: self._require_same_form(each) for each in kept}
+        forms = {
+            each.operator: self._require_same_form(each)
+            for each in rewrite.operators
+            if each.kind in _AS_IT_IS
+        }
         # Spark's writer writes each operator that the target has, so that the kept come after it.
-        self._write(written)
+        self._write(written, forms)
         self._keep(kept, forms)
         self._commit()
         moved = [*self._compare(written), *self._tell_kept(kept)]
@@ -220,7 +227,7 @@ class _Migrator:
         if old != set(self.required.operators):
             text = f"the old plan has operators {sorted(old)}, and the checkpoint has"
             raise _unfit(source, "operators", f"{text} {sorted(self.required.operators)}")
-        kept = [each.old for each in rewrite.operators if each.kind is RewriteKind.KEEP]
+        kept = [each.old for each in rewrite.operators if each.kind in _AS_IT_IS]
         if None in kept or len(set(kept)) < len(kept):
             text = f"the rewrite keeps the stores of operators {kept}: each once is expected"
             raise _unfit(source, "operators", text)
@@ -256,12 +263,12 @@ class _Migrator:
 
     # ---- stores that are written
 
-    def _write(self, written: Sequence[OperatorRewrite]) -> None:
+    def _write(self, written: Sequence[OperatorRewrite], forms: Mapping[int, Forms]) -> None:
         """Write the stores of operators, by Spark's own writer."""
         if not written:
             return
         for each in written:
-            self._lay_out(each.operator)
+            self._lay_out(each.operator, forms.get(each.operator))
         self._lay_out_batch()
         waiting = iter(
             (each, store.name)
@@ -303,7 +310,23 @@ class _Migrator:
                 if not _is_promised(each.kind, before or 0, after):
                     text = f"`{each.name}` was made of {before or 0} rows, and has {after}"
                     raise _unfit(self.migration.target, "rows_differ", text)
+                if each.kind is RewriteKind.MOVE:
+                    self._require_same_rows(each, store.name)
                 yield self._moved(each, store.name, before, after)
+
+    def _require_same_rows(self, moved: OperatorRewrite, store: str) -> None:
+        """Raise CheckpointUnfit where rows that were moved are not those that were read."""
+        old = moved.old if moved.old is not None else fail("rows are moved of no operator")
+        found = [
+            measure_stores(read_state(self.spark, of.uri, self.migration.batch, stores))
+            for of, stores in (
+                (self.migration.source, StateStores(old, store)),
+                (self.migration.target, StateStores(moved.operator, store)),
+            )
+        ]
+        if found[0] != found[1]:
+            text = f"`{moved.name}`: the rows that were written are not those that were read"
+            raise _unfit(self.migration.target, "rows_differ", text)
 
     def _verify(self) -> None:
         """Raise CheckpointUnfit where what was written is not what was to be written."""
@@ -400,7 +423,7 @@ def _is_promised(kind: RewriteKind, before: int, after: int) -> bool:
             return after == 0
         case RewriteKind.MERGE:
             return bool(before) == bool(after) and after <= before
-        case RewriteKind.KEEP | RewriteKind.RECODE:
+        case RewriteKind.KEEP | RewriteKind.RECODE | RewriteKind.MOVE:
             return after == before
 
 

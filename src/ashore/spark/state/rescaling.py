@@ -45,7 +45,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class Content:
     """What stores hold: rows, and sums over the parts of a hash of each: no order changes them."""
 
     rows: int
@@ -89,7 +89,7 @@ class _Moved:
     """
 
     def __init__(self, stores: Sequence[StateStores], partitions: int, send: Send) -> None:
-        self.found: dict[StateStores, dict[str, _Content]] = {}
+        self.found: dict[StateStores, dict[str, Content]] = {}
         self._waiting = iter(stores)
         self._partitions = partitions
         self._send = send
@@ -101,7 +101,7 @@ class _Moved:
         stores = next(self._waiting)
         self._kept = rows.persist(StorageLevel.DISK_ONLY)
         self._send(StateStep(StateWork.COUNT, stores.operator, stores.name))
-        self.found[stores] = _measure_stores(rows)
+        self.found[stores] = measure_stores(rows)
         self._send(StateStep(StateWork.WRITE, stores.operator, stores.name))
         return _repartition(rows, self._partitions)
 
@@ -127,18 +127,19 @@ def _repartition(rows: DataFrame, partitions: int) -> DataFrame:
 
 def _measure(
     spark: SparkSession, checkpoint: Checkpoint, batch: int, send: Send
-) -> dict[StateStores, dict[str, _Content]]:
+) -> dict[StateStores, dict[str, Content]]:
     """Return what each store holds, by its column families."""
-    found: dict[StateStores, dict[str, _Content]] = {}
+    found: dict[StateStores, dict[str, Content]] = {}
     for stores in list_state(spark, checkpoint.uri):
         send(StateStep(StateWork.COMPARE, stores.operator, stores.name))
-        found[stores] = _measure_stores(read_state(spark, checkpoint.uri, batch, stores))
+        found[stores] = measure_stores(read_state(spark, checkpoint.uri, batch, stores))
     return found
 
 
-def _measure_stores(rows: DataFrame) -> dict[str, _Content]:
+def measure_stores(rows: DataFrame) -> dict[str, Content]:
+    """Return what rows of stores hold, by their column families."""
     # A sum of 64-bit numbers needs more than 64 bits; one of decimals takes longer than three sums.
     hashed = F.xxhash64(F.col(KEY), F.col(VALUE))
     parts = [F.shiftright(hashed, at).bitwiseAND(_PART - 1) for at in (0, _BITS, 2 * _BITS)]
     counted = rows.groupBy(FAMILY).agg(F.count("*"), *map(F.sum, parts)).collect()
-    return {row[0]: _Content(row[1], tuple(row[2:])) for row in counted}
+    return {row[0]: Content(row[1], tuple(row[2:])) for row in counted}

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from ashore.jobs.events import Event, StateProgress
+from ashore.spark.internals.stages import count_taken
 
 _PAUSE_S = 0.5
 
 
 @contextmanager
 def told_progress(spark: SparkSession, send: Callable[[Event], None]) -> Iterator[None]:
-    """Send how many tasks of the active stages are done."""
+    """Send how many tasks of the active stages are done, and what these have taken in."""
     done = threading.Event()
 
     def watch() -> None:
@@ -44,4 +45,5 @@ def _count(spark: SparkSession) -> StateProgress | None:
     if not there:
         return None
     completed = sum(each.numCompletedTasks for each in there)
-    return StateProgress(completed, sum(each.numTasks for each in there))
+    total = sum(each.numTasks for each in there)
+    return StateProgress(completed, total, *count_taken(spark))
