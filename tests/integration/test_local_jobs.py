@@ -30,6 +30,7 @@ from ashore.jobs.progress import Step
 from ashore.landing.log_reader import read_history
 from ashore.protocol.entries import Define, Entry
 from ashore.services.kafka import Kafka
+from ashore.sources.columns import KafkaAddress
 
 PARTITIONS, RECORDS = 2, 4_000
 
@@ -147,6 +148,9 @@ def test_its_state_is_seen_from_outside(
     with launched(job_file, available_now=False) as launch:
         wait_for(launch, "landed")
         wait_until(lambda: state_of(job_file) == "idle")
+        with open_job(job_file) as opened:
+            status, _ = read_job(opened, Allowed())
+        assert status.reader == KafkaAddress("", {}).describe_reader()
         os.killpg(launch.pid, signal.SIGSTOP)
         wait_until(lambda: state_of(job_file) == "stuck")
         os.killpg(launch.pid, signal.SIGCONT)
@@ -159,6 +163,8 @@ def test_its_state_is_seen_from_outside(
             assert state_of(job_file) == "failed"
     finish(job_file)
     assert state_of(job_file) == "stopped"
+    with open_job(job_file) as opened:
+        assert read_job(opened, Allowed())[0].reader is None
 
 
 def test_a_job_whose_command_was_killed_has_failed_although_it_stopped_in_order(

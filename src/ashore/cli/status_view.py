@@ -21,6 +21,8 @@ def show(status: JobStatus) -> None:
     """Print a status to stdout: the slices, what they have landed, what is to be looked at."""
     out.print(f"job {escape(status.job)} on {escape(status.lake)}: {_state(status)}")
     out.print(escape(status.why))
+    if status.reader is not None:
+        out.print(f"reader: {escape(status.reader)}")
     for each in status.slices:
         _show_slice(each)
     for blocked in status.blocked_seals[:BLOCKED_SHOWN]:

@@ -147,6 +147,7 @@ class JobStatus:
     warnings: tuple[Warned, ...]
     kept: tuple[Kept, ...] = ()  # partitions older than their table's retention, and why they stay
     pid: int | None = None  # of its job process on this machine; None: it has none here
+    reader: str | None = None  # `native` or `python` and why, of that process; None: not known
 
     @property
     def lag(self) -> int | None:
@@ -185,9 +186,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         slices.append(
             _slice_status(name, fold, there, _last_entries(opened.storage, name, fold, now_ms))
         )
-        interval_ms = max(opened.job.batch.interval_ms, INTERVAL_MS_MIN)
-        if unclosed and unclosed.age_ms > UNCLOSED_INTERVALS * interval_ms:
-            warnings.append(_warn_unclosed(name, unclosed))
+        warnings += _warn_unclosed(name, unclosed, opened.job)
         warnings += _warn_deferred(name, slices[-1])
         warnings += _warn_ahead(name, fold, now_ms)
         warnings += warn_source(opened.source.name, fold, there)
@@ -218,6 +217,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
         warnings=tuple(warnings),
         kept=tuple(kept),
         pid=_pid_of(believed),
+        reader=believed.reader if believed and _pid_of(believed) else None,
     )
 
 
@@ -458,9 +458,12 @@ def _warn_stopped(workers: Iterable[WorkerBeat], now_ms: int) -> Iterator[Warned
             yield Warned("stopped", each.slice, text, hint)
 
 
-def _warn_unclosed(name: SliceName, unclosed: EntryStatus) -> Warned:
+def _warn_unclosed(name: SliceName, unclosed: EntryStatus | None, job: Job) -> Iterator[Warned]:
+    interval_ms = max(job.batch.interval_ms, INTERVAL_MS_MIN)
+    if unclosed is None or unclosed.age_ms <= UNCLOSED_INTERVALS * interval_ms:
+        return
     age = format_duration(unclosed.age_ms)
-    return Warned(
+    yield Warned(
         "unclosed",
         name.slice,
         f"entry {unclosed.number} ({unclosed.kind}) is unclosed for {age}: "

@@ -61,6 +61,7 @@ class Heartbeat:
     ended: str | None = None  # stopped | failed
     why: str | None = None  # it failed
     workers: tuple[WorkerBeat, ...] = codec.added(())
+    reader: str | None = codec.added(None)  # that of Started; None: not started yet
 
     @property
     def is_alive(self) -> bool | None:
@@ -132,6 +133,7 @@ class Heart:
         self._on_beat = on_beat
         self._workers = workers
         self._ended = threading.Event()
+        self.reader: str | None = None  # who reads and decodes records, once that is known
         started_ms = round(psutil.Process().create_time() * 1000)
         self.own = ProcessMark(os.getpid(), started_ms)
         host = socket.gethostname()
@@ -157,7 +159,8 @@ class Heart:
                 return
 
     def _write(self, beat: Heartbeat) -> None:
-        self._last = replace(beat, beat_ms=self._clock.now_ms(), workers=self._workers())
+        now_ms, workers = self._clock.now_ms(), self._workers()
+        self._last = replace(beat, beat_ms=now_ms, workers=workers, reader=self.reader)
         with contextlib.suppress(OSError):  # a hint: the job goes on without
             self._path.parent.mkdir(parents=True, exist_ok=True)
             made = self._path.with_suffix(f".{os.getpid()}")

@@ -126,13 +126,13 @@ class JobProcess(Generic[R]):
 
     def run(self, *, until_drained: bool) -> None:
         """Land until stopped, or until everything that was there has landed."""
-        with self._beating() as listener, self.assembled() as job:
+        with self._beating() as (heart, listener), self.assembled() as job:
             self._loop = job.loop(until_drained=until_drained)
             if self._is_stopped:
                 return
             listener.offer(self._verbs_of(job, self._loop))
-            reader = kafka_address(self._job).describe_reader()
-            self.events.send(Started(self._job.job, reader))
+            heart.reader = kafka_address(self._job).describe_reader()
+            self.events.send(Started(self._job.job, heart.reader))
             self._loop.run(probe=job.runner)
 
     def reland(self) -> None:
@@ -166,7 +166,7 @@ class JobProcess(Generic[R]):
         return self._job
 
     @contextmanager
-    def _beating(self) -> Iterator[Listener]:
+    def _beating(self) -> Iterator[tuple[Heart, Listener]]:
         """Have the heartbeat written, and requests answered, while inside.
 
         The last heartbeat says how the job ended; then what was asked is answered.
@@ -179,7 +179,7 @@ class JobProcess(Generic[R]):
         heart.start()
         listener.start()
         try:
-            yield listener
+            yield heart, listener
         except BaseException as error:
             why = str(error) or type(error).__name__
             heart.end(why)

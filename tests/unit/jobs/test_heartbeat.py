@@ -19,12 +19,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def beat_once(why: str | None) -> None:
     beaten = threading.Event()
     heart = Heart("clicks", LAKE, lambda: ("write", 7), beaten.set)
+    heart.reader = "native, some 1.0"
     heart.start()
     assert beaten.wait(10)
     found = read_heartbeat("clicks", LAKE)
     assert found is not None
     assert (found.pid, found.step, found.step_since_ms) == (os.getpid(), "write", 7)
-    assert found.ended is None
+    assert (found.ended, found.reader) == (None, "native, some 1.0")
     assert found.is_alive
     heart.end(why)
 
