@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from tests.checkpoint_files import opened
 from tests.spark.migrations import Changed
-from tests.spark.programs import conf, contents
+from tests.spark.programs import Use, conf, contents
 
 from ashore.checkpoints.savepoints.store import delete_tree
 from ashore.errors import CheckpointUnfit
@@ -114,6 +114,20 @@ def test_a_wrong_rewriting_is_refused(
     assert refused.value.fields["why"] in wrong.why.split("|")
     assert "nothing was changed" in refused.value.message
     assert contents(program.home / "old") == before
+
+
+def test_a_wrong_column_of_rows_that_wait_is_refused(
+    spark: SparkSession, use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(conf())
+    pairs = "SELECT a.v, b.v AS other{} FROM clicks a JOIN views b ON a.k = b.k"
+    program = Changed(spark, tmp_path / "program", "append")
+    program.put(20)
+    program.run(pairs.format(""), tmp_path / "old")
+    monkeypatch.setattr(recoding, "_with_values", with_value(1, lambda each: each + 1))
+    with pytest.raises(CheckpointUnfit, match=r"value 2 is .*, expected ") as refused:
+        program.migrate(pairs.format(""), pairs.format(", b.w"), tmp_path / "old", tmp_path / "new")
+    assert refused.value.fields["why"] == "sample_differs"
 
 
 def test_a_store_that_is_not_there_is_refused(
