@@ -99,7 +99,8 @@ class BadRows(Sequence[BadRow]):
         return f"BadRows({list(self)!r})"
 
 
-NO_BAD_ROWS = BadRows.of(())
+# Not of a list: Arrow loads pandas to look at one, and whoever imports this would wait for it.
+NO_BAD_ROWS = BadRows(np.array([], np.int64), pa.nulls(0, REASONS))
 
 
 @dataclass(frozen=True, slots=True)
