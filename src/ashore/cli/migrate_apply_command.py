@@ -104,11 +104,12 @@ def migrate_apply(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
             from ashore.control import migrating  # noqa: PLC0415
             from ashore.control.migration import judge_change  # noqa: PLC0415
 
+            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
+            migrating.require_partitions_free(other, asked)
             judged = judge_change(opened, to, compared, debug=debug)
             shown = view.ShownMigration(job_file, judged.queries)
             if not as_json:
                 print_lines(shown.judged_lines())
-            asked = migrating.ApplyAsked(accept.value, tuple(begin or ()), why, partitions)
             shown.planned = migrating.plan_change(opened, other, judged, asked)
             if not as_json:
                 print_lines(shown.planned_lines())

@@ -201,6 +201,20 @@ class Migrator:
     report: Callable[[str, StateStep | StateProgress], None]
 
 
+def require_partitions_free(other: OpenJob, asked: ApplyAsked) -> None:
+    """Refuse other partitions where the new job file names a number itself.
+
+    What it names has to be what the state has: the old number before the migration, and the new one
+    after it. Raises QueryRefused.
+    """
+    written = other.job.sql.state_partitions if other.job.sql else None
+    if asked.partitions is not None and written is not None:
+        raise QueryRefused(
+            f"the new job file has `state_partitions: {written}`; nothing was changed",
+            hint="remove the key there: the job continues with as many partitions as its state has",
+        )
+
+
 def plan_change(
     opened: OpenJob, other: OpenJob, change: JudgedChange, asked: ApplyAsked
 ) -> PlannedChange:
@@ -227,11 +241,7 @@ def plan_change(
     drops = [_plan_drop(opened, each, asked) for each in changed if not _is(each, new)]
     for each in changed:
         require_accepted(each, asked)
-    if asked.partitions is not None and not any(each.rewrite.operators for each in migrations):
-        raise QueryRefused(
-            "no state has to be rewritten, so none gets other partitions; nothing was changed",
-            hint="`ashore checkpoint rescale` changes the number of state partitions",
-        )
+    _require_partitions(asked.partitions, migrations)
     placed = tuple(
         replace(each, firsts=find_firsts(other.source, _new_topics(opened, each), begins))
         for each in migrations
@@ -243,6 +253,15 @@ def plan_change(
     places = [*(each.firsts for each in placed), *(each.firsts for each in beginnings)]
     require_used(begins, {topic for firsts in places for topic in firsts})
     return PlannedChange(placed, tuple(drops), beginnings)
+
+
+def _require_partitions(partitions: int | None, migrations: list[PlannedMigration]) -> None:
+    """Refuse a number of partitions that no state gets."""
+    if partitions is not None and not any(each.rewrite.operators for each in migrations):
+        raise QueryRefused(
+            "no state has to be rewritten, so none gets other partitions; nothing was changed",
+            hint="`ashore checkpoint rescale` changes the number of state partitions",
+        )
 
 
 def _is(judged: JudgedQuery, new: Mapping[str, PlannedQuery]) -> bool:
