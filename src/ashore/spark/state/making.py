@@ -84,7 +84,8 @@ class Maker:
         if rewrite.left or rewrite.right:
             return self._waiting(rewrite, store, like)
         aggregate = self.aggregates.get(rewrite.operator)
-        return self._recoded(Made(rewrite, {}), like, aggregate)
+        planned = self.decoded(self.planned, rewrite.operator, {}).schema
+        return self._recoded(Made(rewrite, {}), RowForm(planned, like, aggregate))
 
     def count(self, operator: int, store: str) -> int:
         """Return how many rows a store of the source has."""
@@ -110,9 +111,12 @@ class Maker:
     # ---- rows as they are
 
     def _moved(self, rewrite: OperatorRewrite, store: str, like: DataFrame) -> DataFrame:
-        old = rewrite.old if rewrite.old is not None else fail("rows are moved of no operator")
-        rows = read_state(self.spark, self.source.uri, self.batch, StateStores(old, store))
-        return self.deal_out(with_schema_of(rows, like))
+        return self.deal_out(with_schema_of(self._stored(rewrite, store), like))
+
+    def _stored(self, rewrite: OperatorRewrite, store: str) -> DataFrame:
+        """Return the rows that a store of the old operator has."""
+        old = rewrite.old if rewrite.old is not None else fail("rows are taken of no operator")
+        return read_state(self.spark, self.source.uri, self.batch, StateStores(old, store))
 
     # ---- rows that wait for others
 
@@ -127,8 +131,7 @@ class Maker:
             return self._side(rewrite, store, ONLY, sides[store], like)
         if store != ONLY:
             return self._moved(rewrite, store, like)
-        old = rewrite.old if rewrite.old is not None else fail("rows wait in no operator")
-        rows = read_state(self.spark, self.source.uri, self.batch, StateStores(old, store))
+        rows = self._stored(rewrite, store)
         kept = with_schema_of(rows.where(~rows[FAMILY].isin([*sides])), like)
         for name, values in sides.items():
             kept = kept.unionAll(self._side(rewrite, name, name, values, like))
@@ -145,18 +148,10 @@ class Maker:
         options = _named(store)
         planned = self.decoded(self.planned, rewrite.operator, options).schema
         made = Made(_with_values(rewrite, planned, values), options)
-        return self._recoded(made, like, None, family)
+        return self._recoded(made, RowForm(planned, like, family=family))
 
-    def _recoded(
-        self,
-        made: Made,
-        like: DataFrame,
-        aggregate: StatefulAggregate | None,
-        family: str = ONLY,
-    ) -> DataFrame:
-        planned = self.decoded(self.planned, made.rewrite.operator, made.options)
+    def _recoded(self, made: Made, form: RowForm) -> DataFrame:
         rows, rewrite = self._taken(made)
-        form = RowForm(planned.schema, like, aggregate, family)
         return recode(rows, form, rewrite, self.deal_out)
 
     def _taken(self, made: Made) -> tuple[DataFrame, OperatorRewrite]:
