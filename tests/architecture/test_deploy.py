@@ -42,12 +42,16 @@ def never_again() -> set[int]:
 # --- systemd -------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def unit() -> RawConfigParser:
+def read_unit(name: str) -> RawConfigParser:
     parser = RawConfigParser(strict=True)
     parser.optionxform = str  # type: ignore[method-assign,assignment]
-    parser.read(DEPLOY / "ashore@.service")
+    parser.read(DEPLOY / name)
     return parser
+
+
+@pytest.fixture(scope="module")
+def unit() -> RawConfigParser:
+    return read_unit("ashore@.service")
 
 
 def test_the_service_runs_a_command_that_there_is(unit: RawConfigParser):
@@ -74,10 +78,7 @@ def test_the_service_stops_the_command_and_not_spark(unit: RawConfigParser):
 
 @pytest.fixture(scope="module")
 def server_unit() -> RawConfigParser:
-    parser = RawConfigParser(strict=True)
-    parser.optionxform = str  # type: ignore[method-assign,assignment]
-    parser.read(DEPLOY / "ashore-serve.service")
-    return parser
+    return read_unit("ashore-serve.service")
 
 
 def test_the_unit_of_a_server_runs_a_command_and_ends_it_alone(server_unit: RawConfigParser):
