@@ -28,10 +28,10 @@ use record::{Context, Object};
 use scan::Engine;
 pub use scan::{Chosen, choose};
 
-/// Rows of a block: what is filled stays in the processor's cache.
-const BLOCK_ROWS: usize = 8_192;
+/// Rows of a block: as many as the reader hands out, so that encoders get few large pieces.
+const BLOCK_ROWS: usize = 65_536;
 /// Bytes of the values of a block, about; offsets have 31 bits.
-const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 16 << 20;
 /// So many names of unknown fields are kept, as in `JsonDecoder`.
 const UNKNOWN_NAMES_MAX: usize = 20;
 

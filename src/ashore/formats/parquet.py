@@ -16,6 +16,7 @@ from ashore.formats.encode import Output, Sink
 from ashore.formats.wire import map_entries
 
 GROUP_BYTES = 64 << 20  # of Arrow memory; the writer may need as much again while it encodes
+SMALL_PIECE_BYTES = 1 << 20  # on average: many pieces that are smaller are slow to encode
 PAGE_BYTES = 2 << 20  # a page is compressed alone, and zstd of level 3 looks 2 MB back
 SAMPLE_ROWS = 16_384
 # Of the sample. A row group has many times its rows, and hardly more of the values that repeat.
@@ -83,7 +84,11 @@ class ParquetEncoder:
     def _write_group(self) -> None:
         if not self._held:
             return
-        table = _combine(self._held)
+        if self._held_bytes < SMALL_PIECE_BYTES * len(self._held):
+            table = _combine(self._held)
+        else:
+            table = pa.concat_tables(self._held)
+            self._held.clear()
         groups = max(1, self._held_bytes // GROUP_BYTES)
         if table.num_rows:
             writer = self._opened(table)
@@ -108,7 +113,7 @@ class ParquetEncoder:
 
 
 def _combine(pieces: list[pa.Table]) -> pa.Table:
-    """Return one table in one piece: many small ones are slow to encode. Empties `pieces`.
+    """Return one table in one piece. Empties `pieces`.
 
     A column at a time, so that only one of them is in memory twice.
     """
