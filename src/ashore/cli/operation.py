@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ashore.base.clock import SystemClock
 from ashore.cli.app import app
+from ashore.cli.output import CommandAnswer
 from ashore.cli.signals import sigterm_does
 from ashore.errors import check
 from ashore.runtime.files import read_record, write_record
@@ -33,24 +34,27 @@ def main(arguments: list[str] | None = None) -> int:
     write_record(files.process, OperationProcess.own())
     request = read_record(OperationRequest, files.request)
     check(request is not None, f"{files.request} cannot be read")
-    code = 70
+    code, answer = 70, ""
     try:
         with sigterm_does(_interrupt):
-            code = _run(list(request.line if request else ()))
+            code, answer = _run(list(request.line if request else ()))
     except KeyboardInterrupt:
         code = CANCELLED
     finally:
         sys.stdout.flush()
-        write_record(files.end, OperationEnd(code, clock.now_ms()))
+        write_record(files.end, OperationEnd(code, clock.now_ms(), answer))
     return code
 
 
-def _run(line: list[str]) -> int:
+def _run(line: list[str]) -> tuple[int, str]:
+    """Return the exit code of a command and, where that is an answer, its word."""
     try:
         app(line, prog_name="ashore")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+        cause = end.__context__  # Typer exits while it handles what the command has raised
+        word = cause.word if isinstance(cause, CommandAnswer) else ""
+        return end.code if isinstance(end.code, int) else int(end.code is not None), word
+    return 0, ""
 
 
 def _interrupt(_number: int, _frame: object) -> None:

@@ -161,6 +161,22 @@ def escape(text: str) -> str:
     return text.replace("[", r"\[")
 
 
+class CommandAnswer(typer.Exit):
+    """Ends a command that has done what it was asked for: its exit code is what it found.
+
+    A command that could not do it ends by `reported_errors` instead.
+
+    Arguments:
+        code: the exit code.
+        word: what that says, for who lists commands that have ended.
+
+    """
+
+    def __init__(self, code: int, word: str) -> None:
+        super().__init__(code)
+        self.word = word
+
+
 @contextmanager
 def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> Iterator[None]:
     """Turn an AshoreError into a message and its exit code; with `debug`, a traceback first.

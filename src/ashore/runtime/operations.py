@@ -25,6 +25,8 @@ import psutil
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import OperationUnknown, ServerBusy
+from ashore.protocol import codec
+from ashore.runtime.background import Background
 from ashore.runtime.files import is_locked, read_record, take_lock, write_record
 from ashore.runtime.processes import Children
 
@@ -64,10 +66,19 @@ class OperationProcess:
 
 @dataclass(frozen=True, slots=True)
 class OperationEnd:
-    """How an operation ended: the exit code of its command."""
+    """How an operation ended.
+
+    Arguments:
+        code: the exit code of its command.
+        ended_ms: when.
+        answer: what that says in a word, where the command has done what it was asked for; empty:
+            the code says whether it could.
+
+    """
 
     code: int
     ended_ms: int
+    answer: str = codec.added("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,7 @@ class OperationState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"  # its exit code is 0
+    ANSWERED = "answered"  # it was done, and its exit code says what was found
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"  # its process is gone and left no exit code
@@ -92,8 +104,8 @@ class OperationState(StrEnum):
 
 FINAL = frozenset(
     {
-        *(OperationState.DONE, OperationState.FAILED, OperationState.CANCELLED),
-        OperationState.LOST,
+        *(OperationState.DONE, OperationState.ANSWERED, OperationState.FAILED),
+        *(OperationState.CANCELLED, OperationState.LOST),
     }
 )
 
@@ -197,9 +209,7 @@ class Operations:
         self._children = Children()
         self._ended: dict[str, OperationView] = {}  # what no longer changes
         self._killing: dict[str, float] = {}
-        self._is_over = threading.Event()
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="operations", daemon=True)
+        self._thread = Background("operations", self._look_again)
 
     # ---- its life
 
@@ -209,10 +219,7 @@ class Operations:
 
     def end(self) -> None:
         """Start no more. What runs continues."""
-        self._is_over.set()
-        self._wake.set()
-        if self._thread.ident:
-            self._thread.join()
+        self._thread.end()
 
     # ---- for requests
 
@@ -230,7 +237,7 @@ class Operations:
             files = self._files(made)
             files.root.mkdir(mode=0o700)
             write_record(files.request, request, 0o600)
-        self._wake.set()
+        self._thread.wake()
         return made
 
     def all(self) -> list[OperationView]:
@@ -266,7 +273,7 @@ class Operations:
         found = self.get(operation)
         if not found.is_final:
             self._files(operation).cancelled.touch()
-            self._wake.set()
+            self._thread.wake()
         return self.get(operation)
 
     def output(self, operation: str) -> Path:
@@ -286,11 +293,9 @@ class Operations:
 
     # ---- the thread
 
-    def _run(self) -> None:
-        while not self._is_over.is_set():
-            self.look()
-            self._wake.wait(LOOK_S)
-            self._wake.clear()
+    def _look_again(self) -> float:
+        self.look()
+        return LOOK_S
 
     def look(self) -> None:
         """Start what waits and may, end what is cancelled, forget what is old."""
@@ -367,9 +372,7 @@ def _look(files: OperationFiles, request: OperationRequest) -> OperationView:
     end = read_record(OperationEnd, files.end)
     is_cancelled = files.cancelled.exists()
     if end is not None and not is_alive:
-        state = OperationState.DONE if end.code == 0 else OperationState.FAILED
-        if end.code != 0 and is_cancelled:
-            state = OperationState.CANCELLED
+        state = _ended_as(end, is_cancelled=is_cancelled)
     elif is_alive:
         state = OperationState.RUNNING
     elif process is not None:
@@ -378,6 +381,14 @@ def _look(files: OperationFiles, request: OperationRequest) -> OperationView:
         state = OperationState.CANCELLED if is_cancelled else OperationState.QUEUED
     progress = read_record(OperationProgress, files.progress)
     return OperationView(request, state, process, progress, end, is_cancelled, _tail(files.talk))
+
+
+def _ended_as(end: OperationEnd, *, is_cancelled: bool) -> OperationState:
+    if end.code == 0:
+        return OperationState.DONE
+    if end.answer:
+        return OperationState.ANSWERED
+    return OperationState.CANCELLED if is_cancelled else OperationState.FAILED
 
 
 def _tail(path: Path) -> str:

@@ -11,10 +11,12 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.errors import AshoreError
+from ashore.runtime.background import Background
 from ashore.runtime.decide import (
     KILLED,
     Act,
@@ -94,6 +96,7 @@ class _Managed:
     seen: RunSeen | None = None
     seen_mark: int = 0
     last: ExitRecord | None = None
+    settled: str = ""  # the run whose exit was in the file when it was looked at last
     retry: RetryRecord | None = None
     desired: Desired | None = None
     desired_mark: int = -1
@@ -130,14 +133,14 @@ class Supervisor:
         self._files = JobFiles(layout.jobs)
         self._jobs: dict[str, _Managed] = {}
         self._views: Mapping[str, ManagedJob] = {}
-        self._wake = threading.Event()
-        self._is_over = threading.Event()
         self._looked = threading.Condition()
         self._looks = 0
         self._is_looking = False
         self._looked_s = self._clock.monotonic_s()
-        self._thread = threading.Thread(target=self._run, name="supervisor", daemon=True)
-        self.problem = ""  # why the directory cannot be read
+        self._thread = Background("supervisor", self._look_again)
+        self._unreadable = ""  # why the directory of job files cannot be read
+        self._unwritten = ""  # why what has happened cannot be written down
+        self._owed: dict[Path, ExitRecord | RetryRecord] = {}  # that
 
     # ---- for readers, by any thread
 
@@ -145,6 +148,16 @@ class Supervisor:
     def views(self) -> Mapping[str, ManagedJob]:
         """Where each job is, as of the last look: never changed, but replaced."""
         return self._views
+
+    @property
+    def problem(self) -> str:
+        """Why jobs are not kept as they should be, whichever they are; empty: they are."""
+        return self._unreadable or self._thread.failure or self._unwritten
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it looks at its jobs again and again."""
+        return self._thread.is_alive
 
     def look_age_s(self) -> float:
         """Return for how long it has not looked at its jobs."""
@@ -162,13 +175,13 @@ class Supervisor:
 
     def wake(self) -> None:
         """Look again soon: somebody has changed what is wanted."""
-        self._wake.set()
+        self._thread.wake()
 
     def wait_looked(self, timeout_s: float = 5.0) -> bool:
         """Wait until a look that begins from now on has ended; return False where it has not."""
         with self._looked:
             wanted = self._looks + 1 + self._is_looking
-            self._wake.set()
+            self._thread.wake()
             return self._looked.wait_for(lambda: self._looks >= wanted, timeout_s)
 
     # ---- its life
@@ -180,20 +193,14 @@ class Supervisor:
 
     def end(self) -> None:
         """Look no more. Jobs go on."""
-        self._is_over.set()
-        self._wake.set()
-        if self._thread.ident:
-            self._thread.join()
+        self._thread.end()
         for managed in self._jobs.values():
             if managed.living is not None:
                 managed.living.close()
 
-    def _run(self) -> None:
-        while not self._is_over.is_set():
-            self._wake.wait(LOOK_S)
-            self._wake.clear()
-            if not self._is_over.is_set():
-                self.look()
+    def _look_again(self) -> float:
+        self.look()
+        return LOOK_S
 
     # ---- one look
 
@@ -204,11 +211,12 @@ class Supervisor:
         try:
             files = self._files.look()
         except OSError as error:
-            self.problem = f"{self._layout.jobs} cannot be read: {error.strerror}"
+            self._unreadable = f"{self._layout.jobs} cannot be read: {error.strerror}"
             files = {name: view.file for name, view in self._views.items() if view.file is not None}
         else:
-            self.problem = ""
+            self._unreadable = ""
         self._processes.reap()
+        self._write_owed()
         now_ms = self._clock.now_ms()
         for name in self._names(files):
             self._jobs.setdefault(name, _Managed(name))
@@ -290,23 +298,43 @@ class Supervisor:
         run = self._layout.run_of(managed.name)
         process = read_record(ProcessRecord, run.process)
         last = read_record(ExitRecord, run.exit)
-        retry = read_record(RetryRecord, run.retry)
+        retry = managed.retry or read_record(RetryRecord, run.retry)
         has_died = process is not None and (last is None or last.run != process.run)
+        # A process that could write nothing has left the files of the run before.
+        is_known = last is not None and last.run in {managed.settled, retry.run if retry else ""}
+        managed.settled = last.run if last is not None else ""
         if has_died and process is not None:
             last = _killed(process.run, process.attempt, process.digest, now_ms)
-            write_record(run.exit, last)
-        elif was_alive and record is None and process is None:
+            self._owed[run.exit] = last
+        elif was_alive and record is None and (last is None or is_known):
             wanted = managed.desired.attempt if managed.desired else 0
             last = _killed(f"unrecorded-{unique()}", wanted, managed.digest, now_ms)
-            write_record(run.exit, last)
+            self._owed[run.exit] = last
         if last is not None and (retry is None or retry.run != last.run):
             started_ms = process.started_ms if process and process.run == last.run else None
             retry = after_exit(last, started_ms, retry, now_ms)
-            write_record(run.retry, retry)
+            self._owed[run.retry] = retry
             told = {"code": last.code, "error": last.error, "message": last.message}
             self._tell("ended", managed.name, now_ms, run=last.run, **told)
+        self._write_owed()
         managed.last, managed.retry = last, retry
         managed.stop_asked_ms = managed.stop_began_ms = None
+
+    def _write_owed(self) -> None:
+        """Write down how runs ended. Where that fails it is in mind until it goes."""
+        self._unwritten = ""
+        for path, record in tuple(self._owed.items()):
+            try:
+                write_record(path, record)
+            except FileNotFoundError:
+                del self._owed[path]  # the job was removed
+            except OSError as error:
+                self._unwritten = (
+                    f"{path} cannot be written: {error.strerror}. Jobs are kept as they are wanted "
+                    "all the same; a server that is started now would not know how runs ended"
+                )
+            else:
+                del self._owed[path]
 
     def _judge(
         self, managed: _Managed, file: JobFile | None, living: int, now_ms: int

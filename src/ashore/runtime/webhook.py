@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +22,10 @@ from pathlib import Path
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ashore.base.clock import Clock, SystemClock
+from ashore.runtime.background import Background
 from ashore.runtime.files import write_text
 
-ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 1.0, 300.0
+ANSWER_S, FIRST_WAIT_S, LONGEST_WAIT_S, IDLE_S = 10.0, 1.0, 300.0, 60.0
 OWED_MAX = 10_000  # then the oldest are given up, which is said in the next one
 UNWRITTEN_MAX = 1_000  # events that wait in memory while the disk is full
 NEEDING = frozenset({"needs-decision", "invalid", "fenced", "missing"})
@@ -104,9 +106,9 @@ class Webhook:
         self._given_up = 0
         self._lock = threading.Lock()
         self._unwritten: deque[tuple[str, str]] = deque(maxlen=UNWRITTEN_MAX)
-        self._is_over = threading.Event()
-        self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+        self._wait_s = first_wait_s
+        self._not_before_s = float("-inf")  # of a monotonic clock
+        self._thread = Background("webhook", self._deliver_due)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def start(self) -> None:
@@ -115,10 +117,7 @@ class Webhook:
 
     def end(self) -> None:
         """Deliver no more; what is owed is kept."""
-        self._is_over.set()
-        self._wake.set()
-        if self._thread.ident:
-            self._thread.join(ANSWER_S + 1)
+        self._thread.end(ANSWER_S + 1)
 
     def owe(self, event: Mapping[str, object]) -> bool:
         """Keep an event for delivery, if others are told of it.
@@ -138,7 +137,7 @@ class Webhook:
                 self._unwritten.append((name, document))
             return False
         finally:
-            self._wake.set()
+            self._thread.wake()
         return True
 
     def owed(self) -> int:
@@ -154,21 +153,22 @@ class Webhook:
             path.unlink(missing_ok=True)
             self._given_up += 1
         for path in waiting[-OWED_MAX:]:
-            if self._is_over.is_set() or not self._send(path):
+            if self._thread.is_over or not self._send(path):
                 return False
             path.unlink(missing_ok=True)
         return True
 
-    def _run(self) -> None:
-        wait_s = self._first_wait_s
-        while not self._is_over.is_set():
-            self._wake.clear()
-            if self.deliver():
-                wait_s = self._first_wait_s
-                self._wake.wait(60.0)
-            else:
-                self._is_over.wait(wait_s)
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+    def _deliver_due(self) -> float:
+        """Send what is owed, unless the address failed a moment ago; return how long to wait."""
+        left_s = self._not_before_s - time.monotonic()
+        if left_s > 0:
+            return left_s
+        if self.deliver():
+            self._wait_s = self._first_wait_s
+            return IDLE_S
+        wait_s, self._wait_s = self._wait_s, min(2 * self._wait_s, LONGEST_WAIT_S)
+        self._not_before_s = time.monotonic() + wait_s
+        return wait_s
 
     def _write_again(self) -> bool:
         """Write what could not be written, oldest first; return whether it is."""

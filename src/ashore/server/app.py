@@ -15,15 +15,18 @@ from ashore.server.api import jobs, operations, server
 from ashore.server.context import Context
 from ashore.server.following import LogFollower
 from ashore.server.pages.routes import pages_router
-from ashore.server.pages.supervised import SupervisedJobs
+from ashore.server.pages.supervised import SupervisedJobs, marks_of
 from ashore.server.problems import PROBLEMS, add_handlers
+from ashore.server.watching import FleetWatch
 
 
 def create_app(context: Context) -> FastAPI:
     """Return the application of a server."""
     follower = LogFollower(context.files, context.journal.take, context.clock)
+    marks = marks_of(context.supervisor)
+    watch = FleetWatch(context.files.jobs, context.clock, marks=marks, follow=follower.follow)
     works = (context.supervisor, context.verbs, context.operations)
-    plane = SupervisedJobs(context.files, *works, follower.follow)
+    plane = SupervisedJobs(context.files, *works, watch)
 
     @asynccontextmanager
     async def living(_app: FastAPI) -> AsyncIterator[None]:

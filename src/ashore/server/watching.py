@@ -22,6 +22,7 @@ from ashore.control.jobs import SOURCE_TIMEOUT_S, OpenJob, open_job
 from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.landing.log_reader import list_log
+from ashore.runtime.background import Background
 from ashore.runtime.job_files import find_job_files
 from ashore.sources.base import Source
 from ashore.sources.later import open_later
@@ -111,9 +112,8 @@ class FleetWatch:
         self._places: dict[str, _Place] = {}
         self._changes = 0
         self._lock = threading.Lock()
-        self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(AT_ONCE, "ashore-look")
-        self._thread = threading.Thread(target=self._look_again, name="ashore-watch", daemon=True)
+        self._thread = Background("ashore-watch", self._look_again)
 
     def start(self) -> None:
         """Begin to look."""
@@ -121,9 +121,7 @@ class FleetWatch:
 
     def close(self) -> None:
         """Stop looking."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.end()
         self._pool.shutdown(wait=False, cancel_futures=True)
         for place in self._places.values():
             place.close()
@@ -167,14 +165,13 @@ class FleetWatch:
 
     # ---- the thread
 
-    def _look_again(self) -> None:
-        while not self._ended.is_set():
-            self._find_files()
-            for place in self._due():
-                place.began_ms = self._clock.now_ms()
-                with suppress(RuntimeError):  # the pool is shut down: the watch ends
-                    self._pool.submit(self._look_at, place)
-            self._ended.wait(LOOK_S)
+    def _look_again(self) -> float:
+        self._find_files()
+        for place in self._due():
+            place.began_ms = self._clock.now_ms()
+            with suppress(RuntimeError):  # the pool is shut down: the watch ends
+                self._pool.submit(self._look_at, place)
+        return LOOK_S
 
     def _due(self) -> list[_Place]:
         """Return what is looked at now: what has changed, those that waited longest first."""

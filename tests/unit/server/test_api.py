@@ -296,7 +296,7 @@ def test_no_job_file_makes_the_server_fail(served: Served, data: st.DataObject) 
     (served.files.jobs / "fuzzed.yaml").write_text(text, "utf-8", "surrogatepass")
     served.context.supervisor.wait_looked()
     assert served.ask("GET", "/api/jobs").status_code == 200
-    assert served.context.supervisor._thread.is_alive()
+    assert served.context.supervisor.is_alive
 
 
 def test_a_slow_client_holds_up_nobody(served: Served) -> None:

@@ -8,7 +8,6 @@ What it must not know: HTML.
 
 import hashlib
 import json
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -17,6 +16,7 @@ from ashore.base.clock import SystemClock
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
 from ashore.errors import RequestInvalid
+from ashore.runtime.background import Background
 from ashore.runtime.decide import Phase
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.operations import Operations
@@ -26,7 +26,7 @@ from ashore.runtime.verbs import Asker, Verbs
 from ashore.server.pages.commands import Commands
 from ashore.server.pages.control_plane import FreshNumbers, SeenJob, Supervised
 from ashore.server.pages.drafts import Drafts
-from ashore.server.watching import FleetWatch, Follow, RateSample, WatchedJob
+from ashore.server.watching import FleetWatch, Marks, RateSample, WatchedJob
 
 SAMPLE_S = 5.0
 SAMPLES = 120
@@ -51,7 +51,7 @@ class SupervisedJobs:
         supervisor: Supervisor,
         verbs: Verbs,
         operations: Operations,
-        follow: Follow | None = None,
+        watch: FleetWatch,
     ) -> None:
         clock = SystemClock()
         self._layout = layout
@@ -60,11 +60,10 @@ class SupervisedJobs:
         self._clock = clock
         self.commands = Commands(operations, clock)
         self.drafts = Drafts(layout.state / "drafts", layout.jobs)
-        self.watch = FleetWatch(layout.jobs, clock, marks=self._mark, follow=follow)
+        self.watch = watch
         self._samples: dict[str, deque[RateSample]] = {}
         self._stamp: tuple[int, str] = (-1, "")  # looks of the supervisor, and what they found
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="ashore-samples", daemon=True)
+        self._thread = Background("ashore-samples", self._sample)
 
     def start(self) -> None:
         """Begin to read logs, and to keep rates."""
@@ -73,9 +72,7 @@ class SupervisedJobs:
 
     def close(self) -> None:
         """End that."""
-        self._over.set()
-        if self._thread.ident:
-            self._thread.join()
+        self._thread.end()
         self.watch.close()
 
     @property
@@ -156,20 +153,26 @@ class SupervisedJobs:
             steps=seen.slices if seen else (),
         )
 
-    def _mark(self, name: str) -> object:
-        view = self._supervisor.views.get(name)
+    def _sample(self) -> float:
+        now_ms, views = self._clock.now_ms(), self._supervisor.views
+        for name, view in views.items():
+            fresh = _fresh(view.seen if _is_of_process(view) else None)
+            kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
+            if fresh is not None:
+                kept.append(RateSample(now_ms, fresh.records_per_s, fresh.lag))
+        for name in self._samples.keys() - views.keys():
+            del self._samples[name]
+        return SAMPLE_S
+
+
+def marks_of(supervisor: Supervisor) -> Marks:
+    """Return what tells a watch that a job did something, as its supervisor sees it."""
+
+    def mark(name: str) -> object:
+        view = supervisor.views.get(name)
         return None if view is None else _progress(view)
 
-    def _sample(self) -> None:
-        while not self._over.wait(SAMPLE_S):
-            now_ms, views = self._clock.now_ms(), self._supervisor.views
-            for name, view in views.items():
-                fresh = _fresh(view.seen if _is_of_process(view) else None)
-                kept = self._samples.setdefault(name, deque(maxlen=SAMPLES))
-                if fresh is not None:
-                    kept.append(RateSample(now_ms, fresh.records_per_s, fresh.lag))
-            for name in self._samples.keys() - views.keys():
-                del self._samples[name]
+    return mark
 
 
 def _is_of_process(view: ManagedJob) -> bool:

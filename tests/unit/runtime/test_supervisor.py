@@ -1,0 +1,113 @@
+"""The supervisor where its own disk fails it, and where a process dies before it says a word."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ashore.runtime.decide import KILLED, Phase
+from ashore.runtime.files import read_record
+from ashore.runtime.layout import ServerFiles
+from ashore.runtime.processes import Command, Processes, StartOrder
+from ashore.runtime.records import ExitRecord
+from ashore.runtime.supervisor import Happened, Supervisor
+from ashore.runtime.verbs import Asker, Verbs
+from ashore.testing.clock import FakeClock
+from ashore.testing.simulated import simulated_command, write_simulated_job
+
+WITHIN_S = 60.0
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[ServerFiles]:
+    (tmp_path / "jobs").mkdir()
+    files = ServerFiles.of(tmp_path / "jobs")
+    files.make()
+    for name in ("clicks", "orders"):
+        write_simulated_job(files.jobs, name)
+        Verbs(files).start(name, Asker("test"))
+    yield files
+    for path in files.runs.glob("*/starts"):
+        for pid in path.read_text().split():
+            if psutil.pid_exists(int(pid)):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def look_until(supervisor: Supervisor, job: str, *phases: Phase) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while True:
+        supervisor.look()
+        found = supervisor.views[job]
+        if found.phase in phases:
+            return
+        assert time.monotonic() < deadline_s, found.decision
+        time.sleep(0.02)
+
+
+def test_a_disk_that_takes_no_writes_is_said_and_keeps_no_job_from_being_started_again(
+    files: ServerFiles,
+) -> None:
+    """What cannot be written is a file whose name a directory has."""
+    supervisor = Supervisor(files, Processes(files, simulated_command))
+    for name in ("clicks", "orders"):
+        look_until(supervisor, name, Phase.RUNNING)
+    assert supervisor.problem == ""
+    run = files.run_of("clicks")
+    for path in (run.exit, run.retry):
+        path.mkdir()
+    process = supervisor.views["clicks"].process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    look_until(supervisor, "clicks", Phase.BACKING_OFF)
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    assert f"{run.root}" in supervisor.problem
+    assert "cannot be written" in supervisor.problem
+    assert supervisor.views["orders"].phase is Phase.RUNNING
+    assert len((run.root / "starts").read_text().split()) == 2
+    for path in (run.exit, run.retry):
+        path.rmdir()
+    supervisor.look()
+    assert supervisor.problem == "", "what was owed is written"
+    last = read_record(ExitRecord, run.exit)
+    assert last is not None
+    assert (last.run, last.code) == (process.run, KILLED)
+    supervisor.end()
+
+
+def test_a_process_that_dies_before_it_says_a_word_is_backed_off_from(files: ServerFiles) -> None:
+    """Whatever the run before it has left."""
+    command: list[Command] = [simulated_command]
+    told: list[Happened] = []
+    clock = FakeClock(time.time_ns() // 1_000_000)
+
+    def start(order: StartOrder) -> list[str]:
+        return command[0](order)
+
+    processes = Processes(files, start)
+    supervisor = Supervisor(files, processes, report=told.append, clock=clock)
+    look_until(supervisor, "clicks", Phase.RUNNING)
+    process = supervisor.views["clicks"].process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    look_until(supervisor, "clicks", Phase.BACKING_OFF)
+
+    def mute(_order: StartOrder) -> list[str]:
+        return ["/bin/false"]
+
+    command[0] = mute
+    waits = []
+    for _ in range(4):
+        retry = supervisor.views["clicks"].retry
+        assert retry is not None
+        waits.append(retry.not_before_ms - clock.now_ms())
+        clock.advance(waits[-1] / 1000)
+        look_until(supervisor, "clicks", Phase.STARTING)
+        look_until(supervisor, "clicks", Phase.BACKING_OFF)
+    starts = [each for each in told if each.kind == "started" and each.job == "clicks"]
+    assert waits == [1_000, 2_000, 4_000, 8_000]
+    assert len(starts) == 5, "each start was waited for"
+    supervisor.end()
