@@ -16,7 +16,7 @@ import typer
 from ashore.base.units import parse_duration_ms, parse_size_bytes
 from ashore.cli import audit_view
 from ashore.cli.options import Debug, JobFile
-from ashore.cli.output import reported_errors, shown_progress
+from ashore.cli.output import CommandAnswer, reported_errors, shown_progress
 from ashore.control import jobs
 from ashore.control.audit import Pace
 
@@ -65,7 +65,8 @@ def audit(
                 from ashore.control.audit.follow import audit_once  # noqa: PLC0415 - loads Arrow
 
                 report = audit_once(opened, progress)
-            raise typer.Exit(audit_view.show_once(report, as_json=as_json))
+            code = audit_view.show_once(report, as_json=as_json)
+            raise CommandAnswer(code, audit_view.ANSWERS[code])
         if interval_s is None:
             interval_s = opened.job.batch.interval_ms / 1000
         if not as_json:
@@ -75,7 +76,8 @@ def audit(
         with _signals_stop() as stopping:
             pace = Pace(max(interval_s, INTERVAL_S_MIN), rate)
             reports = follow(opened, pace, stopping.is_set)
-            raise typer.Exit(audit_view.show_all(reports, as_json=as_json))
+            code = audit_view.show_all(reports, as_json=as_json)
+            raise CommandAnswer(code, audit_view.ANSWERS[code])
 
 
 @contextmanager

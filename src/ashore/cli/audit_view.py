@@ -20,6 +20,7 @@ from ashore.cli.output import escape, out, print_json, say, talk
 from ashore.control.audit import AuditFinding, AuditReport, Away, Round
 
 NOTHING_SEEN = 6  # the exit code then
+ANSWERS = {0: "ok", 5: "wrong", 6: "unprovable"}  # by exit code
 FINDINGS_SHOWN = 15  # on a terminal; `--json` has them all
 LINE_EVERY_MS = 60_000  # at least, where there is no terminal
 # What is said when nothing is amiss any more.

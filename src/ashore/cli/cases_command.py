@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ashore.cli.cases_view import show_cases
+from ashore.cli.cases_view import FAILED, show_cases
 from ashore.cli.options import AsJsonLines, Debug, JobFile
-from ashore.cli.output import reported_errors
+from ashore.cli.output import CommandAnswer, reported_errors
 from ashore.config.cases import load_cases
 from ashore.errors import JobFileInvalid
 from ashore.jobs.launch import JobLaunch, LaunchOptions
@@ -43,7 +43,8 @@ def run_tests(
         request = write_request(CasesRequest(tuple(str(each) for each in files)))
         options = LaunchOptions(debug=debug, name=job.job, request=request)
         launch = JobLaunch("test", job_file, options)
-        raise typer.Exit(show_cases(launch, count, junit, as_json=as_json))
+        code = show_cases(launch, count, junit, as_json=as_json)
+        raise CommandAnswer(code, "cases failed") if code == FAILED else typer.Exit(code)
 
 
 test = run_tests  # pytest would take a function of this name for one of its own

@@ -16,6 +16,7 @@ from ashore.cli.checkpoint_doctor_command import checkpoint_doctor
 from ashore.cli.inspect_commands import checkpoint_diff, checkpoint_inspect
 from ashore.cli.options import AsJson, Batch, Debug, Explain, Query, Where, new_group
 from ashore.cli.output import (
+    CommandAnswer,
     escape,
     print_answer,
     print_json,
@@ -124,7 +125,7 @@ def checkpoint_verify(
             )
         print_answer(*savepoint_view.describe_verified(manifest, wrong), as_json=as_json)
         if wrong:
-            raise typer.Exit(4)
+            raise CommandAnswer(4, "damaged")
 
 
 @checkpoint.command("delete")

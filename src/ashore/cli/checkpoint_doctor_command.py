@@ -12,7 +12,7 @@ import typer
 
 from ashore.base.clock import SystemClock
 from ashore.cli.options import AsJson, Debug, Explain, Query, TakeOver, Where
-from ashore.cli.output import print_answer, reported_errors, shown_progress
+from ashore.cli.output import CommandAnswer, print_answer, reported_errors, shown_progress
 from ashore.control.checkpoints import doctor
 from ashore.control.checkpoints.doctor import DoctorAsked, Examined, Repaired
 
@@ -61,7 +61,7 @@ def checkpoint_doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option o
             examined = doctor.examine(asked, clock)
             document = {**examined.to_dict(), "done": False}
             print_answer(_describe(examined), document, as_json=as_json)
-            raise typer.Exit(4 if examined.findings else 0)
+            raise CommandAnswer(4, "findings") if examined.findings else typer.Exit
         with shown_progress(quiet=as_json) as progress:
             found = doctor.repair(asked, clock, lambda done, all_: progress("copying", done, all_))
         match found:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import escape, reported_errors, say
+from ashore.cli.output import CommandAnswer, escape, reported_errors, say
 from ashore.control.jobs import open_job
 
 _SPARK_HELP = (
@@ -70,4 +70,5 @@ def doctor(  # noqa: PLR0913, PLR0917 - each parameter is an option of the comma
 
         at = FormerAt(from_spark, from_connect, from_files, land_missing)
         treated = doctor_view.Treating(at, applies=apply, takes_over=take_over, as_json=as_json)
-        raise typer.Exit(doctor_view.show_treatment(opened, treated))
+        code = doctor_view.show_treatment(opened, treated)
+        raise CommandAnswer(code, "needs decision" if code else "ok")

@@ -5,10 +5,12 @@ machine. What is printed is what the server said.
 What it must not know: how jobs are run.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
@@ -28,27 +30,53 @@ from ashore.errors import JobFileInvalid
 
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job, as its file is named.")]
 WhyChanged = Annotated[str, typer.Option("--why", help="The reason, for the server's audit.")]
-F = TypeVar("F", bound=Callable[..., None])
+P = ParamSpec("P")
 
 
-def asks_server(command: F) -> F:
-    """Mark a command that asks a server itself."""
-    command.asks_server = True  # type: ignore[attr-defined]
-    return command
+@dataclass(frozen=True, slots=True)
+class AskedServer:
+    """The server that a command asks, and how its answer is printed."""
+
+    client: ServerClient
+    as_json: bool
+
+    def act(self, verb: str, job: str, body: dict[str, object]) -> None:
+        """Ask for a verb over a job, and print where the job is then."""
+        self.print_job(self.client.ask("POST", f"/api/jobs/{job_of(job)}/{verb}", body))
+
+    def print_job(self, found: Any) -> None:
+        """Print where a job is."""
+        why = f": {found['why']}" if found["why"] else ""
+        lines = [f"job {found['name']}: {found['phase']}{why}"]
+        hints = [found["hint"]] if found["hint"] else []
+        print_answer(lines + hints, found, as_json=self.as_json)
 
 
-@contextmanager
-def _asked(*, as_json: bool, debug: bool) -> Iterator[ServerClient]:
-    with reported_errors(as_json=as_json, debug=debug), ServerClient(server_url()) as client:
-        yield client
+def asks_server(command: Callable[Concatenate[AskedServer, P], None]) -> Callable[..., None]:
+    """Return a command that asks a server itself, with the options that all of these have."""
+
+    def ask(as_json: AsJson = False, debug: Debug = False, **own: Any) -> None:
+        with (
+            reported_errors(as_json=as_json, debug=debug),
+            ServerClient(server_url()) as client,
+        ):
+            command(AskedServer(client, as_json), **own)  # type: ignore[call-arg]
+
+    _server, *own = inspect.signature(command).parameters.values()
+    *options, _own = inspect.signature(ask).parameters.values()
+    made = wraps(command)(ask)
+    del made.__wrapped__
+    made.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    made.__annotations__ = {each.name: each.annotation for each in [*own, *options]}
+    made.asks_server = True  # type: ignore[attr-defined]
+    return made
 
 
 @asks_server
-def jobs(as_json: AsJson = False, debug: Debug = False) -> None:
+def jobs(server: AskedServer) -> None:
     """Show the jobs of a server: where each is, and what needs a person."""
-    with _asked(as_json=as_json, debug=debug) as client:
-        found = client.ask("GET", "/api/jobs")
-    if as_json:
+    found = server.client.ask("GET", "/api/jobs")
+    if server.as_json:
         print_json(found)
         return
     now_ms = SystemClock().now_ms()
@@ -68,72 +96,64 @@ def jobs(as_json: AsJson = False, debug: Debug = False) -> None:
 
 
 @asks_server
-def start(
-    job: JobName, why: WhyChanged = "", as_json: AsJson = False, debug: Debug = False
-) -> None:
+def start(server: AskedServer, job: JobName, why: WhyChanged = "") -> None:
     """Start a job of a server, whatever it ended with before."""
-    _verb("start", job, {"why": why}, as_json=as_json, debug=debug)
+    server.act("start", job, {"why": why})
 
 
 @asks_server
-def restart(
-    job: JobName, why: WhyChanged = "", as_json: AsJson = False, debug: Debug = False
-) -> None:
+def restart(server: AskedServer, job: JobName, why: WhyChanged = "") -> None:
     """Stop a job of a server gracefully, and start it with its file as it is now."""
-    _verb("restart", job, {"why": why}, as_json=as_json, debug=debug)
+    server.act("restart", job, {"why": why})
 
 
 @asks_server
 def pause(
+    server: AskedServer,
     job: JobName,
     duration: Annotated[
         str | None, typer.Option("--for", help="Then it is started again: `2h`.")
     ] = None,
     why: WhyChanged = "",
-    as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Stop a job of a server gracefully for a while, or until it is started."""
     for_ms = None if duration is None else parse_duration(duration)
-    _verb("pause", job, {"why": why, "for_ms": for_ms}, as_json=as_json, debug=debug)
+    server.act("pause", job, {"why": why, "for_ms": for_ms})
 
 
 @asks_server
 def deploy(
+    server: AskedServer,
     job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file, of here.")],
     now: Annotated[
         bool, typer.Option("--start", help="Start the job as well; one that runs, again.")
     ] = False,
     why: WhyChanged = "",
-    as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Give a server a job file, and the SQL and functions beside it. It is checked first."""
-    with _asked(as_json=as_json, debug=debug) as client:
-        body = {"file": _read(job_file), "beside": _beside(job_file), "start": now, "why": why}
-        _print_job(client.ask("PUT", f"/api/jobs/{job_of(str(job_file))}", body), as_json=as_json)
+    body = {"file": _read(job_file), "beside": _beside(job_file), "start": now, "why": why}
+    server.print_job(server.client.ask("PUT", f"/api/jobs/{job_of(str(job_file))}", body))
 
 
 @asks_server
-def remove(job: JobName, as_json: AsJson = False, debug: Debug = False) -> None:
+def remove(server: AskedServer, job: JobName) -> None:
     """Remove the file of a job that is stopped from a server. Its lake stays as it is."""
-    with _asked(as_json=as_json, debug=debug) as client:
-        client.ask("DELETE", f"/api/jobs/{job_of(job)}")
-        print_answer([f"job {job_of(job)} is removed"], {"job": job_of(job)}, as_json=as_json)
+    name = job_of(job)
+    server.client.ask("DELETE", f"/api/jobs/{name}")
+    print_answer([f"job {name} is removed"], {"job": name}, as_json=server.as_json)
 
 
 @asks_server
-def operations(as_json: AsJson = False, debug: Debug = False) -> None:
+def operations(server: AskedServer) -> None:
     """Show the operations of a server, the newest first."""
-    with _asked(as_json=as_json, debug=debug) as client:
-        found = client.ask("GET", "/api/operations")
-    if as_json:
+    found = server.client.ask("GET", "/api/operations")
+    if server.as_json:
         print_json(found)
         return
     now_ms = SystemClock().now_ms()
     rows = [
         [
-            *(each["id"], each["command"], each["job"], each["state"]),
+            *(each["id"], each["command"], each["job"], _state(each)),
             *(_age(each["created_ms"], now_ms), each["by"]),
         ]
         for each in found["operations"]
@@ -144,28 +164,20 @@ def operations(as_json: AsJson = False, debug: Debug = False) -> None:
 
 @asks_server
 def cancel(
+    server: AskedServer,
     operation: Annotated[str, typer.Argument(metavar="OPERATION", help="Its id.")],
-    as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """Cancel an operation of a server, and wait until it has ended."""
-    with _asked(as_json=as_json, debug=debug) as client:
-        client.ask("POST", f"/api/operations/{operation}/cancel")
-        follow(client, operation)
-        found = client.ask("GET", f"/api/operations/{operation}")
-        print_answer([f"operation {operation}: {found['state']}"], found, as_json=as_json)
+    server.client.ask("POST", f"/api/operations/{operation}/cancel")
+    follow(server.client, operation)
+    found = server.client.ask("GET", f"/api/operations/{operation}")
+    print_answer([f"operation {operation}: {_state(found)}"], found, as_json=server.as_json)
 
 
-def _verb(verb: str, job: str, body: dict[str, object], *, as_json: bool, debug: bool) -> None:
-    with _asked(as_json=as_json, debug=debug) as client:
-        found = client.ask("POST", f"/api/jobs/{job_of(job)}/{verb}", body)
-        _print_job(found, as_json=as_json)
-
-
-def _print_job(found: Any, *, as_json: bool) -> None:
-    why = f": {found['why']}" if found["why"] else ""
-    lines = [f"job {found['name']}: {found['phase']}{why}"]
-    print_answer(lines + ([found["hint"]] if found["hint"] else []), found, as_json=as_json)
+def _state(operation: Any) -> str:
+    """Return where an operation is; with its answer, where it ended with one."""
+    state = str(operation["state"])
+    return f"{state}: {operation['answer']}" if state == "answered" else state
 
 
 def _read(path: Path) -> str:

@@ -19,7 +19,7 @@ from ashore.cli.migrate_options import (
     read_edits,
 )
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import STARTING_SPARK, print_answer, reported_errors, say
+from ashore.cli.output import STARTING_SPARK, CommandAnswer, print_answer, reported_errors, say
 from ashore.control.jobs import open_job
 
 STOPPED = 4
@@ -66,5 +66,6 @@ def migrate_check(  # noqa: PLR0913, PLR0917 - each parameter is an option of th
         if written_to is not None:
             written_to.write_text(view.mapping_text(found), "utf-8")
         print_answer(view.judged_lines(found), view.judged_document(found), as_json=as_json)
-    if any(each.verdict.verdict is not StateVerdict.FULL for each in found):
-        raise typer.Exit(STOPPED)
+    worst = max((each.verdict.verdict for each in found), key=lambda each: each.rank, default=None)
+    if worst not in {None, StateVerdict.FULL}:
+        raise CommandAnswer(STOPPED, str(worst))

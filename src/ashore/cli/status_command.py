@@ -13,10 +13,10 @@ import typer
 
 from ashore.cli import status_view
 from ashore.cli.options import AsJson, Debug, parse_duration
-from ashore.cli.output import print_json, reported_errors, waiting
+from ashore.cli.output import CommandAnswer, print_json, reported_errors, waiting
 from ashore.control import jobs
 from ashore.control.fleet import FleetRow, read_fleet, read_job
-from ashore.control.health import DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
+from ashore.control.health import ANSWERS, DECIDE, UNKNOWN, WORST_FIRST, Ailment, Allowed, worst
 from ashore.errors import LogError
 
 READING = "reading the log, and offsets from Kafka"
@@ -46,7 +46,8 @@ def status(
     if len(job_files) > 1:
         with waiting(READING, quiet=as_json):
             rows = read_fleet(job_files, allowed)
-        raise typer.Exit(_show_fleet(rows, as_json=as_json))
+        code = _show_fleet(rows, as_json=as_json)
+        raise CommandAnswer(code, ANSWERS[code])
     with reported_errors(as_json=as_json, debug=debug), jobs.open_job(job_files[0]) as opened:
         with waiting(READING, quiet=as_json):
             found, ailments = read_job(opened, allowed)
@@ -56,7 +57,8 @@ def status(
         else:
             status_view.show(found)
             status_view.show_ailments(ailments, found.job)
-        raise typer.Exit(worst(ailments))
+        code = worst(ailments)
+        raise CommandAnswer(code, ANSWERS[code])
 
 
 def _show_fleet(rows: list[FleetRow], *, as_json: bool) -> int:

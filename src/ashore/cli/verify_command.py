@@ -11,7 +11,7 @@ import typer
 from ashore.base.unique import unique
 from ashore.cli import verify_view
 from ashore.cli.options import AsJson, Debug, JobFile
-from ashore.cli.output import print_json, reported_errors, shown_progress
+from ashore.cli.output import CommandAnswer, print_json, reported_errors, shown_progress
 from ashore.control import jobs
 from ashore.control.verify import SampleRate, parse_rate
 
@@ -49,4 +49,4 @@ def verify(
             print_json(result.to_dict())
         else:
             verify_view.show(result)
-        raise typer.Exit(result.exit_code)
+        raise CommandAnswer(result.exit_code, result.answer)

@@ -17,6 +17,7 @@ from ashore.landing.dead_job import find_gone
 from ashore.landing.log_reader import find_missing
 
 HEALTHY, UNHEALTHY, DECIDE, UNKNOWN = 0, 1, 4, 6
+ANSWERS = {HEALTHY: "healthy", UNHEALTHY: "unhealthy", DECIDE: "needs decision", UNKNOWN: "unknown"}
 WORST_FIRST = (DECIDE, UNHEALTHY, UNKNOWN)
 BAD_STATES = (JobState.STUCK, JobState.FAILED, JobState.NEVER_STARTED)
 DECISIONS = ("gap", "replaced", "missing", "went_back", "truncated", "stopped", "log_ahead")

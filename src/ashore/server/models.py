@@ -221,6 +221,10 @@ class OperationDocument(ApiDocument):
     progress: ProgressDocument | None
     said: str = Field(description="the newest lines that its command wrote to stderr")
     exit_code: int | None = Field(description="of its command, as in the reference of exit codes")
+    answer: str = Field(
+        description="what the exit code says in a word, such as `ok`, `lost`, `unprovable`, where "
+        "the command has done what it was asked for; empty: it says whether it could"
+    )
     ended_ms: int | None
     is_cancelled: bool
     result: Any = Field(description="what its command printed as JSON, once it has ended")
@@ -240,6 +244,7 @@ class OperationDocument(ApiDocument):
             progress=progress,
             said=found.said,
             exit_code=end.code if end and found.is_final else None,
+            answer=end.answer if end and found.is_final else "",
             ended_ms=end.ended_ms if end else None,
             is_cancelled=found.is_cancelled,
             result=result,

@@ -214,6 +214,13 @@ class VerifyResult:
         return Status.UNPROVABLE if self.totals.unprovable or is_unproved else Status.OK
 
     @property
+    def answer(self) -> str:
+        """What the exit code says, in a word."""
+        if self.totals.lost:
+            return "lost"
+        return "duplicated" if self.totals.duplicated else self.status.value.replace("_", " ")
+
+    @property
     def exit_code(self) -> int:
         """0: all is well; 5: something is wrong; 6: not so, and not everything is provable."""
         return _EXIT_CODES[self.status]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.errors import OperationUnknown
 from ashore.runtime.commands import BY_NAME, Value
-from ashore.runtime.operations import Operations, OperationView
+from ashore.runtime.operations import Operations, OperationState, OperationView
 
 SHOWN = 100
 LOOK_S = 1.0
@@ -29,7 +29,7 @@ class CommandSeen:
         job: of the server.
         by: who asked for it.
         asked_ms: when.
-        state: where it is, in a word.
+        state: where it is; one that has answered, with its answer: `answered: lost`.
         began_ms: None: it waits for its turn.
         ended_ms: None: it has not ended.
         exit_code: None, as above.
@@ -121,7 +121,7 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         job=request.job,
         by=request.by,
         asked_ms=request.created_ms,
-        state=str(found.state),
+        state=_state(found),
         began_ms=found.process.started_ms if found.process else None,
         ended_ms=_ended_ms(found),
         exit_code=end.code if found.is_final and end else None,
@@ -129,6 +129,12 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         answer=answer if isinstance(answer, dict) else None,
         error=found.said,
     )
+
+
+def _state(found: OperationView) -> str:
+    if found.state is OperationState.ANSWERED and found.end is not None:
+        return f"{found.state}: {found.end.answer}"
+    return str(found.state)
 
 
 def _ended_ms(found: OperationView) -> int | None:
