@@ -6,29 +6,21 @@ The job has no Spark, so that it starts quickly; server, job, broker and operati
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import psutil
 import pytest
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
+from tests.served import ended, kill_jobs, kill_tree, serving, wait_for
 
 from ashore.runtime.files import read_record
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.records import RunSeen
 from ashore.services.kafka import Kafka
-
-WITHIN_S = 120.0
-ROOT = Path(__file__).parents[2]
-SCRIPT = "from ashore.cli import main; main()"
 
 
 class Site:
@@ -50,20 +42,6 @@ class Site:
         produce(self.bootstrap, self.topic, values, partition=0)
         self.sent += count
 
-    @contextmanager
-    def serving(self) -> Iterator[tuple[httpx.Client, "subprocess.Popen[str]"]]:
-        command = [sys.executable, "-c", SCRIPT, "serve", str(self.jobs), "--port", "0"]
-        with subprocess.Popen(
-            [*command, "--no-token"], cwd=ROOT, stderr=subprocess.PIPE, text=True
-        ) as server:
-            try:
-                assert server.stderr is not None
-                url = server.stderr.readline().split()[-1]
-                with httpx.Client(base_url=url, timeout=60) as client:
-                    yield client, server
-            finally:
-                server.kill()
-
     def landed(self) -> int:
         """Return the rows that the run has landed, as it says itself."""
         seen = read_record(RunSeen, self.files.run_of("landing").seen)
@@ -76,25 +54,7 @@ def site(kafka: Kafka, tmp_path: Path) -> Iterator[Site]:
     try:
         yield made
     finally:
-        process = made.files.run_of("landing").process
-        if process.exists():
-            end(json.loads(process.read_text("utf-8"))["pid"])
-
-
-def end(pid: int) -> None:
-    if psutil.pid_exists(pid):
-        for each in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
-            each.kill()
-
-
-def wait_for(look: Callable[[], Any], is_so: Callable[[Any], bool]) -> Any:
-    deadline_s = time.monotonic() + WITHIN_S
-    while True:
-        found = look()
-        if is_so(found):
-            return found
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.1)
+        kill_jobs(made.files)
 
 
 def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site) -> None:
@@ -102,7 +62,7 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site)
         return client.get("/api/jobs/landing").json()
 
     site.produce(100)
-    with site.serving() as (client, server):
+    with serving(site.jobs) as (client, server):
         client.post("/api/jobs/landing/start", json={}).raise_for_status()
         first = wait_for(job, lambda found: found["phase"] == "running")
         wait_for(site.landed, lambda rows: rows == 100)
@@ -110,7 +70,7 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site)
         server.wait()
     site.produce(50)
     wait_for(site.landed, lambda rows: rows == 150)  # nobody serves
-    with site.serving() as (client, _server):
+    with serving(site.jobs) as (client, _server):
         found = wait_for(job, lambda found: found["phase"] == "running")
         assert found["process"] == first["process"], "it is adopted, not started again"
         events = client.get("/api/events?job=landing").json()["events"]
@@ -119,13 +79,10 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site)
         wait_for(site.landed, lambda rows: rows == 175)
 
         asked = client.post("/api/jobs/landing/operations/verify", json={}).json()["id"]
-        done = wait_for(
-            lambda: client.get(f"/api/operations/{asked}?wait_s=20").json(),
-            lambda each: each["state"] not in {"queued", "running"},
-        )
+        done = ended(client, asked)
         assert (done["state"], done["result"]["status"]) == ("done", "ok"), done
 
-        end(found["process"]["pid"])
+        kill_tree(found["process"]["pid"])
         wait_for(
             lambda: client.get("/ui/jobs").text,
             lambda page: "backing off" in page or "killed" in page,
@@ -142,7 +99,7 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site)
 def test_a_real_operation_is_cancelled(site: Site) -> None:
     """It is held by SIGSTOP meanwhile, so that it cannot be done before."""
     site.produce(10)
-    with site.serving() as (client, _server):
+    with serving(site.jobs) as (client, _server):
         client.post("/api/jobs/landing/start", json={}).raise_for_status()
         wait_for(
             lambda: site.files.run_of("landing").seen.exists() and site.landed(), lambda n: n == 10
@@ -155,10 +112,7 @@ def test_a_real_operation_is_cancelled(site: Site) -> None:
         client.post(f"/api/operations/{asked}/cancel").raise_for_status()
         assert client.get(f"/api/operations/{asked}").json()["state"] == "running"
         os.kill(pid, signal.SIGCONT)  # now it hears it
-        found = wait_for(
-            lambda: client.get(f"/api/operations/{asked}?wait_s=20").json(),
-            lambda each: each["state"] not in {"queued", "running"},
-        )
+        found = ended(client, asked)
         assert found["state"] == "cancelled", found
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         assert client.get("/api/jobs/landing").json()["phase"] == "running", "the job goes on"

@@ -6,16 +6,11 @@ Spark.
 
 import json
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from tests.served import ended, serving
 from tests.spark.site import Site
 from tests.spark.sql_jobs import (
     PER_MINUTE,
@@ -28,22 +23,7 @@ from tests.spark.sql_jobs import (
 )
 
 WITHIN_S = 600.0
-SCRIPT = "from ashore.cli import main; main()"
-ROOT = Path(__file__).parents[2]
 WIDER = PER_MINUTE.replace("sum(id) AS ids", "sum(id) AS ids, max(id) AS newest")
-
-
-@contextmanager
-def serving(directory: Path) -> Iterator[httpx.Client]:
-    command = [sys.executable, "-c", SCRIPT, "serve", str(directory), "--port", "0", "--no-token"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stderr is not None
-            url = server.stderr.readline().split()[-1]
-            with httpx.Client(base_url=url, timeout=60, follow_redirects=True) as client:
-                yield client
-        finally:
-            server.kill()
 
 
 def wait_page(client: httpx.Client, path: str) -> str:
@@ -67,13 +47,8 @@ def send(client: httpx.Client, path: str, page: str, **fields: str) -> httpx.Res
 
 
 def end_of(client: httpx.Client, operation: str, code: int = 0) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline_s:
-        found: dict[str, Any] = client.get(f"/api/operations/{operation}?wait_s=20").json()
-        if found["state"] not in {"queued", "running"}:
-            assert found["exit_code"] == code, found
-            return
-    raise AssertionError(found)
+    found = ended(client, operation, WITHIN_S)
+    assert found["exit_code"] == code, found
 
 
 @pytest.mark.long
@@ -88,7 +63,7 @@ def test_a_query_is_migrated_and_the_migration_undone_through_the_pages(site: Si
     content = json.loads(before)
     content["sql"]["text"] = WIDER
     after = json.dumps(content, indent=1)
-    with serving(site.directory) as client:
+    with serving(site.directory) as (client, _server):
         page = wait_page(client, "/ui/jobs/landing/checkpoints")
         text = re.sub(r"<[^>]+>", " ", page)
         for each in ("stateStoreSave", "the largest partition has", "ods.per_minute"):

@@ -1,0 +1,74 @@
+"""Servers of real jobs, as processes: what tests of several folders start them with."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from ashore.runtime.layout import ServerFiles
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = "from ashore.cli import main; main()"
+WITHIN_S = 120.0
+UNDER_WAY = {"queued", "running"}
+
+Serving = tuple[httpx.Client, "subprocess.Popen[str]"]
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[Serving]:
+    """Have a server of a directory of job files, which is killed at the end; its jobs go on."""
+    command = [sys.executable, "-c", SCRIPT, "serve", str(directory), "--port", "0", "--no-token"]
+    with subprocess.Popen(
+        [*command, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stderr is not None
+            url = server.stderr.readline().split()[-1]
+            with httpx.Client(base_url=url, timeout=60, follow_redirects=True) as client:
+                yield client, server
+        finally:
+            server.kill()
+
+
+def wait_for(
+    look: Callable[[], Any], is_so: Callable[[Any], bool] = bool, within_s: float = WITHIN_S
+) -> Any:
+    """Look until it is so, and return what was seen then."""
+    deadline_s = time.monotonic() + within_s
+    while True:
+        found = look()
+        if is_so(found):
+            return found
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.1)
+
+
+def ended(client: httpx.Client, operation: str, within_s: float = WITHIN_S) -> dict[str, Any]:
+    """Wait for an operation, and return it."""
+    found: dict[str, Any] = wait_for(
+        lambda: client.get(f"/api/operations/{operation}?wait_s=20").json(),
+        lambda each: each["state"] not in UNDER_WAY,
+        within_s,
+    )
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process and all that come from it."""
+    if psutil.pid_exists(pid):
+        for each in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+            each.kill()
+
+
+def kill_jobs(files: ServerFiles) -> None:
+    """Kill the jobs that a server has left."""
+    for path in files.runs.glob("*/process.json"):
+        kill_tree(int(json.loads(path.read_text("utf-8"))["pid"]))
