@@ -7,7 +7,9 @@ What it must not know: how values are shown.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from ashore.control.jobs import OpenJob
 from ashore.control.verify.offsets import Unreadable
@@ -15,13 +17,13 @@ from ashore.control.verify.table_rows import read_rows
 from ashore.control.walk import read_window
 from ashore.errors import StorageError
 from ashore.formats.ddl import parse_ddl
-from ashore.landing.log_reader import read_log
 from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.files import BatchPlace, DataFile, Role, Target
 from ashore.protocol.names import SliceName
 from ashore.protocol.side_tables import DEAD_DDL
+from ashore.storage.base import Storage
 
-ENTRIES = 200  # of each slice, the newest, are looked through
+ENTRIES, ENTRIES_AT_ONCE = 200, 20  # of each slice, the newest, are looked through
 FILES = 20  # and of what they list, so many files
 ROWS = 50  # of each file
 SCHEMA = parse_ddl(DEAD_DDL)
@@ -67,11 +69,11 @@ def read_dead_letters(opened: OpenJob, shown: int = 50) -> DeadLetters:
     """Return dead letters of a job, newest first. Raises LogDamaged, StorageError."""
     total, letters, unread = 0, list[DeadLetter](), list[str]()
     for name in opened.slices:
-        fold = read_log(opened.storage, name)
-        total += sum(each.dead for each in fold.shards.values())
-        entries = read_window(opened.storage, name, fold.end + 1 - ENTRIES, fold.end + 1)
-        files = [each for entry in reversed(entries) for each in _dead_files(entry)]
-        for entry, file, target in files[:FILES]:
+        fold = opened.fold(name)
+        dead = sum(each.dead for each in fold.shards.values())
+        total += dead
+        files = _newest_files(opened.storage, name, fold.end) if dead else ()
+        for entry, file, target in islice(files, FILES):
             try:
                 letters += _read(opened, name, entry, file, target)
             except (Unreadable, StorageError) as error:
@@ -80,6 +82,15 @@ def read_dead_letters(opened: OpenJob, shown: int = 50) -> DeadLetters:
     return DeadLetters(
         total, len(letters), tuple(reasons.most_common()), tuple(letters[:shown]), tuple(unread)
     )
+
+
+def _newest_files(
+    storage: Storage, name: SliceName, end: int
+) -> Iterator[tuple[Entry, DataFile, Target]]:
+    """Yield files of dead letters, the newest first; entries are read as far as that goes on."""
+    for stop in range(end + 1, max(0, end + 1 - ENTRIES), -ENTRIES_AT_ONCE):
+        for entry in reversed(read_window(storage, name, stop - ENTRIES_AT_ONCE, stop)):
+            yield from _dead_files(entry)
 
 
 def _dead_files(entry: Entry) -> list[tuple[Entry, DataFile, Target]]:

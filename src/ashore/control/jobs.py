@@ -15,12 +15,14 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.unique import unique
 from ashore.catalogs import Catalog, open_catalog
 from ashore.config import Job, ResolvedTable, match_topics, select_topics
+from ashore.control.known_folds import KnownFolds
 from ashore.control.slices import find_slices
 from ashore.errors import SourceError
 from ashore.landing.job import MAIN, lake_of, load_job_file, seal_rules, tables_of, waiting_tables
 from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sink_slice
 from ashore.landing.traces import find_traces
+from ashore.protocol.fold import Fold
 from ashore.protocol.names import SliceName
 from ashore.protocol.tables import TableDefinition
 from ashore.protocol.traces import Trace
@@ -45,6 +47,7 @@ class OpenJob:
     storage: Storage
     source: Source
     clock: Clock
+    folds: KnownFolds | None = None  # of who looks again and again
 
     @property
     def name(self) -> SliceName:
@@ -55,6 +58,12 @@ class OpenJob:
     def slices(self) -> list[SliceName]:
         """The slices of the job that have ever been opened: of its topics, and of its queries."""
         return find_slices(self.storage, self.job.job)
+
+    def fold(self, name: SliceName) -> Fold:
+        """Return the fold of a slice's log as it is now. Raises as `read_log`."""
+        if self.folds is not None:
+            return self.folds.read(self.storage, name)
+        return read_log(self.storage, name)
 
     def log(self, name: SliceName, *, is_rebuilt: bool = False) -> "LandingLog":
         """Return a writer of a slice's log, not opened yet. `is_rebuilt`: its end is lost."""
@@ -87,14 +96,14 @@ class OpenJob:
 
     def known_topics(self) -> dict[str, ResolvedTable]:
         """Return the topics of the job with their tables: those that exist or that its log has."""
-        streams = {key.stream for key in read_log(self.storage, self.name).shards}
+        streams = {key.stream for key in self.fold(self.name).shards}
         with contextlib.suppress(SourceError):  # the topics that the log knows have to do then
             streams |= set(self.source.list_streams())
         return match_topics(self.job, select_topics(self.job, streams))
 
     def known_tables(self) -> Mapping[str, TableDefinition]:
         """Return the tables that the log of its topics knows, by name. Raises LogDamaged."""
-        return read_log(self.storage, self.name).tables
+        return self.fold(self.name).tables
 
     @contextmanager
     def catalog(self) -> Iterator[Catalog]:

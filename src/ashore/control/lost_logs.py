@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from ashore.config import match_topics, select_topics
 from ashore.control.jobs import OpenJob
 from ashore.errors import LogLost, SourceError
-from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import sink_slice, sinks_of
 from ashore.landing.traces import require_whole
 from ashore.protocol.names import SliceName
@@ -23,7 +22,7 @@ def find_lost_logs(opened: OpenJob) -> Iterator[tuple[SliceName, LogLost]]:
     """Yield what a start of each slice would stop with. Raises LogDamaged, StorageError."""
     for name in slices_of(opened):
         traces = opened.find_traces(name)
-        error = judge_log(name, LogEnd.of(read_log(opened.storage, name)), traces)
+        error = judge_log(name, LogEnd.of(opened.fold(name)), traces)
         if error is not None:
             yield name, error
 

@@ -25,7 +25,7 @@ from ashore.jobs.heartbeat import Heartbeat, WorkerBeat
 from ashore.landing.clock_guard import show_time
 from ashore.landing.histories import Histories, history_truncated
 from ashore.landing.job import landing_spec, retire_rules, seal_rules
-from ashore.landing.log_reader import read_log, read_number
+from ashore.landing.log_reader import read_number
 from ashore.protocol.batch_time import BatchTime
 from ashore.protocol.entries import Commit, Prepare
 from ashore.protocol.fold import Fold, PartitionState, ShardState
@@ -176,7 +176,7 @@ def read_status(opened: OpenJob, beat: Heartbeat | None = None) -> JobStatus:
     kept: list[Kept] = []
     is_reachable = True
     for name in find_slices(opened.storage, opened.job.job):
-        fold = read_log(opened.storage, name)
+        fold = opened.fold(name)
         if fold.end < 0:
             continue  # a directory, and nothing written yet
         folds[name.slice] = fold

@@ -1,6 +1,6 @@
 """Everything that happened to one file: listed, moved, sealed, rolled back, and where it is.
 
-What it is: `trace_file`, from the log that the file's name leads to, and the lake.
+What it is: `trace_in_job`, from the log that the file's name leads to, and the lake.
 What it promises: reads only. What the log says and what the lake shows are told apart.
 What it must not know: how it is shown.
 """
@@ -76,12 +76,13 @@ class _Listed:
     shards: tuple[ShardKey, ...]
 
 
-def trace_file(opened: OpenJob, path: str) -> FileTrace:
+def trace_in_job(opened: OpenJob, path: str, start: int = 0) -> FileTrace:
     """Return what happened to a file. Raises RequestInvalid where no entry lists it.
 
     Arguments:
         opened: the job whose log is read.
         path: of the file in its table, from the lake's root, or as an address.
+        start: the first entry that is read, where somebody knows that none before lists the file.
 
     Raises LogDamaged, StorageError too.
 
@@ -96,7 +97,7 @@ def trace_file(opened: OpenJob, path: str) -> FileTrace:
     name = SliceName(opened.job.job, named.slice)
     listed: _Listed | None = None
     steps: list[TraceStep] = []
-    for entry in read_history(opened.storage, name):
+    for entry in read_history(opened.storage, name, start):
         if listed is None:
             listed = _find_listed(name, entry, named, relative)
             steps += [_step(entry, _say_listed(listed))] if listed else []

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ashore.config import Table
 from ashore.control.jobs import OpenJob
 from ashore.errors import QueryRefused
-from ashore.landing.log_reader import read_log
 from ashore.landing.sinks import find_sink, require_log_of, sink_slice, sinks_of
 from ashore.landing.versions import RecordedVersion, read_versions
 from ashore.plans.version_changes import VersionDiff, compare_versions
@@ -50,7 +49,7 @@ def list_versions(opened: OpenJob, query: str | None = None) -> tuple[QueryVersi
     for filled, sink in wanted.items():
         name = sink_slice(job.job, sink)
         is_table = isinstance(sink, Table)
-        fold = read_log(opened.storage, name)
+        fold = opened.fold(name)
         require_log_of(fold, name, filled if is_table else "")
         newest_first = tuple(read_versions(opened.storage, name))
         found.append(QueryVersions(filled, name, newest_first[::-1], fold.edits))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ashore.errors import PathMissing
-from ashore.landing.log_reader import read_archive, read_log, read_number
+from ashore.landing.log_reader import list_log, read_archive, read_number
 from ashore.protocol.entries import Entry, Prepare
 from ashore.protocol.names import ARCHIVE_ENTRIES, SliceName
 from ashore.storage.base import Storage
@@ -87,7 +87,7 @@ class RecentBatch:
 
 def read_batches(storage: Storage, name: SliceName, count: int) -> tuple[RecentBatch, ...]:
     """Return the last batches of a slice, oldest first. Raises LogDamaged, StorageError."""
-    end = read_log(storage, name).end
+    end = list_log(storage, name).latest
     entries = read_window(storage, name, end + 1 - LOOKED_AT * count, end + 1)
     closers = {each.closing.entry: each for each in entries if each.closing}
     found = [

@@ -68,12 +68,19 @@ def list_log(storage: Storage, name: SliceName) -> LogListing:
     return LogListing(tuple(sorted(entries)), tuple(sorted(snapshots)), tuple(sorted(archives)))
 
 
-def read_log(storage: Storage, name: SliceName) -> Fold:
+def read_log(storage: Storage, name: SliceName, known: Fold = EMPTY) -> Fold:
     """Return the fold of a log as it is now. Appends nothing.
 
+    Arguments:
+        storage: the lake.
+        name: of the slice.
+        known: what an earlier reading has returned: while its last entry stands in the log, only
+            what follows is read.
+
     Raises LogDamaged, or any StorageError of the reads.
+
     """
-    return _read_undisturbed(storage, name, partial(_fold_from, storage, name))
+    return _read_undisturbed(storage, name, partial(_fold_from, storage, name, known))
 
 
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
@@ -213,12 +220,19 @@ def _unpack(path: str, data: bytes) -> Iterator[bytes]:
 # ---- what is read between two listings
 
 
-def _fold_from(storage: Storage, name: SliceName, listing: LogListing) -> _Found[Fold]:
-    """Fold what `listing` shows and what follows."""
-    fold = newest_snapshot(storage, name, listing)
+def _fold_from(storage: Storage, name: SliceName, known: Fold, listing: LogListing) -> _Found[Fold]:
+    """Fold what `listing` shows and what follows, from `known` on where that is of this log."""
+    is_known = known.end in listing.entries and _is_last(storage, name, known)
+    fold = known if is_known else newest_snapshot(storage, name, listing)
     for entry in _entries_from(storage, name, listing, fold.end + 1):
         fold = extend(fold, entry)
     return _Found(fold, fold.end + 1)
+
+
+def _is_last(storage: Storage, name: SliceName, known: Fold) -> bool:
+    """Tell whether the last entry of a fold stands in a log: then so do those before it."""
+    entry = read_number(storage, name, known.end)
+    return entry is not None and entry.checksum == known.last
 
 
 def newest_snapshot(storage: Storage, name: SliceName, listing: LogListing) -> Fold:

@@ -13,8 +13,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -30,6 +30,7 @@ from ashore.jobs.events import Event, Note, WarningEvent
 from ashore.jobs.failure import Failed
 from ashore.jobs.launch import JobLaunch, LaunchOptions
 from ashore.metrics import JobMetrics, exported
+from ashore.runtime.background import Background
 from ashore.runtime.files import write_record
 from ashore.runtime.job_files import JobFile, read_job_file
 from ashore.runtime.layout import RunFiles
@@ -39,7 +40,7 @@ from ashore.runtime.records import ExitRecord, ProcessRecord
 
 METRICS_EVERY = "10s"
 OUTPUT_BYTES = 5_000_000  # of Spark's own log, and of this process's output
-LOOK_AT_OUTPUT_S = 30.0
+LOOK_AT_OUTPUT_S = 2.0
 
 
 @dataclass
@@ -167,26 +168,22 @@ class JobRun:
             write_record(self._files.exit, ExitRecord(*marks, self._clock.now_ms(), *said))
 
 
-class _bounded:  # noqa: N801 - a context manager that reads as a word
-    """Keeps files that others append to from growing for ever: too large ones are emptied."""
+@contextmanager
+def _bounded(*paths: Path) -> Iterator[None]:
+    """Keep files that others append to from growing for ever: too large ones are emptied."""
 
-    def __init__(self, *paths: Path) -> None:
-        self._paths = paths
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="output", daemon=True)
+    def look() -> float:
+        for path in paths:
+            with suppress(OSError):
+                _empty(path)
+        return LOOK_AT_OUTPUT_S
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._is_over.wait(LOOK_AT_OUTPUT_S):
-            for path in self._paths:
-                with suppress(OSError):
-                    _empty(path)
+    thread = Background("output", look)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.end()
 
 
 def _empty(path: Path) -> None:

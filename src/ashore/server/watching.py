@@ -19,6 +19,7 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.config import Job
 from ashore.control.fleet import FleetRow, read_job
 from ashore.control.jobs import SOURCE_TIMEOUT_S, OpenJob, open_job
+from ashore.control.known_folds import KnownFolds
 from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.landing.log_reader import list_log
@@ -105,6 +106,7 @@ class FleetWatch:
     ) -> None:
         self.directory = directory
         self._clock = clock or SystemClock()
+        self._folds = KnownFolds()
         self._sources: dict[tuple[str, str], Source] = {}
         self._opener = opener or self._open_shared
         self._marks = marks
@@ -267,7 +269,7 @@ class FleetWatch:
                     source = open_later(kafka.bootstrap_servers, options, SOURCE_TIMEOUT_S)
                     self._sources[key] = source
                 shared = self._sources[key]
-            yield replace(opened, source=shared)
+            yield replace(opened, source=shared, folds=self._folds)
 
     def _take(self, place: _Place, row: FleetRow) -> None:
         now_ms = self._clock.now_ms()

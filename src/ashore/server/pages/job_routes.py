@@ -5,18 +5,19 @@ What it must not know: how anything is found out, what it looks like.
 
 from collections import OrderedDict
 from functools import partial
+from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
-from ashore.control.trace import FileTrace, trace_file
+from ashore.control.trace import FileTrace, trace_in_job
 from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
 from ashore.errors import AshoreError, RequestInvalid
-from ashore.landing.log_reader import read_log
+from ashore.landing.log_reader import list_log
 from ashore.protocol.entries import Entry
 from ashore.protocol.names import SliceName
 from ashore.runtime.verbs import Asker
@@ -114,10 +115,12 @@ def _add_looks(frame: PageFrame, router: APIRouter) -> None:
         return frame.show(request, "versions.html", name=name, **shown)
 
     @router.get("/ui/jobs/{name}/file")
-    async def file(request: Request, name: str, path: str = "") -> Response:
+    async def file(
+        request: Request, name: str, path: str = "", since: Annotated[int, Query(ge=0)] = 0
+    ) -> Response:
         found = None
         if path:
-            found = await frame.look(name, partial(_trace, path))
+            found = await frame.look(name, partial(_trace, path, since))
         shown = {"found": found, "path": path, "tab": "Landing log", "at": "Jobs"}
         return frame.show(request, "file.html", name=name, **shown)
 
@@ -152,8 +155,8 @@ def _read_versions(
     return view_versions(queries, compared)
 
 
-def _trace(path: str, opened: OpenJob) -> FileTrace:
-    return trace_file(opened, path)
+def _trace(path: str, since: int, opened: OpenJob) -> FileTrace:
+    return trace_in_job(opened, path, since)
 
 
 def _read_batches(opened: OpenJob) -> Batches:
@@ -176,7 +179,7 @@ def _find_slice(opened: OpenJob, wanted: str) -> tuple[SliceName, list[SliceName
 
 def _read_log(wanted: str, newest: int | None, opened: OpenJob) -> LogView:
     name, slices = _find_slice(opened, wanted)
-    end = read_log(opened.storage, name).end
+    end = list_log(opened.storage, name).latest
     start, stop = page_of(end, newest)
     entries = read_window(opened.storage, name, start - 1, stop)
     return view_log(name, slices, entries[-PAGE - 1 :], end)
@@ -184,7 +187,7 @@ def _read_log(wanted: str, newest: int | None, opened: OpenJob) -> LogView:
 
 def _read_entry(wanted: str, number: int, opened: OpenJob) -> tuple[SliceName, Entry, int]:
     name, _ = _find_slice(opened, wanted)
-    end = read_log(opened.storage, name).end
+    end = list_log(opened.storage, name).latest
     found = read_window(opened.storage, name, number, number + 1)
     if not found:
         raise AshoreError(

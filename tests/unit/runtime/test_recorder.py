@@ -1,0 +1,77 @@
+"""What a run writes of itself while its job says a lot."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ashore.jobs.events import Landed, WarningEvent
+from ashore.jobs.measures import SliceMeasured
+from ashore.runtime import recorder
+from ashore.runtime.layout import RunFiles
+from ashore.runtime.recorder import RunRecorder
+from ashore.testing.clock import FakeClock
+
+BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")
+LINE_BYTES_MAX = 1_000
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFiles:
+    monkeypatch.setattr(recorder, "LOG_BYTES", BYTES)
+    monkeypatch.setattr(recorder, "LOGS_KEPT", KEPT)
+    return RunFiles(tmp_path)
+
+
+def take(made: RunRecorder, batches: range) -> None:
+    """Have each slice land batches, and warn after each."""
+    for batch in batches:
+        for name in SLICES:
+            made.take(Landed(name, 10, 1, 0, 0, batch, batch + 2, ("ods.events",)))
+            made.take(WarningEvent(name, f"a call failed after batch {batch}"))
+
+
+def logs(files: RunFiles) -> list[Path]:
+    """Return the files of the log, the oldest first."""
+    rotated = [files.log.with_name(f"{files.log.name}.{each}") for each in range(KEPT + 9, 0, -1)]
+    return [path for path in [*rotated, files.log] if path.exists()]
+
+
+def lines(files: RunFiles) -> Iterator[dict[str, Any]]:
+    for path in logs(files):
+        for line in path.read_text("utf-8").splitlines():
+            yield json.loads(line)
+
+
+def recording(files: RunFiles) -> RunRecorder:
+    made = RunRecorder(files, "run", "clicks", FakeClock())
+    for name in SLICES:
+        made.take(SliceMeasured(name, 7, 0, (), None, None))
+    return made
+
+
+def test_rotation_loses_no_line_and_each_has_job_slice_epoch_and_batch(files: RunFiles) -> None:
+    take(recording(files), range(200))
+    assert 2 < len(logs(files)) <= KEPT + 1, "it was rotated, and nothing dropped yet"
+    found = [
+        (each["job"], each["slice"], each["epoch"], each["batch"], each["kind"])
+        for each in lines(files)
+    ]
+    assert found == [
+        ("clicks", name, 7, batch, kind)
+        for batch in range(200)
+        for name in SLICES
+        for kind in ("landed", "trouble")
+    ]
+
+
+def test_a_job_that_writes_for_ever_fills_no_disk(files: RunFiles) -> None:
+    take(recording(files), range(3_000))
+    sizes = [path.stat().st_size for path in logs(files)]
+    assert len(sizes) == KEPT + 1
+    assert max(sizes) < BYTES + LINE_BYTES_MAX
+    batches = [each["batch"] for each in lines(files) if each["slice"] == "main"]
+    assert batches[-1] == 2_999, "the newest are there"
+    assert batches == sorted(batches)
