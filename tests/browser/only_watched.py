@@ -34,6 +34,11 @@ class OnlyWatched:
         """Where job files are looked for."""
         return str(self._watch.directory)
 
+    @property
+    def problem(self) -> str:
+        """Nothing."""
+        return ""
+
     def now_ms(self) -> int:
         """Return the time."""
         return self._clock.now_ms()

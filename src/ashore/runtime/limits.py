@@ -24,6 +24,13 @@ class ServerLimits:
     job_memory_max_bytes: int | None = None  # of one; one that uses more is started again
     job_memory_bytes: int = 1_500_000_000  # counted for a job that has just been started
 
+    def words_of(self, used_bytes: int) -> str:
+        """Return how much a job uses that is above its limit, in words."""
+        limit = (
+            f" of {self.job_memory_max_bytes / 1e6:,.0f} MB" if self.job_memory_max_bytes else ""
+        )
+        return f"{used_bytes / 1e6:,.0f} MB, above the limit{limit} (--max-job-memory)"
+
     def why_full(self, living: int, memory: "Memory") -> str:
         """Return why no further job may start now; empty: one may."""
         if self.jobs_max is not None and living >= self.jobs_max:

@@ -10,7 +10,7 @@ What it must not know: HTTP; who asked for what.
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ashore.base.clock import Clock, SystemClock
@@ -43,6 +43,10 @@ from ashore.runtime.records import (
 LOOK_S = 1.0
 STOP_AGAIN_MS = 10_000  # a process that was asked to stop is asked again
 KILL_BEYOND_GRACE_MS = 30_000
+OVER_MEMORY = (
+    "give it more by --max-job-memory, or let it need less: smaller batches (`batch.max_records`), "
+    "less memory for Spark's driver"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class _Managed:
     seen: RunSeen | None = None
     seen_mark: int = 0
     last: ExitRecord | None = None
+    over_bytes: int = 0  # what the process used that is stopped for it; 0: it is not
     settled: str = ""  # the run whose exit was in the file when it was looked at last
     retry: RetryRecord | None = None
     desired: Desired | None = None
@@ -310,6 +315,10 @@ class Supervisor:
             wanted = managed.desired.attempt if managed.desired else 0
             last = _killed(f"unrecorded-{unique()}", wanted, managed.digest, now_ms)
             self._owed[run.exit] = last
+        if managed.over_bytes and last is not None:
+            used = f"it was stopped: its processes used {self._limits.words_of(managed.over_bytes)}"
+            last = self._owed[run.exit] = replace(last, message=used, hint=OVER_MEMORY)
+        managed.over_bytes = 0
         if last is not None and (retry is None or retry.run != last.run):
             started_ms = process.started_ms if process and process.run == last.run else None
             retry = after_exit(last, started_ms, retry, now_ms)
@@ -351,8 +360,8 @@ class Supervisor:
             decision = self._start(managed, file, desired, living, decision)
         elif decision.act is Act.STOP:
             self._stop(managed, file, now_ms)
-        elif memory is not None and self._memory.is_too_much(memory):
-            decision = self._restart_for_memory(managed, decision, memory)
+        elif managed.living is not None and self._uses_too_much(managed, memory, now_ms):
+            decision = self._restart_for_memory(managed, file, decision, now_ms)
         self._tell_phase(managed, decision, now_ms)
         return ManagedJob(
             managed.name,
@@ -422,16 +431,20 @@ class Supervisor:
             managed.stop_asked_ms = now_ms
             managed.living.send(signal.SIGTERM)
 
+    def _uses_too_much(self, managed: _Managed, memory: int | None, now_ms: int) -> bool:
+        """Tell whether a process is above its limit, or is being stopped as it was."""
+        if not managed.over_bytes and memory is not None and self._memory.is_too_much(memory):
+            managed.over_bytes = memory
+            self._tell("memory", managed.name, now_ms, bytes=memory)
+        return managed.over_bytes > 0
+
     def _restart_for_memory(
-        self, managed: _Managed, decision: Decision, memory_bytes: int
+        self, managed: _Managed, file: JobFile | None, decision: Decision, now_ms: int
     ) -> Decision:
-        if managed.living is not None and managed.stop_asked_ms is None:
-            now_ms = self._clock.now_ms()
-            managed.stop_asked_ms = now_ms
-            self._tell("memory", managed.name, now_ms, bytes=memory_bytes)
-            managed.living.send(signal.SIGTERM)
-        why = f"its processes use {memory_bytes / 1e6:,.0f} MB, above the limit: it starts again"
-        return Decision(decision.act, Phase.STOPPING, why)
+        self._stop(managed, file, now_ms)
+        used = self._limits.words_of(managed.over_bytes)
+        why = f"its processes use {used}: it is stopped, and started again"
+        return Decision(decision.act, Phase.STOPPING, why, hint=OVER_MEMORY)
 
     def _tell(self, kind: str, job: str, at_ms: int, **fields: object) -> None:
         self._report(Happened(kind, job, at_ms, fields))

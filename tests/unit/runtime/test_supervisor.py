@@ -1,5 +1,6 @@
 """The supervisor where its own disk fails it, and where a process dies before it says a word."""
 
+import json
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 from ashore.runtime.decide import KILLED, Phase
 from ashore.runtime.files import read_record
 from ashore.runtime.layout import ServerFiles
+from ashore.runtime.limits import LOOK_EVERY_MS, ServerLimits
 from ashore.runtime.processes import Command, Processes, StartOrder
 from ashore.runtime.records import ExitRecord
 from ashore.runtime.supervisor import Happened, Supervisor
@@ -111,3 +113,63 @@ def test_a_process_that_dies_before_it_says_a_word_is_backed_off_from(files: Ser
     assert waits == [1_000, 2_000, 4_000, 8_000]
     assert len(starts) == 5, "each start was waited for"
     supervisor.end()
+
+
+def test_a_process_above_its_limit_is_stopped_says_so_and_waits_longer_each_time(
+    files: ServerFiles,
+) -> None:
+    hungry(files, memory_bytes=100_000_000)
+    clock, told = FakeClock(time.time_ns() // 1_000_000), list[Happened]()
+    limits = ServerLimits(job_memory_max_bytes=60_000_000)
+    processes = Processes(files, simulated_command)
+    supervisor = Supervisor(files, processes, limits, told.append, clock)
+    waits = []
+    for _ in range(3):
+        look_until_over(supervisor, clock)
+        look_until(supervisor, "clicks", Phase.BACKING_OFF)
+        found = supervisor.views["clicks"]
+        assert found.last is not None
+        assert found.retry is not None
+        assert found.last.code == 0, "it was stopped gracefully"
+        assert "above the limit of 60 MB (--max-job-memory)" in found.decision.why
+        assert "--max-job-memory" in found.decision.hint
+        waits.append(found.retry.not_before_ms - clock.now_ms())
+        clock.advance(waits[-1] / 1000)
+    assert waits == [1_000, 2_000, 4_000]
+    assert len([each for each in told if each.kind == "memory"]) == 3
+    assert supervisor.views["orders"].phase is Phase.RUNNING, "its neighbour runs on"
+    supervisor.end()
+
+
+def test_a_process_above_its_limit_that_does_not_end_is_killed(files: ServerFiles) -> None:
+    hungry(files, memory_bytes=100_000_000, deaf=True)
+    clock = FakeClock(time.time_ns() // 1_000_000)
+    limits = ServerLimits(job_memory_max_bytes=60_000_000)
+    supervisor = Supervisor(files, Processes(files, simulated_command), limits, clock=clock)
+    look_until_over(supervisor, clock)
+    assert "it is stopped" in supervisor.views["clicks"].decision.why
+    clock.advance(600)
+    look_until(supervisor, "clicks", Phase.BACKING_OFF)
+    last = supervisor.views["clicks"].last
+    assert last is not None
+    assert last.code == KILLED
+    assert "above the limit" in last.message
+    supervisor.end()
+
+
+def look_until_over(supervisor: Supervisor, clock: FakeClock) -> None:
+    """Look until the job is stopped for its memory, which is looked at now and then."""
+    deadline_s = time.monotonic() + WITHIN_S
+    supervisor.look()
+    while supervisor.views["clicks"].phase is not Phase.STOPPING:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+        clock.advance(LOOK_EVERY_MS / 1000)
+        supervisor.look()
+
+
+def hungry(files: ServerFiles, **behave: object) -> None:
+    """Have the process of a job use memory, and maybe not hear that it is to end."""
+    run = files.run_of("clicks").root
+    run.mkdir(parents=True)
+    (run / "behave.json").write_text(json.dumps(behave))

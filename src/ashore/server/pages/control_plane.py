@@ -114,6 +114,11 @@ class ControlPlane(Protocol):
         ...
 
     @property
+    def problem(self) -> str:
+        """What keeps the server from its work, whichever the job; empty: nothing."""
+        ...
+
+    @property
     def commands(self) -> Commands:
         """What runs long work."""
         ...

@@ -31,10 +31,10 @@ class MadeList(NamedTuple):
     html: Markup
 
 
-def list_jobs(view: FleetView, directory: str) -> Markup:
-    """Return the part of the page below its head."""
-    rows = [_row(each) for each in view.rows]
-    return Markup(render("jobs_main.html", view=view, rows=rows, directory=directory))  # noqa: S704
+def list_jobs(view: FleetView, directory: str, problem: str = "") -> Markup:
+    """Return the part of the page below its head. `problem`: of the server itself."""
+    shown = {"view": view, "rows": [_row(each) for each in view.rows], "directory": directory}
+    return Markup(render("jobs_main.html", **shown, problem=problem))  # noqa: S704
 
 
 @lru_cache(ROWS_MAX)
@@ -63,7 +63,7 @@ class FleetPage:
             if made is None:
                 stamp = self._plane.stamp(None)
                 view = view_fleet(self._plane.jobs(), sort, words)
-                html = list_jobs(view, self._plane.directory)
+                html = list_jobs(view, self._plane.directory, self._plane.problem)
                 made = MadeList(stamp, time.monotonic(), html)
                 self._made[sort, words] = made
                 while len(self._made) > KEPT_MAX:

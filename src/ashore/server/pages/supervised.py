@@ -80,6 +80,11 @@ class SupervisedJobs:
         """Where job files are looked for."""
         return str(self._layout.jobs)
 
+    @property
+    def problem(self) -> str:
+        """What keeps the server from its work, whichever the job; empty: nothing."""
+        return self._supervisor.problem
+
     def now_ms(self) -> int:
         """Return the time."""
         return self._clock.now_ms()
@@ -106,7 +111,7 @@ class SupervisedJobs:
         if known != looks:
             facts = _digest(tuple(map(_facts, views.values())))
             self._stamp = looks, facts
-        return f"{facts}/{watched}"
+        return f"{facts}/{watched}/{_digest(self.problem)[:4]}"
 
     def open_job(self, name: str) -> AbstractContextManager[OpenJob]:
         """Open a job for a look at its lake. Raises JobFileInvalid."""
