@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ashore.migration.side import KeptOperator
-from ashore.migration.verdicts import ColumnVerdict, StateVerdict
+from ashore.migration.verdicts import ColumnVerdict, StateVerdict, worst
+from ashore.migration.widening import find_widened, is_lossless
 from ashore.plans.graph import KeptColumn
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.windows import Window, WindowKind
@@ -22,8 +23,8 @@ MERGEABLE = {
     *("StddevSamp", "StddevPop", "VarianceSamp", "VariancePop", "Skewness", "Kurtosis"),
     *("Corr", "CovPopulation", "CovSample"),
 }
+WIDER = "written as a wider type, which has all values of the old one"
 BEGINS = "it is new: for the groups that are there it starts at"
-_INTEGERS = ("tinyint", "smallint", "int", "bigint")  # each has all values of those before it
 # What functions are of no rows; all others are NULL.
 _OF_NONE = {
     **dict.fromkeys(("Count", "CountIf", "HyperLogLogPlusPlus"), "0"),
@@ -70,6 +71,8 @@ def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
     sources = [find_source(old, new, term) for term in new.keys]
     if None in sources or _has_session(old) or _has_session(new):
         return _KeyChange(StateVerdict.REFUSED, _tell_keys(old, new))
+    if only_widens_keys(old, new):
+        return _KeyChange(StateVerdict.CONVERT, f"the keys are {WIDER}")
     if _is_forgotten(old, new):
         return _KeyChange(
             StateVerdict.PARTIAL,
@@ -90,13 +93,26 @@ def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
     return None
 
 
+def only_widens_keys(old: KeptOperator, new: KeptOperator) -> bool:
+    """Tell whether each key is an old one, or that as a wider number: no two groups become one."""
+    taken = []
+    for term in new.keys:
+        digest = new.side.digests[term]
+        same = [
+            each
+            for each in old.keys
+            if old.side.digests[each] == digest or is_wider(old, each, new, term)
+        ]
+        taken += same[:1]
+    return len(taken) == len(new.keys) and set(taken) == set(old.keys)
+
+
 def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
-    """Tell whether a key is an old one as a wider integer: no two values become one."""
+    """Tell whether a key is an old one as a wider number: no two values become one."""
     cast = new.side.term(after)
     if cast.name != "Cast" or new.digests(cast.arguments) != old.digests([before]):
         return False
-    was, now = _type_of_key(old, before), _type_of_key(new, after)
-    return was in _INTEGERS and now in _INTEGERS[_INTEGERS.index(was) + 1 :]
+    return is_lossless(_type_of_key(old, before), _type_of_key(new, after))
 
 
 def _type_of_key(operator: KeptOperator, term: int) -> str:
@@ -151,17 +167,26 @@ def _judge_functions(
     old: KeptOperator, new: KeptOperator, change: _KeyChange
 ) -> Iterator[ColumnVerdict]:
     was = {old.side.digests[each]: each for each in old.functions}
+    widened = find_widened(old, new)
     now = {new.side.digests[each]: each for each in new.functions}
     is_same_form = _form(old) == _form(new) and old.digests(old.grouped) == new.digests(new.grouped)
     for digest, term in now.items():
         name = new.tell(term)
-        if digest not in was:
+        if (
+            change.merges
+            and (digest in was or term in widened)
+            and new.side.term(term).name not in MERGEABLE
+        ):
+            why = "what it keeps of two groups cannot be merged"
+            yield ColumnVerdict(name, StateVerdict.REFUSED, why)
+        elif term in widened:
+            yield ColumnVerdict(
+                name, worst([change.verdict, StateVerdict.CONVERT]), f"it is {WIDER}"
+            )
+        elif digest not in was:
             start = _OF_NONE.get(new.side.term(term).name, "NULL")
             why = f"{BEGINS} {start}"
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
-        elif change.merges and new.side.term(term).name not in MERGEABLE:
-            why = "what it keeps of two groups cannot be merged"
-            yield ColumnVerdict(name, StateVerdict.REFUSED, why)
         elif _types(old, was[digest]) != _types(new, term):
             yield ColumnVerdict(
                 name, StateVerdict.REFUSED, _tell_types(old, was[digest], new, term)
@@ -173,7 +198,7 @@ def _judge_functions(
         else:
             yield ColumnVerdict(name, StateVerdict.FULL)
     for digest, term in was.items():
-        if digest not in now:
+        if digest not in now and term not in widened.values():
             why = "the new SQL does not compute it: it is dropped"
             yield ColumnVerdict(old.tell(term), StateVerdict.LOST, why)
 

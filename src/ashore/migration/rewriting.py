@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ashore.errors import QueryRefused
-from ashore.migration.aggregates import find_source, is_wider
+from ashore.migration.aggregates import find_source, is_wider, only_widens_keys
 from ashore.migration.compared import compare_plans
 from ashore.migration.side import SESSIONS, WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
+from ashore.migration.widening import find_widened
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import KeptColumn, PlanGraph
 from ashore.plans.operator_graph import describe_graph
@@ -59,6 +60,7 @@ class ValueSource:
             before its first row.
         function: that it is for; empty: for none.
         part: which of the function's values it is, where that has several.
+        is_widened: it is written as a wider type.
 
     """
 
@@ -66,6 +68,7 @@ class ValueSource:
     is_filled: bool = added(False)
     function: str = added("")
     part: str = added("")
+    is_widened: bool = added(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class KeySource:
         column: the place of a column of the old key.
         length_us: of the windows that the old windows become a part of; None: it stays as it is.
         offset_us: where these begin, from the epoch on.
-        is_widened: it is written as a wider integer.
+        is_widened: it is written as a wider type.
 
     """
 
@@ -277,7 +280,8 @@ class _Rewriter:
         if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
             raise _CannotRewrite(name, _OTHER_FORM)
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
-        is_merged = sorted(old.digests(old.keys)) != sorted(new.digests(new.keys))
+        is_same = sorted(old.digests(old.keys)) == sorted(new.digests(new.keys))
+        is_merged = not is_same and (new.node.kind != AGGREGATE or not only_widens_keys(old, new))
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
         is_last = new.node.kind in _DEDUPLICATES
         values = _SEEN if is_last else tuple(_values(old, new))
@@ -365,12 +369,17 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
     now = {(new.side.digests[each.term], each.part) for each in new.columns}
     if len(was) != len(old.columns) or len(now) != len(new.columns):
         raise _CannotRewrite(new.operator.name, "two of its functions cannot be distinguished")
+    widened = find_widened(old, new)
     for each in new.columns:
-        place = was.get((new.side.digests[each.term], each.part))
+        before = widened.get(each.term)
+        digest = new.side.digests[each.term] if before is None else old.side.digests[before]
+        place = was.get((digest, each.part))
+        is_wider_now = place is not None and before is not None
         if place is not None:
-            _require_kept(old, new, old.columns[place], each)
+            kept = old.columns[place]
+            _require_kept(old, new, replace(kept, type=each.type) if is_wider_now else kept, each)
         function = new.side.term(each.term).name
-        yield ValueSource(place, function=function, part=each.part)
+        yield ValueSource(place, function=function, part=each.part, is_widened=is_wider_now)
 
 
 def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ashore.migration import aggregates, judge, keyed
+from ashore.migration import aggregates, judge, keyed, widening
 from ashore.migration.side import Side
 from ashore.migration.verdicts import ColumnVerdict, OperatorVerdict, StateVerdict
 
@@ -157,6 +157,11 @@ MUTATIONS = (
         "a deduplication by other columns is full",
         *("a deduplication of a frame", "other columns"),
         ((judge, "judge_deduplicate", _wrongly_full(keyed.judge_deduplicate)), NO_NET),
+    ),
+    Mutation(
+        "a type that lacks values of the old one is wider",
+        *("columns that get wider", "`min(i)` as `min(CAST(i AS FLOAT))`"),
+        ((widening, "is_lossless", _always(True)),),
     ),
     Mutation(
         "what Spark does not show is the same",

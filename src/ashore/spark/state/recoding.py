@@ -2,7 +2,7 @@
 
 What it is: `recode`, the rows of an operator from the form of the old plan to that of the new one.
 What it promises: no byte of a row is made here. A column goes to its place as the rewrite says, and
-only to one of the same type.
+only to one of the same type, or of a wider one where the rewrite says so.
 What it must not know: checkpoints; why a rewrite is as it is.
 """
 
@@ -116,7 +116,7 @@ def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> N
     now = {each: form.fields(each) for each in (_DECODED_KEY, _DECODED_VALUE)}
     taken: dict[str, list[int | None]] = {
         _DECODED_KEY: [None if each.is_widened else each.column for each in rewrite.keys],
-        _DECODED_VALUE: [each.column for each in rewrite.values],
+        _DECODED_VALUE: [None if each.is_widened else each.column for each in rewrite.values],
     }
     parted = _types(_fields(form.raw.schema, PARTITION_KEY))
     is_right = parted == _types(now[_DECODED_KEY])[: len(parted)]
@@ -189,7 +189,8 @@ def _with_values(
     values = []
     for place, source in enumerate(rewrite.values):
         if source.column is not None:
-            values.append(F.col(f"{_DECODED_VALUE}.c{source.column}"))
+            value = F.col(f"{_DECODED_VALUE}.c{source.column}")
+            values.append(value.cast(fields[place].dataType) if source.is_widened else value)
         elif form.aggregate is None:
             values.append(F.lit(None).cast(fields[place].dataType))
         else:

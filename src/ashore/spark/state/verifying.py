@@ -60,6 +60,7 @@ def count_placed(spark: SparkSession, checkpoint: Checkpoint, batch: int, of: St
     Raises CheckpointUnfit where one lies in a partition in which Spark would not look for its key.
     """
     rows = read_state(spark, checkpoint.uri, batch, of)
+    rows = rows.select(_as_places(rows, PARTITION_KEY, PARTITION_KEY))  # two may have one name
     kind = rows.schema[PARTITION_KEY].dataType
     keys = (
         [F.col(PARTITION_KEY)[each] for each in kind.names] if isinstance(kind, StructType) else []
