@@ -85,6 +85,7 @@ test: run-tests ## tests of everything, on real servers; fails if one is left ou
 test-all: run-tests ## the same, and those that are marked long
 
 run-tests: setup lint chromium
+	$(BIN)/python tools/native.py test --quiet
 	$(PYTEST) -q -n 2 $(CHOSEN) --durations=10 $(FAST) tests/crash tests/browser
 	$(PYTEST) -n 3 --dist loadgroup --no-loadscope-reorder $(CHOSEN) --durations=25 \
 		tests/spark tests/drills tests/integration

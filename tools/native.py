@@ -1,6 +1,7 @@
 """The crate under `native/`: its lock, its build into .venv, its lint, its wheel.
 
     python tools/native.py setup|lint|test|lock|wheel
+    python tools/native.py fuzz decode|batches SECONDS
 
 What it promises: without a cargo that is new enough, or without its registry, `setup` does nothing
 and says so in one line; so does `lint` without cargo. The crates that are built are those of
@@ -141,8 +142,31 @@ def lint() -> None:
 
 def test() -> None:
     """Run the tests of the crate, which need no Python."""
+    if reason := why_not():
+        print(f"{reason}: native/ is not tested")
+        return
     restore_lock()
     _run("cargo", "test", "--locked", "--no-default-features", *sys.argv[2:])
+
+
+def fuzz() -> None:
+    """Run a fuzzer for so long. It needs a nightly Rust, and cargo-fuzz."""
+    target, seconds = sys.argv[2:]
+    corpus = BUILT / "fuzz" / target
+    corpus.mkdir(parents=True, exist_ok=True)
+    seeds = [f"fuzz/seeds/{target}"] if (CRATE / "fuzz" / "seeds" / target).is_dir() else []
+    command = (
+        "cargo",
+        "+nightly",
+        "fuzz",
+        "run",
+        "--fuzz-dir",
+        "fuzz",
+        target,
+        str(corpus),
+        *seeds,
+    )
+    _run(*command, "--", f"-max_total_time={seconds}", "-max_len=4096", "-print_final_stats=1")
 
 
 def lock() -> None:
@@ -172,7 +196,7 @@ def _run(*command: str, quiet: bool = False) -> None:
         sys.exit(done.returncode)
 
 
-COMMANDS = {"setup": setup, "lint": lint, "test": test, "lock": lock, "wheel": wheel}
+COMMANDS = {"setup": setup, "lint": lint, "test": test, "fuzz": fuzz, "lock": lock, "wheel": wheel}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]]()

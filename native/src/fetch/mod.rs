@@ -10,6 +10,8 @@ mod batch;
 mod codecs;
 mod columns;
 mod connection;
+#[cfg(fuzzing)]
+mod fuzzed;
 mod protocol;
 mod ranges;
 mod reading;
@@ -18,5 +20,7 @@ mod tests;
 mod wire;
 
 pub use connection::{Address, Manners};
+#[cfg(fuzzing)]
+pub use fuzzed::fuzz_batches;
 pub use ranges::Range;
 pub use reading::{Counts, Failure, Limits, Reading, Step};
