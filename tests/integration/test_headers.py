@@ -87,7 +87,10 @@ def test_only_topics_that_ask_have_headers(kafka: Kafka, use: Use) -> None:
     assert read(kafka, ends, set(), use).schema.equals(FETCHED)
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "jsonl"])
+@pytest.mark.parametrize(
+    "file_format",
+    ["parquet", *(pytest.param(each, marks=pytest.mark.long) for each in ("orc", "jsonl"))],
+)
 def test_a_job_lands_headers_beside_rows_and_dead_letters(
     kafka: Kafka, tmp_path: Path, file_format: str
 ) -> None:

@@ -185,6 +185,7 @@ def migrations(site: Site) -> list[Migrate]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_topic_comes_in_front_and_begins_where_it_is_told_to(site: Site) -> None:
     topics = [site.topic(1), site.topic(1)]
