@@ -115,13 +115,13 @@ def polled(client: httpx.Client, url: str, process: psutil.Process) -> dict[str,
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as many:
         time.sleep(SETTLE_S)
-        before, began_s = process.cpu_times(), time.monotonic()
+        before = process.cpu_times()
+        time.sleep(MEASURED_S)
+        after = process.cpu_times()
         found: dict[str, object] = {f"polled_{key}": value for key, value in asked(client).items()}
-        time.sleep(max(0.0, MEASURED_S - (time.monotonic() - began_s)))
-        after, lasted_s = process.cpu_times(), time.monotonic() - began_s
         told = json.loads(many.communicate(timeout=60)[0])
     used_s = after.user + after.system - before.user - before.system
-    found["polled_cpu_percent_of_a_core"] = round(100 * used_s / lasted_s, 1)
+    found["polled_cpu_percent_of_a_core"] = round(100 * used_s / MEASURED_S, 1)
     return {**found, "polled_memory_mb": round(process.memory_info().rss / 1e6), "pollers": told}
 
 

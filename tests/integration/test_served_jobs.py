@@ -5,7 +5,10 @@ The job has no Spark, so that it starts quickly; server, job, broker and operati
 
 import json
 import os
+import re
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from tests.job_files import job_content
-from tests.kafka_tools import create_topic, produce
+from tests.kafka_tools import create_topic, delete_topic, produce
 from tests.served import ended, kill_jobs, kill_tree, serving, wait_for
 
 from ashore.runtime.files import read_record
@@ -116,3 +119,41 @@ def test_a_real_operation_is_cancelled(site: Site) -> None:
         assert found["state"] == "cancelled", found
         assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         assert client.get("/api/jobs/landing").json()["phase"] == "running", "the job goes on"
+
+
+def test_a_broken_file_a_changed_schema_and_a_deleted_topic_are_said_with_what_to_do(
+    site: Site,
+) -> None:
+    """A night on call: each is on the page of all jobs, by itself, with the next step."""
+    job_file = site.jobs / "landing.yaml"
+    good = job_file.read_text("utf-8")
+
+    def page() -> str:
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", client.get("/ui/jobs").text))
+
+    def said(*words: str) -> None:
+        began_s = time.monotonic()
+        wait_for(page, lambda text: all(each in text for each in words))
+        sys.stderr.write(f"said after {time.monotonic() - began_s:.1f} s: {', '.join(words)}\n")
+
+    site.produce(100)
+    with serving(site.jobs) as (client, _server):
+        client.post("/api/jobs/landing/start", json={}).raise_for_status()
+        wait_for(site.landed, lambda rows: rows == 100)
+        said("None needs a person")
+
+        job_file.write_text(good.replace("BIGINT", "BIGNT"))
+        said("its file cannot be run", "line 1", "BIGNT")
+        job_file.write_text(good)
+        said("None needs a person")
+
+        job_file.write_text(good.replace("id BIGINT", "id STRING"))
+        said("its file has changed", "restart it")
+        client.post("/api/jobs/landing/restart", json={}).raise_for_status()
+        said("needs decision", "ods.events", "next")
+        job_file.write_text(good)
+        client.post("/api/jobs/landing/start", json={}).raise_for_status()
+        said("None needs a person")
+
+        delete_topic(site.bootstrap, site.topic)
+        said("does not exist", f"ashore rejoin {job_file}")

@@ -29,7 +29,7 @@ from ashore.sources.base import Source
 from ashore.sources.later import open_later
 
 LOOK_S = 1.0  # between two rounds
-FULL_MS = 5_000  # a job that seems unchanged is read again after so long: Kafka may have changed
+FULL_MS = 3_000  # a job that seems unchanged is read again after so long: Kafka may have changed
 SLOW_MS = 4_000  # a look that takes longer is worth saying
 SAMPLES = 150
 AT_ONCE = 8
