@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from playwright.sync_api import expect
 from tests.browser.test_versions_page import write
-from tests.unit.cli.test_versions_commands import version_of
+from tests.unit.cli.test_versions_commands import golden_graph, version_of
 from tests.unit.control.lakes import make_lake
 from tests.unit.server.test_needs import seen, supervised
 
@@ -86,7 +86,7 @@ def test_two_versions_of_two_hundred_operators_are_compared_within_half_a_second
 
 def chain(count: int, changed: int | None = None) -> JobVersion:
     """Return a version of a query whose operators follow one another; one computes otherwise."""
-    version = version_of("q2", "SELECT 1")
+    version = version_of(golden_graph("q2"), "SELECT 1")
     clock, condition, source = version.graph.nodes
     filters = tuple(
         replace(

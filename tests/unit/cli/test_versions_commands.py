@@ -40,6 +40,11 @@ NAME = SliceName("clicks", "ods__big")
 GRAPHS = Path(__file__).parents[2] / "golden" / "plans"
 
 
+def golden_graph(name: str) -> str:
+    """Return the text of the graph of one of Nexmark's queries."""
+    return (GRAPHS / f"{name}.json").read_text("utf-8")
+
+
 def version_of(graph: str, *sql: str) -> JobVersion:
     """A version with a graph, which is given as its text."""
     return JobVersion(
@@ -54,7 +59,7 @@ def version_of(graph: str, *sql: str) -> JobVersion:
     )
 
 
-SESSIONS = (GRAPHS / "q11.json").read_text("utf-8")
+SESSIONS = golden_graph("q11")
 LONGER_SESSIONS = SESSIONS.replace('"gap": "10 seconds"', '"gap": "20 seconds"')
 OLD = version_of(SESSIONS, "SELECT bidder,\n  count(*)", "INSERT INTO x")
 NEW = replace(

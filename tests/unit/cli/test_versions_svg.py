@@ -5,7 +5,7 @@ from itertools import combinations, pairwise, product
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.test_versions_commands import version_of
+from tests.unit.cli.test_versions_commands import golden_graph, version_of
 
 from ashore.control.versions import ComparedVersions
 from ashore.landing.versions import RecordedVersion
@@ -17,7 +17,7 @@ NAMES = ("q0", "q5", "q7", "q8", "q9", "q11", "q16", "q20")
 
 
 def compared(old: str, new: str) -> ComparedVersions:
-    versions = [version_of(each, "SELECT 1 < 2") for each in (old, new)]
+    versions = [version_of(golden_graph(each), "SELECT 1 < 2") for each in (old, new)]
     before, after = (
         RecordedVersion(number, number, 0, 0, "", each) for number, each in enumerate(versions, 1)
     )
