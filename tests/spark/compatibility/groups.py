@@ -306,6 +306,7 @@ TWO_KEYS = Base(
     ),
 )
 
+UNITED = "(SELECT * FROM clicks UNION ALL SELECT * FROM plain)"
 HOUR = "window(ts, '1 hour')"
 TUMBLING = Base(
     "tumbling windows",
@@ -372,6 +373,12 @@ SLIDING = Base(
     f"SELECT {SLIDES} AS w, country, sum(amount) AS s FROM clicks GROUP BY {SLIDES}, country",
     "update",
     (
+        Change(
+            "nothing, over a union",
+            [("FROM clicks", f"FROM {UNITED}")],
+            FULL,
+            before=[("FROM clicks", f"FROM {UNITED}")],
+        ),
         Change("nothing", (), FULL, is_run=True),
         Change(
             "a filter added",

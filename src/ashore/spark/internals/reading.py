@@ -8,6 +8,7 @@ What it must not know: what the plan is for.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ from ashore.spark.internals.written import read_written
 # Of the options of Spark's Kafka source, those that say what is read; their words.
 TOPICS = {"subscribe": "", "subscribepattern": "topics like ", "assign": "partitions "}
 JOIN = "StreamingSymmetricHashJoinExec"
+EXPAND, PROJECTED = "ExpandExec", "projections"
 WATERMARKS = "EventTimeWatermarkExec"
 BY_VALUE = "StreamingSymmetricHashJoinHelper$JoinStateValueWatermarkPredicate"
 ANY_TIME_US = 1 << 50  # what the watermark is plays no part; a number that Java takes for a long
@@ -65,7 +67,7 @@ def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_kept: bool) -
     times = _watermarked(columns) if is_kept else []
     pairs = zip(node.children, inputs, strict=True)
     return PlannedNode(
-        node=node,
+        node=_with_projections(node, java) if kind == EXPAND else node,
         children=tuple(_read(spark, *pair, is_kept=keeps_state) for pair in pairs),
         columns=_parse(columns),
         watermarked=frozenset(_numbers(_parse(times))),
@@ -74,6 +76,14 @@ def _read(spark: SparkSession, node: Node, java: JavaObject, *, is_kept: bool) -
         join=_read_join(spark, java, inputs) if kind == JOIN else None,
         delay_ms=int(jvm.TIME_DELAY(java)) if kind == WATERMARKS else None,
     )
+
+
+def _with_projections(node: Node, java: JavaObject) -> Node:
+    """Return a node that makes several rows of one, with these: over a union they are no JSON."""
+    if node.fields.get(PROJECTED) is not None:
+        return node
+    rows = tuple(_parse(jvm.items(row)) for row in jvm.items(jvm.PROJECTIONS(java)))
+    return replace(node, fields={**node.fields, PROJECTED: rows})
 
 
 def _keeps_state(node: Node) -> bool:
