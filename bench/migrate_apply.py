@@ -21,21 +21,21 @@ from pathlib import Path
 
 from ashore.services.kafka import Kafka
 from ashore.sources.producer import create_topics
-from bench.peers.workload import Sender
-from bench.rescale import CHUNK, INPUT_PARTITIONS, Run, watch
+from bench.rescale import INPUT_PARTITIONS, TOPIC, Run, fill, watch
 from bench.table import Row
 
 KEYS = (1_000_000, 5_000_000)
-TOPIC, PARTITIONS = "keys", 8
+PARTITIONS = 8
 START_MS = 1_795_003_200_000
 JOB = """\
 job: {job}
 lake: file://{lake}
 source: {{kafka: {{bootstrap_servers: "{servers}"}}}}
+first_start: {{default: earliest}}
 spark: {{master: "local[2]", conf: {{spark.driver.memory: 4g}}}}
 batch: {{interval: 1s}}
 sql:
-  text: "INSERT INTO ods.sums SELECT window.start AS day, k, count(*) AS n, {function} AS v FROM \
+  text: "INSERT INTO ods.{job} SELECT window.start AS day, k, count(*) AS n, {function} AS v FROM \
 keys GROUP BY window(event_time, '1 day'), k;"
   state_partitions: {partitions}
 tables:
@@ -46,20 +46,8 @@ tables:
     schema: "k BIGINT, v BIGINT, ts BIGINT"
     event_time: {{column: ts}}
     late: {{after: 10s}}
-  - {{table: ods.sums, partition_by: []}}
+  - {{table: ods.{job}, partition_by: []}}
 """
-
-
-def fill(servers: str, keys: int) -> None:
-    """Write a record of each key to the topic."""
-    sender = Sender(servers, linger_ms=50)
-    for start in range(0, keys, CHUNK):
-        end = min(start + CHUNK, keys)
-        for partition in range(INPUT_PARTITIONS):
-            numbers = range(start + partition, end, INPUT_PARTITIONS)
-            records = ({"k": each, "v": each % 997, "ts": START_MS} for each in numbers)
-            sender.send(TOPIC, partition, [json.dumps(each).encode() for each in records])
-    sender.finish()
 
 
 def write_job(folder: Path, servers: str, name: str, job: str, function: str) -> Path:
@@ -93,7 +81,7 @@ def measure(keys: int) -> Iterable[Row]:
         with Kafka(folder / "kafka") as kafka:
             servers = kafka.bootstrap_servers
             create_topics(servers, {TOPIC: INPUT_PARTITIONS})
-            fill(servers, keys)
+            fill(servers, keys, {"ts": START_MS})
             sums, most, swapped, again = (
                 write_job(folder, servers, *each)
                 for each in (

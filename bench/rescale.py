@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,15 +100,15 @@ def measure_tree(pid: int) -> tuple[int, int]:
     return jvm, others
 
 
-def fill(servers: str, keys: int) -> None:
-    """Write a record of each key to the topic."""
+def fill(servers: str, keys: int, more: Mapping[str, object] | None = None) -> None:
+    """Write a record of each key to the topic. `more`: what each record has besides."""
     sender = Sender(servers, linger_ms=50)
     for start in range(0, keys, CHUNK):
         end = min(start + CHUNK, keys)
         for partition in range(INPUT_PARTITIONS):
             numbers = range(start + partition, end, INPUT_PARTITIONS)
-            values = [json.dumps({"k": each, "v": each % 997}).encode() for each in numbers]
-            sender.send(TOPIC, partition, values)
+            records = ({"k": each, "v": each % 997, **(more or {})} for each in numbers)
+            sender.send(TOPIC, partition, [json.dumps(each).encode() for each in records])
     sender.finish()
 
 
