@@ -30,8 +30,7 @@ START_MS = 1_795_003_200_000
 JOB = """\
 job: {job}
 lake: file://{lake}
-source: {{kafka: {{bootstrap_servers: "{servers}"}}}}
-first_start: {{default: earliest}}
+source: {{kafka: {{bootstrap_servers: "{servers}"}}, first_start: {{default: earliest}}}}
 spark: {{master: "local[2]", conf: {{spark.driver.memory: 4g}}}}
 batch: {{interval: 1s}}
 sql:
