@@ -1,4 +1,4 @@
-"""Checks that a page asks for, and the list of all operations: real commands."""
+"""Checks and drills that a page asks for, and the list of all operations: real commands."""
 
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
@@ -25,6 +25,24 @@ def test_a_check_is_asked_for_and_answers_on_its_page(served, open_page, tmp_pat
     page.get_by_role("link", name="Operations").click()
     expect(page.get_by_role("link", name="verify")).to_be_visible()
     check_everywhere(page, "operations")
+
+
+def test_drills_are_listed_and_one_is_asked_for(served, open_page):
+    """It is ended at once: the drill itself is played by the tests of drills."""
+    page = open_page("/ui/drills")
+    check_everywhere(page, "drills-none")
+    page.get_by_role("button", name="List the drills").click()
+    asked_for = page.get_by_role("button", name="Run kill-driver", exact=True)
+    expect(asked_for).to_be_visible(timeout=90_000)
+    check_everywhere(page, "drills")
+    asked_for.click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#command")).to_contain_text("cancelled", timeout=90_000)
+    (asked, _) = served.plane.operations.all()
+    assert (asked.request.command, asked.request.job) == ("drill run", "")
+    assert asked.request.line == ("drill", "run", "--json", "--", "kill-driver")
+    page.goto("/ui/drills")
+    expect(page.locator("#drills")).to_contain_text("drill run")
 
 
 def test_who_may_only_read_asks_for_no_check(served, open_page):

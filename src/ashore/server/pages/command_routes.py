@@ -1,4 +1,4 @@
-"""Pages of what takes long: checks, migrations, and the list of all that was asked for.
+"""Pages of what takes long: checks, drills, and the list of all that was asked for.
 
 What it must not know: how commands are run, what they find.
 """
@@ -20,11 +20,13 @@ from ashore.server.pages.render import HEADERS
 PROBLEMS = 50
 DOCUMENT_MAX = 200_000
 CHECKS = ("verify", "audit")
+LIST_DRILLS, RUN_DRILL = "drill list", "drill run"
 
 
 def command_routes(frame: PageFrame) -> APIRouter:
-    """Return the pages of checks and operations."""
+    """Return the pages of checks, drills and operations."""
     router, commands = frame.router(), frame.plane.commands
+    _add_drills(frame, router)
 
     @router.get("/ui/operations")
     async def operations(request: Request) -> Response:
@@ -66,6 +68,29 @@ def command_routes(frame: PageFrame) -> APIRouter:
         return frame.show(request, "checkpoints.html", name=name, **shown)
 
     return router
+
+
+def _add_drills(frame: PageFrame, router: APIRouter) -> None:
+    """Add the page of drills. What there is to play, and what came of it, commands say."""
+    commands = frame.plane.commands
+
+    @router.get("/ui/drills")
+    async def drills(request: Request) -> Response:
+        asked = [each for each in commands.all() if each.kind == LIST_DRILLS]
+        newest = commands.find(asked[0].id) if asked else None
+        answer: Mapping[str, Any] = (newest.answer if newest else None) or {}
+        runs = [each for each in commands.all() if each.kind == RUN_DRILL]
+        shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}
+        return frame.show(request, "drills.html", at="Drills", **shown, **frame.live_command(""))
+
+    @router.post("/ui/drills")
+    async def drill(request: Request) -> Response:
+        name = (await frame.guard.form(request)).get("drill", "")
+        if not name:
+            commands.start((LIST_DRILLS, "", "page"), {})
+            return RedirectResponse("/ui/drills", 303, HEADERS)
+        id_ = commands.start((RUN_DRILL, "", "page"), {"names": [name]})
+        return RedirectResponse(f"/ui/operations/{id_}", 303, HEADERS)
 
 
 def find(frame: PageFrame, id_: str) -> CommandSeen:
