@@ -150,7 +150,7 @@ def test_its_state_is_seen_from_outside(
         wait_until(lambda: state_of(job_file) == "idle")
         with open_job(job_file) as opened:
             status, _ = read_job(opened, Allowed())
-        assert status.reader == KafkaAddress("", {}).describe_reader()
+        assert status.reader == KafkaAddress("127.0.0.1:9092", {}).describe_reader()
         os.killpg(launch.pid, signal.SIGSTOP)
         wait_until(lambda: state_of(job_file) == "stuck")
         os.killpg(launch.pid, signal.SIGCONT)
