@@ -11,8 +11,8 @@ use super::wire::{Cursor, Parsed, malformed};
 const PREFIX_BYTES: usize = 12; // base offset and length; the length counts what follows
 const HEADER_BYTES: usize = 61;
 const MAGIC_AT: usize = 16;
-const CRC_AT: usize = 17;
-const CRC_FROM: usize = 21;
+pub(super) const CRC_AT: usize = 17;
+pub(super) const CRC_FROM: usize = 21;
 const CODEC: i16 = 7;
 const LOG_APPEND_TIME: i16 = 8;
 const TRANSACTIONAL: i16 = 0x10;

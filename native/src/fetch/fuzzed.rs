@@ -1,10 +1,7 @@
 //! What the fuzzer hands in as an answer of a broker.
 
-use super::batch::{Aborted, Batch, reach};
+use super::batch::{Aborted, Batch, CRC_AT, CRC_FROM, reach};
 use super::codecs::Codecs;
-
-const CRC_AT: usize = 17;
-const CRC_FROM: usize = 21;
 
 /// Read the committed records of all batches in `bytes`, their CRCs made right first: behind a CRC
 /// that is wrong nothing is looked at.

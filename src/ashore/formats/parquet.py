@@ -84,11 +84,7 @@ class ParquetEncoder:
     def _write_group(self) -> None:
         if not self._held:
             return
-        if self._held_bytes < SMALL_PIECE_BYTES * len(self._held):
-            table = _combine(self._held)
-        else:
-            table = pa.concat_tables(self._held)
-            self._held.clear()
+        table = _combine(self._held, self._held_bytes)
         groups = max(1, self._held_bytes // GROUP_BYTES)
         if table.num_rows:
             writer = self._opened(table)
@@ -112,13 +108,16 @@ class ParquetEncoder:
         return self._writer
 
 
-def _combine(pieces: list[pa.Table]) -> pa.Table:
-    """Return one table in one piece. Empties `pieces`.
+def _combine(pieces: list[pa.Table], size_bytes: int) -> pa.Table:
+    """Return one table; in one piece, where its pieces are small on average. Empties `pieces`.
 
     A column at a time, so that only one of them is in memory twice.
     """
+    is_small = size_bytes < SMALL_PIECE_BYTES * len(pieces)
     whole = pa.concat_tables(pieces)
     pieces.clear()
+    if not is_small:
+        return whole
     schema, columns = whole.schema, whole.columns
     del whole
     for index, column in enumerate(columns):

@@ -85,26 +85,24 @@ def _judge_keys(old: KeptOperator, new: KeptOperator) -> _KeyChange:
 
 def find_source(old: KeptOperator, new: KeptOperator, term: int) -> int | None:
     """Return the old key that a new one is, or can be computed of; None: there is none."""
-    digest = new.side.digests[term]
     for each in old.keys:
-        is_same = old.side.digests[each] == digest
-        if is_same or _is_multiple(old, each, new, term) or is_wider(old, each, new, term):
+        if _is_same_or_wider(old, each, new, term) or _is_multiple(old, each, new, term):
             return each
     return None
 
 
 def only_widens_keys(old: KeptOperator, new: KeptOperator) -> bool:
     """Tell whether each key is an old one, or that as a wider number: no two groups become one."""
-    taken = []
-    for term in new.keys:
-        digest = new.side.digests[term]
-        same = [
-            each
-            for each in old.keys
-            if old.side.digests[each] == digest or is_wider(old, each, new, term)
-        ]
-        taken += same[:1]
-    return len(taken) == len(new.keys) and set(taken) == set(old.keys)
+    taken = {
+        next((each for each in old.keys if _is_same_or_wider(old, each, new, term)), None)
+        for term in new.keys
+    }
+    return taken == set(old.keys)
+
+
+def _is_same_or_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
+    is_same = old.side.digests[before] == new.side.digests[after]
+    return is_same or is_wider(old, before, new, after)
 
 
 def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:

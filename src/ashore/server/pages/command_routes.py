@@ -76,10 +76,11 @@ def _add_drills(frame: PageFrame, router: APIRouter) -> None:
 
     @router.get("/ui/drills")
     async def drills(request: Request) -> Response:
-        asked = [each for each in commands.all() if each.kind == LIST_DRILLS]
+        known = commands.all()
+        asked = [each for each in known if each.kind == LIST_DRILLS]
         newest = commands.find(asked[0].id) if asked else None
         answer: Mapping[str, Any] = (newest.answer if newest else None) or {}
-        runs = [each for each in commands.all() if each.kind == RUN_DRILL]
+        runs = [each for each in known if each.kind == RUN_DRILL]
         shown = {"listing": newest, "drills": answer.get("drills", ()), "runs": runs}
         return frame.show(request, "drills.html", at="Drills", **shown, **frame.live_command(""))
 
