@@ -91,8 +91,8 @@ def test_an_entry_leads_to_the_history_of_its_files(served, open_page):
     page = open_page("/ui/jobs/clicks/log/main/5")
     page.locator("main table a").first.click()
     expect(page.get_by_text("in its table", exact=True)).to_be_visible()
-    expect(page.locator(".timeline")).to_contain_text("5 prepare")
-    expect(page.locator(".timeline")).to_contain_text("its batch is closed")
+    expect(page.locator(".timeline")).to_contain_text("5 prepared")
+    expect(page.locator(".timeline")).to_contain_text("its entry is closed")
     check_everywhere(page, "file")
 
 

@@ -19,12 +19,12 @@ DataFilePath = Annotated[
 def trace(path: DataFilePath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Show what happened to one data file: entry, offsets, move, seals, and its owner."""
     with reported_errors(as_json=as_json, debug=debug):
-        from ashore.control.trace_file import trace_file  # noqa: PLC0415 - reads logs
+        from ashore.control.trace import trace_file  # noqa: PLC0415 - reads logs
 
         found = trace_file(path)
         lines = [
             f"{found.path}",
-            f"table {found.table}, owned by {found.owner or 'nobody'}; it is {found.there}",
+            f"table {found.table}, owned by {found.owner or 'nobody'}; it is {found.now}",
             f"slice {found.slice}, epoch {found.epoch}, batch {found.batch}, task {found.task}",
             *(
                 f"  {each.topic}/{each.partition} offsets {each.start} to {each.end - 1}: "

@@ -56,7 +56,7 @@ def test_a_file_is_followed_from_its_offsets_to_its_seal_and_its_end(
     assert found["there"] == "final"
     (tmp_path / path).unlink()
     said = trace(tmp_path / path)
-    assert "it is absent" in said
+    assert "it is neither in its table nor staged" in said
     assert f"entry {seal.number}  sealed" in said
 
 

@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
-from ashore.control.trace import FileTrace, trace_in_job
+from ashore.control.trace import FileHistory, trace_in_job
 from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
 from ashore.errors import AshoreError, RequestInvalid
@@ -155,7 +155,7 @@ def _read_versions(
     return view_versions(queries, compared)
 
 
-def _trace(path: str, since: int, opened: OpenJob) -> FileTrace:
+def _trace(path: str, since: int, opened: OpenJob) -> FileHistory:
     return trace_in_job(opened, path, since)
 
 
