@@ -14,10 +14,11 @@ from typing import Any
 import typer
 
 from ashore.cli.client import WAIT_S, ServerClient
-from ashore.cli.output import escape, reported_errors, say
-from ashore.errors import RequestInvalid
+from ashore.cli.output import escape, reported_errors, say, shown_progress, talk
+from ashore.errors import RequestInvalid, ServerUnreachable
 from ashore.runtime.commands import BY_NAME, CommandTwin
 
+BAR_S = 1  # between two looks at what has a bar
 VERBS = {"run": "start"}  # what a command is where jobs are supervised
 
 
@@ -66,27 +67,38 @@ def run_there(
         else:
             path = f"/api/jobs/{job}/operations/{command.route}"
     asked = client.ask("POST", path, {**body, "as_json": as_json})
-    return follow(client, str(asked["id"]))
+    return follow(client, str(asked["id"]), quiet=as_json)
 
 
-def follow(client: ServerClient, operation: str) -> int:
-    """Wait for an operation; print what it prints, and return its exit code."""
-    shown = ""
+def follow(client: ServerClient, operation: str, *, quiet: bool = False) -> int:
+    """Wait for an operation; print what it prints, and return its exit code. `quiet`: no bar."""
     try:
-        while True:
-            found = client.ask("GET", f"/api/operations/{operation}?wait_s={WAIT_S}")
-            shown = _show(shown, str(found["said"]))
-            if found["exit_code"] is not None or found["state"] in {"lost", "cancelled"}:
-                break
+        found = _wait(client, operation, quiet=quiet or not talk.is_terminal)
     except KeyboardInterrupt:
         client.ask("POST", f"/api/operations/{operation}/cancel")
         say(f"operation {operation} is cancelled")
         return 130
+    except ServerUnreachable as error:
+        hint = f"operation {operation} continues, and `ashore operations` shows how it ended"
+        raise ServerUnreachable(error.message, hint=f"{hint}; {error.hint}") from None
     sys.stdout.write(client.text(f"/api/operations/{operation}/output"))
     sys.stdout.flush()
     if found["state"] == "lost":
         say(f"operation {operation}: its process is gone and left no exit code")
     return int(found["exit_code"] if found["exit_code"] is not None else 1)
+
+
+def _wait(client: ServerClient, operation: str, *, quiet: bool) -> Any:
+    """Return an operation that has ended, and show meanwhile what it says and how far it is."""
+    shown, wait_s = "", WAIT_S if quiet else BAR_S
+    with shown_progress(quiet=quiet) as progress:
+        while True:
+            found = client.ask("GET", f"/api/operations/{operation}?wait_s={wait_s}")
+            shown = _show(shown, str(found["said"]))
+            if at := found["progress"]:
+                progress(found["command"], at["done"], at["total"], at["what"])
+            if found["exit_code"] is not None or found["state"] in {"lost", "cancelled"}:
+                return found
 
 
 def job_of(text: str) -> str:
@@ -115,11 +127,13 @@ def _start(client: ServerClient, values: dict[str, object]) -> None:
 
 
 def _show(shown: str, said: str) -> str:
-    """Print the lines on stderr that are new, and return what has been seen."""
-    if said != shown:
-        new = said.removeprefix(shown) if said.startswith(shown) else said
-        sys.stderr.write(new)
-        sys.stderr.flush()
+    """Print what is new on stderr, and return what has been seen.
+
+    The server keeps the newest part of a long text, so `said` may begin within `shown`.
+    """
+    common = next(n for n in range(min(len(shown), len(said)), -1, -1) if shown.endswith(said[:n]))
+    sys.stderr.write(said[common:])
+    sys.stderr.flush()
     return said
 
 
