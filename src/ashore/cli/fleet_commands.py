@@ -153,7 +153,7 @@ def operations(server: AskedServer) -> None:
     now_ms = SystemClock().now_ms()
     rows = [
         [
-            *(each["id"], each["command"], each["job"], _state(each)),
+            *(each["id"], each["command"], each["job"], each["outcome"]),
             *(_age(each["created_ms"], now_ms), each["by"]),
         ]
         for each in found["operations"]
@@ -171,13 +171,7 @@ def cancel(
     server.client.ask("POST", f"/api/operations/{operation}/cancel")
     follow(server.client, operation)
     found = server.client.ask("GET", f"/api/operations/{operation}")
-    print_answer([f"operation {operation}: {_state(found)}"], found, as_json=server.as_json)
-
-
-def _state(operation: Any) -> str:
-    """Return where an operation is; with its answer, where it ended with one."""
-    state = str(operation["state"])
-    return f"{state}: {operation['answer']}" if state == "answered" else state
+    print_answer([f"operation {operation}: {found['outcome']}"], found, as_json=server.as_json)
 
 
 def _read(path: Path) -> str:

@@ -127,6 +127,13 @@ class OperationView:
         """Whether it has ended."""
         return self.state in FINAL
 
+    @property
+    def outcome(self) -> str:
+        """Its state; of one that has answered with what it found: `answered: lost`."""
+        if self.state is OperationState.ANSWERED and self.end is not None:
+            return f"{self.state}: {self.end.answer}"
+        return str(self.state)
+
 
 @dataclass(frozen=True, slots=True)
 class OperationFiles:

@@ -218,6 +218,7 @@ class OperationDocument(ApiDocument):
     by: str
     created_ms: int
     state: OperationState
+    outcome: str = Field(description="the state in words, with its answer: `answered: lost`")
     progress: ProgressDocument | None
     said: str = Field(description="the newest lines that its command wrote to stderr")
     exit_code: int | None = Field(description="of its command, as in the reference of exit codes")
@@ -241,6 +242,7 @@ class OperationDocument(ApiDocument):
             by=request.by,
             created_ms=request.created_ms,
             state=found.state,
+            outcome=found.outcome,
             progress=progress,
             said=found.said,
             exit_code=end.code if end and found.is_final else None,

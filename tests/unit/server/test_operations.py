@@ -55,7 +55,7 @@ def test_what_was_found_is_an_answer_and_what_could_not_be_looked_at_a_failure(
     document = OperationDocument.of(found, operations.result(found))
     assert (document.answer, document.exit_code) == ("findings", 4)
     assert document.result["findings"]
-    assert seen(operations, found).state == "answered: findings"
+    assert document.outcome == seen(operations, found).state == "answered: findings"
 
     failed = ended(operations, "checkpoint doctor", str(tmp_path / "nothing"))
     assert failed.state is OperationState.FAILED

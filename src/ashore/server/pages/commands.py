@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ashore.base.clock import Clock
 from ashore.errors import OperationUnknown
 from ashore.runtime.commands import BY_NAME, Value
-from ashore.runtime.operations import Operations, OperationState, OperationView
+from ashore.runtime.operations import Operations, OperationView
 
 SHOWN = 100
 LOOK_S = 1.0
@@ -121,7 +121,7 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         job=request.job,
         by=request.by,
         asked_ms=request.created_ms,
-        state=_state(found),
+        state=found.outcome,
         began_ms=found.process.started_ms if found.process else None,
         ended_ms=_ended_ms(found),
         exit_code=end.code if found.is_final and end else None,
@@ -129,12 +129,6 @@ def _seen(found: OperationView, answer: object) -> CommandSeen:
         answer=answer if isinstance(answer, dict) else None,
         error=found.said,
     )
-
-
-def _state(found: OperationView) -> str:
-    if found.state is OperationState.ANSWERED and found.end is not None:
-        return f"{found.state}: {found.end.answer}"
-    return str(found.state)
 
 
 def _ended_ms(found: OperationView) -> int | None:
