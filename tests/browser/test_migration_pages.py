@@ -132,3 +132,32 @@ def test_a_check_that_failed_says_what_to_do(served, open_page, commands):
         {"job_file": str(served.job_file("clicks"))},
     )
     check_everywhere(page, "operation")
+
+
+def test_no_page_shows_a_secret_and_a_check_has_it_all_the_same(served, open_page, commands):
+    path = served.job_file("clicks")
+    secret = path.read_text("utf-8").replace(
+        "{kafka: {", "{kafka: {options: {sasl.password: hunter2}, "
+    )
+    assert "hunter2" in secret
+    path.write_text(secret, "utf-8")
+    for token in ("may-read", "may-operate"):
+        page = open_page("/ui/jobs/clicks/migrate", token=token)
+        text = page.get_by_label("Job file with the new SQL")
+        assert "***kept: source.kafka.options.sasl.password***" in text.input_value()
+        assert "hunter2" not in page.content()
+        page.goto("/ui/write?job=clicks")
+        assert "SELECT" in page.content()
+        assert "hunter2" not in page.content()
+    page.goto("/ui/jobs/clicks/migrate")
+    text.fill(text.input_value().replace("SELECT id", "SELECT id + 1 AS id"))
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("main .diff")).to_contain_text("id + 1")
+    assert "hunter2" not in page.content()
+    draft = Path(str(commands.asked[-1][1]["to"])).read_text("utf-8")
+    assert draft == secret.replace("SELECT id", "SELECT id + 1 AS id")
+    page.get_by_role("link", name="Change the SQL").click()
+    assert "hunter2" not in page.content()
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("main .diff")).to_contain_text("id + 1")
+    assert Path(str(commands.asked[-1][1]["to"])).read_text("utf-8") == draft

@@ -52,7 +52,7 @@ def read_document(
     """
     reader = _NodeReader(text, frozenset(text_at), frozenset(scalars_at))
     try:
-        node = _compose(text)
+        node = compose(text)
         if node is not None:
             reader.lines[()] = node.start_mark.line + 1
             data = reader.plain(node, ())
@@ -75,7 +75,8 @@ def read_document(
     return Document(None, {}, [])
 
 
-def _compose(text: str) -> Node | None:
+def compose(text: str) -> Node | None:
+    """Return the nodes of a text, with where each stands. Raises YAMLError and others of it."""
     yaml = YAML(typ="rt", pure=True)
     yaml.composer.warn_double_anchors = False
     _check_depth(yaml, text)

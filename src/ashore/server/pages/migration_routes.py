@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ashore.config.mapping import write_mapping
+from ashore.config.masked import mask_secrets, restore_secrets
 from ashore.errors import RequestInvalid
 from ashore.runtime.commands import Value
 from ashore.server.pages.command_routes import document_of, find
@@ -42,13 +43,15 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
     async def write(request: Request, name: str, draft: str = "") -> Response:
         job = frame.job(name)
         path = drafts.find(name, draft).path if draft else job.path
-        return _show(frame, request, "migrate.html", name, text=_read(path))
+        return _show(frame, request, "migrate.html", name, text=mask_secrets(_read(path)).text)
 
     @router.post(ROOT)
-    async def check(request: Request, name: str) -> Response:
-        fields = await _operate(frame, request)
-        frame.job(name)
+    async def check(request: Request, name: str, draft: str = "") -> Response:
+        fields, job = await _operate(frame, request), frame.job(name)
+        paths = [drafts.find(name, draft).path, job.path] if draft else [job.path]
+        kept = [mask_secrets(_read(each)).kept for each in paths]
         text = fields.get("text", "")[:TEXT_MAX].replace("\r\n", "\n")
+        text = restore_secrets(text, *kept)
         return _begin_check(frame, name, drafts.write(name, text))
 
     @router.post(ROOT + "/{draft}/map")
@@ -167,7 +170,8 @@ def _verdict(command: CommandSeen) -> CheckView:
 
 
 def _diff(draft: JobDraft) -> tuple[DiffLine, ...]:
-    before, after = _read(draft.before).splitlines(), _read(draft.path).splitlines()
+    texts = (mask_secrets(_read(each)).text for each in (draft.before, draft.path))
+    before, after = (each.splitlines() for each in texts)
     return diff_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
 
 

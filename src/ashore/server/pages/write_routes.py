@@ -5,11 +5,13 @@ What it must not know: how any of it is done.
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ashore.base.clock import SystemClock
+from ashore.config.masked import MaskedText, mask_secrets, restore_secrets
 from ashore.control.jobs import SOURCE_TIMEOUT_S
 from ashore.control.preview import TopicPreview, preview_job
 from ashore.control.propose import propose_table, sample_topic
@@ -40,7 +42,7 @@ def write_routes(frame: PageFrame) -> APIRouter:
     async def write(request: Request, job: str = "") -> Response:
         text, fields = "", dict(FIELDS)
         if job:
-            text, fields["name"] = frame.job(job).path.read_text("utf-8"), job
+            text, fields["name"] = _masked(frame.job(job).path).text, job
         return _page(request, frame, fields, text=text)
 
     @router.post("/ui/write")
@@ -55,18 +57,30 @@ def write_routes(frame: PageFrame) -> APIRouter:
             if wish == "propose":
                 fields["name"] = fields["name"] or _first_topic(fields)
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
-            checked = check_draft(fields["name"], text)
+            whole = text  # who may only read gets no secret into it: what is wrong would tell it
+            if frame.guard.visitor(request).may_operate:
+                known = frame.plane.job(fields["name"])
+                whole = restore_secrets(text, _masked(known.path).kept if known else {})
+            checked = check_draft(fields["name"], whole)
             shown["checked"] = checked
             if wish == "preview" and checked.job is not None:
                 shown["previews"] = await frame.wait(partial(_preview, checked), SAMPLING_S)
             if wish == "save" and checked.job is not None:
-                await frame.wait(partial(frame.plane.save, fields["name"], text))
+                await frame.wait(partial(frame.plane.save, fields["name"], whole))
                 shown["saved"] = f"{fields['name']}.yaml"
         except AshoreError as error:
             shown["error"] = error
         return _page(request, frame, fields, text=text, **shown)
 
     return router
+
+
+def _masked(path: Path) -> MaskedText:
+    """Return a job file without its secrets; one that is gone is empty. Raises JobFileInvalid."""
+    try:
+        return mask_secrets(path.read_text("utf-8", "replace"))
+    except OSError:
+        return MaskedText("", {})
 
 
 def _page(

@@ -1,0 +1,65 @@
+"""Secrets of a job file's text: what is masked, what comes back, what is refused."""
+
+import json
+
+import pytest
+
+from ashore.config.masked import mask_secrets, restore_secrets
+from ashore.errors import JobFileInvalid
+
+TEXT = """\
+job: clicks
+source:
+  kafka:
+    options:
+      sasl.password: hunter2 # why
+      ssl.key.password: ${PW}
+      ssl.keystore.key: |
+        -----BEGIN-----
+        hunter3
+      sasl.jaas.config: >-
+        Plain required
+          password="hunter4";
+
+      ssl.token: ["hunter5", 'hunter6']
+      security.protocol: SSL
+tables: []
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.replace("\n", "\r\n"),
+        json.dumps({"options": {"a.secret": 'hunt"er', "b": 1}}, indent=1),
+        "{options: {sasl.password: &x hunter1, other.password: *x}}",
+        "options:\n- password: hunter1\n- password: hunter2\n",
+    ],
+)
+def test_no_secret_is_left_and_all_come_back(text: str) -> None:
+    masked = mask_secrets(text)
+    assert "hunt" not in masked.text
+    assert masked.kept
+    assert restore_secrets(masked.text, masked.kept) == text
+
+
+def test_what_is_no_secret_stays_and_a_mark_may_move() -> None:
+    masked = mask_secrets(TEXT)
+    assert "${PW}" in masked.text
+    assert "security.protocol: SSL" in masked.text
+    assert "# why" in masked.text
+    first, *rest = masked.text.splitlines()
+    edited = "\n".join([first, "lake: file:///data", *rest])
+    assert "sasl.password: hunter2 # why" in restore_secrets(edited, {}, masked.kept)
+
+
+def test_a_mark_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(JobFileInvalid, match=r"of kafka\.password is not known"):
+        restore_secrets('password: "***kept: kafka.password***"', {})
+
+
+def test_a_text_whose_secrets_cannot_be_found_is_not_shown() -> None:
+    with pytest.raises(JobFileInvalid, match="cannot be read as YAML"):
+        mask_secrets("password: hunter2\n]")
+    assert mask_secrets("jobs: [\n").text == "jobs: [\n"
