@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 from ruamel.yaml import YAML
 from tests.kafka_tools import create_topic, produce
@@ -262,3 +264,47 @@ def test_systemd_reads_the_unit(image: Installed, tmp_path: Path) -> None:
     unknown = {name for line in reported for name in re.findall(r"Unknown key '(\w+)'", line)}
     assert unknown <= SINCE_254
     assert [line for line in reported if "Unknown key" not in line] == []
+
+
+# --- a server ------------------------------------------------------------------------------------
+
+
+def words_of_unit() -> list[str]:
+    """Return what systemd runs of a server, without the path of the command."""
+    parser = RawConfigParser(strict=True)
+    parser.optionxform = str  # type: ignore[method-assign,assignment]
+    parser.read_string((DEPLOY / "ashore-serve.service").read_text("utf-8"))
+    return shlex.split(parser["Service"]["ExecStart"])[1:]
+
+
+def words_of_container() -> list[str]:
+    """Return what the image of a server runs, without its entry point."""
+    text = (DEPLOY / "Containerfile.serve").read_text("utf-8")
+    (command,) = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    found: list[str] = json.loads(command)
+    return found
+
+
+@pytest.mark.parametrize("words", [words_of_unit(), words_of_container()], ids=["unit", "image"])
+def test_the_command_of_a_server_serves(words: list[str], tmp_path: Path) -> None:
+    """With the paths of this directory and any free port; it ends by SIGTERM, as both ask."""
+    for each in ("etc/ashore/jobs", "var/lib/ashore", "data"):
+        (tmp_path / each).mkdir(parents=True)
+    placed = [re.sub(r"^/(?=etc/|var/|data)", f"{tmp_path}/", each) for each in words]
+    if "--host" in placed:  # the image listens to its own network; this machine's is not for it
+        placed[placed.index("--host") + 1] = "127.0.0.1"
+        placed[placed.index("--port") + 1] = "0"
+    else:
+        placed += ["--port", "0"]
+    command = [sys.executable, "-c", SCRIPT, *placed]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            url = server.stderr.readline().split()[-1]
+            assert httpx.get(f"{url}/ui/login").status_code == 200
+            assert httpx.get(f"{url}/api/jobs").status_code == 401
+            (tokens,) = (tmp_path / "var/lib/ashore/serve").rglob("tokens.json")
+            assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
+        finally:
+            server.terminate()
+        assert server.wait(DEADLINE_S) == 0
