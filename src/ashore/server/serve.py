@@ -6,6 +6,8 @@ What it must not know: terminals.
 """
 
 import os
+import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from ashore.base.clock import SystemClock
-from ashore.errors import ServerRuns
+from ashore.errors import RequestInvalid, ServerRefused, ServerRuns
 from ashore.runtime.files import take_lock
 from ashore.runtime.index import Index
 from ashore.runtime.journal import Journal
@@ -63,14 +65,14 @@ class ServerSettings:
 
 
 def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
-    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, NotAllowed, OSError.
+    """Run a server until SIGTERM or Ctrl-C. Raises ServerRuns, ServerRefused, NotAllowed, OSError.
 
     `started` is called with its address once it can be asked.
     """
     files = settings.files
     files.make()
     allow_files()
-    with _alone(files):
+    with _alone(files), _listening(settings) as listener:
         tokens = open_tokens(files.tokens)
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
@@ -86,13 +88,15 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         app = create_app(context)
         door = Doorway(app, None if settings.is_open else tokens, files, context.clock, is_look)
         server = _Server(_config(settings, door), started)
+        server.load()
         index.open()
         supervisor.start()
         operations.start()
         if hook is not None:
             hook.start()
         try:
-            server.run()
+            with _ending_in_order():
+                server.run([listener])
         finally:
             if hook is not None:
                 hook.end()
@@ -125,6 +129,16 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._tell = started
 
+    def load(self) -> None:
+        """Read certificate and key. Raises RequestInvalid."""
+        try:
+            self.config.load()
+        except OSError as error:
+            raise RequestInvalid(
+                f"certificate and key cannot be used: {error}",
+                hint="name the PEM files that belong together: --tls-certificate, --tls-key",
+            ) from None
+
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
@@ -132,6 +146,34 @@ class _Server(uvicorn.Server):
             scheme = "https" if self.config.is_ssl else "http"
             shown = f"[{host}]" if ":" in host else host
             self._tell(f"{scheme}://{shown}:{port}")
+
+
+@contextmanager
+def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
+    """Have the port, before any job is started. Raises ServerRefused."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+        except (OSError, OverflowError) as error:
+            raise ServerRefused(
+                f"nothing can listen at {settings.host} port {settings.port}: {error}",
+                hint="does another server have it? choose others with --port and --host",
+            ) from None
+        yield listener
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let what follows be done: uvicorn repeats the signal that ended it, once it is down."""
+    signals = (signal.SIGTERM, signal.SIGINT)
+    before = {each: signal.signal(each, lambda *_: None) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import uvicorn
 from typer.testing import CliRunner
 
 from ashore.cli.app import app
+from ashore.errors import RequestInvalid, ServerRefused
 from ashore.server import doorway
 from ashore.server.connections import ClientConnection
 from ashore.testing.simulated import write_simulated_job
@@ -149,4 +150,23 @@ def test_a_server_with_a_certificate_is_asked_by_tls_alone(
             assert [each["name"] for each in json.loads(asked.stdout)["jobs"]] == ["clicks"]
         finally:
             os.kill(server.pid, signal.SIGTERM)
-            assert server.wait(60) in {0, -signal.SIGTERM}
+            assert server.wait(60) == 0
+
+
+def test_a_port_that_is_taken_is_said_before_a_job_is_started(tmp_path: Path) -> None:
+    write_simulated_job(tmp_path, "clicks")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = CliRunner().invoke(app, ["serve", str(tmp_path), "--port", str(port)])
+    assert found.exit_code == ServerRefused.exit_code
+    assert f"nothing can listen at 127.0.0.1 port {port}" in found.output
+    assert "--port" in found.output
+
+
+def test_a_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
+    wrong = tmp_path / "server.pem"
+    wrong.write_text("no PEM")
+    options = ["--port", "0", "--tls-certificate", str(wrong), "--tls-key", str(wrong)]
+    found = CliRunner().invoke(app, ["serve", str(tmp_path), *options])
+    assert found.exit_code == RequestInvalid.exit_code
+    assert "certificate and key cannot be used" in found.output
