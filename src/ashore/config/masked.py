@@ -64,8 +64,8 @@ def restore_secrets(text: str, *known: Mapping[str, str]) -> str:
             if mark[1] in each:
                 return each[mark[1]]
         raise JobFileInvalid(
-            f"the secret of {mark[1]} is not known any more",
-            hint="write it in the place of its mark, or name a variable: ${NAME}",
+            f"the secret of {mark[1]} is no longer known",
+            hint="write it in the place of its mark, or name a variable of the environment",
         )
 
     return _MARK.sub(put_back, text)

@@ -136,7 +136,7 @@ class _Server(uvicorn.Server):
         except OSError as error:
             raise RequestInvalid(
                 f"certificate and key cannot be used: {error}",
-                hint="name the PEM files that belong together: --tls-certificate, --tls-key",
+                hint="name the files that belong together: --tls-certificate, --tls-key",
             ) from None
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
