@@ -15,7 +15,7 @@ from ashore.plans.graph import PlanGraph
 from ashore.plans.identity import find_above
 from ashore.plans.narrowed import narrow
 from ashore.plans.regions import number_sources
-from ashore.plans.sources import PlanSource
+from ashore.plans.sources import PlanSource, list_fixed
 from ashore.protocol.codec import Json
 
 ADDED = (
@@ -24,6 +24,10 @@ ADDED = (
 DROPPED = (
     "the new SQL does not read it: its offsets are dropped; where it is read again later, reading "
     "continues after the last record that the log has"
+)
+FIXED = (
+    "streams that are not Kafka's come, go or change places: their offsets cannot be moved, so one "
+    "would continue where another was"
 )
 
 
@@ -58,6 +62,8 @@ class SourceMapping:
 
 def match_sources(old: PlanGraph, new: PlanGraph) -> SourceMapping:
     """Return which Kafka source of a graph is which of another one."""
+    if list_fixed(old.sources) != list_fixed(new.sources):
+        return SourceMapping({}, frozenset(), frozenset(), (FIXED,))
     matcher = _Matcher(old, new, _list_topics(old), _list_topics(new))
     matcher.match_topics()
     matcher.match_overlaps()

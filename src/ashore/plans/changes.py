@@ -15,7 +15,7 @@ from ashore.errors import SparkUnknown
 from ashore.plans.graph import FUNCTIONS, PlanGraph, PlanNode, split_condition
 from ashore.plans.operators import describe_operators
 from ashore.plans.regions import Region, find_regions, options_of
-from ashore.plans.sources import list_topics
+from ashore.plans.sources import list_fixed, list_topics
 from ashore.plans.stored import StoredPlan, ViewRule
 from ashore.plans.words import Words
 
@@ -54,6 +54,12 @@ def find_changed_streams(old: PlanGraph, new: PlanGraph) -> Iterator[str]:
         if not after or not before or not set(before) <= set(after):
             was, now = ", ".join(before) or "none", ", ".join(after) or "none"
             yield f"stream {number} that it reads was {was}, is {now}"
+    was, now = (
+        ", ".join(f"{at + 1} {reads}" for at, reads in list_fixed(each.sources).items()) or "none"
+        for each in (old, new)
+    )
+    if was != now:
+        yield f"the streams that are not Kafka's were {was}, are {now}"
 
 
 def find_changed_views(old: Sequence[ViewRule], new: Sequence[ViewRule]) -> Iterator[str]:

@@ -27,3 +27,16 @@ def list_topics(sources: tuple[PlanSource, ...]) -> list[list[str]]:
     They are in the order of the plan, which is that of the offsets in a checkpoint.
     """
     return [each.reads.split(",") for each in sources if each.is_kafka]
+
+
+def list_fixed(sources: tuple[PlanSource, ...]) -> dict[int, str]:
+    """Return what each stream reads that is not Kafka's, by its place among all streams.
+
+    Its offsets are known by the place alone: nothing says which stream they are of.
+    """
+    streams = (each for each in sources if each.is_streaming)
+    return {
+        place: f"{each.format} {each.reads}"
+        for place, each in enumerate(streams)
+        if not each.is_kafka
+    }

@@ -1,11 +1,14 @@
 """Which source of one graph is which of another, and graphs without some inputs of unions."""
 
+from dataclasses import replace
+
 import pytest
 
 from ashore.migration.judge import judge_query
 from ashore.migration.rewriting import plan_rewrite
-from ashore.migration.sources import judge_sources, match_sources, moves_offsets
+from ashore.migration.sources import FIXED, judge_sources, match_sources, moves_offsets
 from ashore.migration.verdicts import StateVerdict
+from ashore.plans.changes import find_changes
 from ashore.plans.graph import INPUT, UNION, PlanGraph, PlanNode
 from ashore.plans.narrowed import narrow
 from ashore.plans.sources import PlanSource
@@ -119,3 +122,20 @@ def test_a_rewrite_of_state_says_nothing_of_offsets() -> None:
     assert judge_query(old, new).verdict is StateVerdict.CONVERT
     assert not plan_rewrite(old, new, judge_query(old, new)).operators
     assert not plan_rewrite(old, old, judge_query(old, old)).operators
+
+
+def test_streams_that_are_not_kafkas_keep_their_places() -> None:
+    """Nothing in a checkpoint says which of them offsets are of."""
+    old, new = union("a", "b"), union("b", "a")
+    files = [
+        replace(
+            each, sources=tuple(replace(source, format="FileSource") for source in each.sources)
+        )
+        for each in (old, new)
+    ]
+    plans = [StoredPlan("one", (), (), each) for each in files]
+    assert not match_sources(files[0], files[0]).unclear
+    assert match_sources(*files).unclear == (FIXED,)
+    assert judge_query(*plans).verdict is StateVerdict.REFUSED
+    assert "1 FileSource a, 2 FileSource b" in find_changes(*plans)[0]
+    assert not find_changes(plans[0], plans[0])
