@@ -10,15 +10,9 @@ from tests.spark.programs import conf
 
 from ashore.migration.verdicts import StateVerdict
 
-UNPLAYED = {
-    ("Nexmark q7", "nothing"): "one source of files stands twice in it",
-    ("Nexmark q8", "a filter added"): "the filter holds back the watermark of its topic too",
-}
 
-
-def is_played(base: Base, change: Change) -> bool:
-    is_one = change.verdict is not StateVerdict.REFUSED and not change.unplayed
-    return is_one and (base.name, change.name) not in UNPLAYED
+def is_played(change: Change) -> bool:
+    return change.verdict is not StateVerdict.REFUSED and not change.unplayed
 
 
 def choose() -> set[tuple[str, str]]:
@@ -26,7 +20,7 @@ def choose() -> set[tuple[str, str]]:
     chosen = {}
     for base in BASES:
         for change in base.changes:
-            if change.is_run and is_played(base, change):
+            if change.is_run and is_played(change):
                 chosen.setdefault((base.name, change.verdict), change.name)
     return {(base, name) for (base, _), name in chosen.items()}
 
@@ -39,7 +33,7 @@ CHANGES = [
         marks=[] if (base.name, change.name) in CHOSEN else pytest.mark.long,
     )
     for base, change in every_change()
-    if is_played(base, change)
+    if is_played(change)
 ]
 
 

@@ -1,17 +1,21 @@
 """The SQL changes over half of the input, and its state goes on: plain Spark, the whole way."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tests.checkpoint_files import opened
+from tests.checkpoint_files import opened, unpack
 from tests.marks import but
 from tests.spark.migrations import Changed, Rows, lay_out
 from tests.spark.programs import Use, conf, contents
 
+from ashore.checkpoints.layout import UNSAFE_ROW
+from ashore.checkpoints.rescaling import finish
 from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit, QueryRefused
+from ashore.migration.rewriting import StateRewrite
 from ashore.spark.internals import state
 from ashore.spark.internals.state import StateStores
 from ashore.spark.state import making, verifying
@@ -90,6 +94,76 @@ def test_what_spark_plans_is_held_against_the_rewrite(
             migrate(spark, Migration(one, target, batch, rewrite), query, lambda _event: None)
         assert refused.value.fields["why"] == why
         assert not (tmp_path / why / "state").exists()
+
+
+STRICT = "SELECT coalesce(k, -1) AS k, count(*) AS n FROM clicks GROUP BY 1"
+LOOSE = "SELECT nullif(k, {}) AS k, count(*) AS n FROM clicks GROUP BY 1"
+NULLS = {
+    "never, then maybe": (STRICT, LOOSE.format(99), ""),
+    "maybe, then never": (LOOSE.format(99), STRICT, ""),
+    "one, then never": (LOOSE.format(3), STRICT, "a row has NULL in "),
+}
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_a_store_is_kept_whether_its_columns_may_be_null_or_not(
+    spark: SparkSession, use: Use, tmp_path: Path, case: str
+) -> None:
+    """The bytes are the same; Spark alone would refuse the first."""
+    use(conf())
+    old, new, refused = NULLS[case]
+    program = Changed(spark, tmp_path / "program")
+    program.put()
+    program.run(old, tmp_path / "old")
+    before, after = program.plan(old), program.plan(new)
+    may = [each.graph.nodes[0].state.keys[0].is_nullable for each in (before, after)]
+    assert may == [old != STRICT, new != STRICT]
+    keep = program.rewrite(new, new)
+    (operator,) = keep.operators
+    never = (0,) if new == STRICT else ()
+    rewrite = replace(keep, operators=(replace(operator, never_null_keys=never),))
+    one, other = opened(tmp_path / "old"), opened(tmp_path / "new")
+    lay_out(one, other, 0)
+    migration, query = Migration(one, other, 0, rewrite), NewQuery(program.frame(new), "update")
+
+    if refused:
+        with pytest.raises(CheckpointUnfit, match=refused) as error:
+            migrate(spark, migration, query, lambda _event: None)
+        assert error.value.fields["why"] == "holds_null"
+        assert not (tmp_path / "new" / "state").exists()
+        return
+    migrate(spark, migration, query, lambda _event: None)
+    finish(one, other)
+    program.put()
+    emitted = program.run(new, tmp_path / "new")
+    assert emitted == program.at_once(new, ["0.json", "1.json"])
+
+
+UNKNOWN = {
+    "hdfs-backed": ("", "", "provider", "its state is in HDFSBackedStateStoreProvider"),
+    "rocksdb": (UNSAFE_ROW, "avro", "encoding", "its rows are encoded as avro"),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_state_in_another_form_is_refused_before_anything_is_planned(
+    spark: SparkSession, tmp_path: Path, case: str
+) -> None:
+    old, new, why, told = UNKNOWN[case]
+    root = unpack(case, tmp_path)
+    for each in (root / "offsets").glob("[0-9]*"):
+        text = each.read_text("utf-8")
+        assert old in text
+        each.write_text(text.replace(old, new) if old else text, "utf-8")
+    one, other = opened(root), opened(tmp_path / "new")
+    batch = one.read_position().committed
+    lay_out(one, other, batch)
+    migration = Migration(one, other, batch, StateRewrite((), (), ""))
+    query = NewQuery(spark.range(1), "update")
+    with pytest.raises(CheckpointUnfit, match=told) as refused:
+        migrate(spark, migration, query, lambda _event: None)
+    assert refused.value.fields["why"] == why
+    assert not (tmp_path / "new" / "state").exists()
 
 
 BEFORE = (

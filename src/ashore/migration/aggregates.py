@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ashore.migration.side import KeptOperator
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict, worst
-from ashore.migration.widening import find_widened, is_lossless
+from ashore.migration.widening import find_widened, is_lossless, is_same_value
 from ashore.plans.graph import KeptColumn
 from ashore.plans.terms import Term, TermKind
 from ashore.plans.windows import Window, WindowKind
@@ -107,10 +107,8 @@ def _is_same_or_wider(old: KeptOperator, before: int, new: KeptOperator, after: 
 
 def is_wider(old: KeptOperator, before: int, new: KeptOperator, after: int) -> bool:
     """Tell whether a key is an old one as a wider number: no two values become one."""
-    cast = new.side.term(after)
-    if cast.name != "Cast" or new.digests(cast.arguments) != old.digests([before]):
-        return False
-    return is_lossless(_type_of_key(old, before), _type_of_key(new, after))
+    is_same = is_same_value(old.side, before, new.side, after)
+    return is_same and is_lossless(_type_of_key(old, before), _type_of_key(new, after))
 
 
 def _type_of_key(operator: KeptOperator, term: int) -> str:
@@ -201,12 +199,9 @@ def _judge_functions(
             yield ColumnVerdict(old.tell(term), StateVerdict.LOST, why)
 
 
-def _form(operator: KeptOperator) -> list[tuple[str, str, str, bool]]:
+def _form(operator: KeptOperator) -> list[tuple[str, str, str]]:
     """Return in which order the values of a state are written, and as what."""
-    return [
-        (operator.side.digests[each.term], each.part, each.type, each.is_nullable)
-        for each in operator.columns
-    ]
+    return [(operator.side.digests[each.term], each.part, each.type) for each in operator.columns]
 
 
 def _columns_of(operator: KeptOperator, term: int) -> Sequence[KeptColumn]:

@@ -178,8 +178,7 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
     if not is_seen and not old.side.is_same_text(new.side):
         return _Found(StateVerdict.REFUSED, (UNSEEN,)), ()
     if old.region.digest == new.region.digest:
-        found = _with_inputs(old, new, _judge_place(old, new))
-        return found, new.all_as(StateVerdict.FULL)
+        return _judge_whole(old, new), new.all_as(StateVerdict.FULL)
     if old.operator.kind != new.operator.kind and {old.operator.kind, new.operator.kind} != GROUPED:
         why = f"it was {old.operator.name}, is {new.operator.name}"
         return _Found(StateVerdict.REFUSED, (why,)), ()
@@ -188,22 +187,33 @@ def _judge_kept(old: KeptOperator, new: KeptOperator) -> tuple[_Found, tuple[Col
     columns = _judge_columns(old, new)
     if _is_full(columns) and old.region.own != new.region.own:
         return _Found(StateVerdict.REFUSED, (OTHER_OWN,)), ()
-    found = _with_inputs(old, new, _judge_place(old, new))
-    return _with_conditions(old, new, found), columns
+    return _with_conditions(old, new, _judge_whole(old, new)), columns
+
+
+def _judge_whole(old: KeptOperator, new: KeptOperator) -> _Found:
+    """Judge what holds for all of a state, whatever its columns are."""
+    return _with_inputs(old, new, _with_nulls(old, new, _judge_place(old, new)))
+
+
+def _with_nulls(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
+    """Say where what is kept may be NULL from now on, or no longer: Spark reads it otherwise."""
+    was, now = old.nullable, new.nullable
+    if all(was[each] == now[each] for each in was.keys() & now.keys()):
+        return found
+    verdict = worst([found.verdict, StateVerdict.CONVERT])
+    return replace(found, verdict=verdict, why=(*found.why, OTHER_NULLS))
 
 
 def _with_inputs(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
     """Say where a union below an operator has got or lost inputs: what is in the state stays."""
     if not (old.loses_inputs or new.loses_inputs):
         return found
-    why, verdict = found.why, found.verdict
+    why = found.why
     if new.loses_inputs:
         why = (*why, MORE_INPUTS)
     if old.loses_inputs:
         why = (*why, FEWER_INPUTS)
-    if old.nullable != new.nullable:
-        why, verdict = (*why, OTHER_NULLS), worst([verdict, StateVerdict.CONVERT])
-    return replace(found, verdict=verdict, why=why, differs=True)
+    return replace(found, why=why, differs=True)
 
 
 def _with_conditions(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:

@@ -7,8 +7,10 @@ What it must not know: what stands below the operator, which is the same.
 
 from collections.abc import Iterator
 
+from ashore.migration.aggregates import WIDER, only_widens_keys
 from ashore.migration.side import WITHIN, KeptOperator
 from ashore.migration.verdicts import ColumnVerdict, StateVerdict
+from ashore.migration.widening import find_widened_columns
 from ashore.plans.graph import split_condition
 from ashore.plans.operators import join_type
 
@@ -33,6 +35,8 @@ def judge_deduplicate(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVe
         yield from new.all_as(StateVerdict.FULL)
     elif sorted(was) == sorted(now):
         yield from new.all_as(StateVerdict.CONVERT, "the keys have another order")
+    elif only_widens_keys(old, new):
+        yield from new.all_as(StateVerdict.CONVERT, f"the keys are {WIDER}")
     elif set(now) < set(was):
         yield from new.all_as(*_judge_fewer(old, new))
     else:
@@ -109,12 +113,14 @@ def _forgotten(join: KeptOperator) -> list[tuple[bool, str | None]]:
 def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict]:
     was = {(each.side, old.side.digests[each.term]): each for each in old.columns}
     now = {(each.side, new.side.digests[each.term]): each for each in new.columns}
-    has_form = {
-        side: _form(old, side) == _form(new, side) for side in {each.side for each in new.columns}
-    }
+    sides = {each.side for each in new.columns}
+    has_form = {side: _form(old, side) == _form(new, side) for side in sides}
+    widened = {side: find_widened_columns(old, new, side) for side in sides}
     for key, column in now.items():
         name = new.tell_column(column)
-        if key not in was:
+        if column.term in widened[column.side]:
+            yield ColumnVerdict(name, StateVerdict.CONVERT, f"it is {WIDER}")
+        elif key not in was:
             why = "it is new: in the rows that wait it is NULL"
             yield ColumnVerdict(name, StateVerdict.PARTIAL, why)
         elif was[key].type != column.type:
@@ -124,16 +130,13 @@ def _judge_sides(old: KeptOperator, new: KeptOperator) -> Iterator[ColumnVerdict
             yield ColumnVerdict(name, StateVerdict.CONVERT, "the rows that wait have other columns")
         else:
             yield ColumnVerdict(name, StateVerdict.FULL)
+    kept = {each.term for columns in widened.values() for each in columns.values()}
     for key, column in was.items():
-        if key not in now:
+        if key not in now and column.term not in kept:
             why = "the new SQL does not use it: it is dropped"
             yield ColumnVerdict(old.tell_column(column), StateVerdict.LOST, why)
 
 
-def _form(join: KeptOperator, side: str) -> list[tuple[str, str, bool]]:
+def _form(join: KeptOperator, side: str) -> list[tuple[str, str]]:
     """Return in which order the columns of a side's rows are written, and as what."""
-    return [
-        (join.side.digests[each.term], each.type, each.is_nullable)
-        for each in join.columns
-        if each.side == side
-    ]
+    return [(join.side.digests[each.term], each.type) for each in join.columns if each.side == side]

@@ -18,7 +18,7 @@ from ashore.migration.compared import compare_plans
 from ashore.migration.side import SESSIONS, WITHIN, KeptOperator
 from ashore.migration.sources import match_sources
 from ashore.migration.verdicts import MappedPair, QueryVerdict, StateVerdict
-from ashore.migration.widening import find_widened
+from ashore.migration.widening import find_widened, find_widened_columns
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import KeptColumn, PlanGraph
 from ashore.plans.operator_graph import describe_graph
@@ -107,6 +107,9 @@ class OperatorRewrite:
             what it groups by.
         left: of a join, what each column of its left rows is made of; none: they stay as they are.
         right: the same of its right rows.
+        never_null_keys: columns of the old key that may have been NULL and never are from now on:
+            a row with NULL there cannot be kept.
+        never_null_values: the same of values.
 
     """
 
@@ -120,6 +123,8 @@ class OperatorRewrite:
     grouped: int = added(0)
     left: tuple[ValueSource, ...] = added(())
     right: tuple[ValueSource, ...] = added(())
+    never_null_keys: tuple[int, ...] = added(())
+    never_null_values: tuple[int, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,23 +274,25 @@ class _Rewriter:
         old = self._old[self._pairs[id_]]
         was = old.state.operator_id
         if _has_same_bytes(old, new):
-            return OperatorRewrite(number, name, RewriteKind.KEEP, was)
+            return _with_nulls(old, new, OperatorRewrite(number, name, RewriteKind.KEEP, was))
         kinds = {old.node.kind, new.node.kind}
         if kinds == {_JOINS}:
             sides = (tuple(_rows_of(old, new, each)) for each in ("left", "right"))
             left, right = sides
-            return OperatorRewrite(number, name, RewriteKind.RECODE, was, left=left, right=right)
+            rows = OperatorRewrite(number, name, RewriteKind.RECODE, was, left=left, right=right)
+            return _with_nulls(old, new, rows)
         if kinds == {SESSIONS}:
-            return _session(old, new)
+            return _with_nulls(old, new, _session(old, new))
         if len(kinds) > 1 or not kinds <= {AGGREGATE, *_DEDUPLICATES}:
             raise _CannotRewrite(name, _OTHER_FORM)
         keys = tuple(_key_source(old, new, place) for place in range(len(new.keys)))
         is_same = sorted(old.digests(old.keys)) == sorted(new.digests(new.keys))
-        is_merged = not is_same and (new.node.kind != AGGREGATE or not only_widens_keys(old, new))
+        is_merged = not is_same and not only_widens_keys(old, new)
         kind = RewriteKind.MERGE if is_merged else RewriteKind.RECODE
         is_last = new.node.kind in _DEDUPLICATES
         values = _SEEN if is_last else tuple(_values(old, new))
-        return OperatorRewrite(number, name, kind, was, keys, values, is_last=is_last)
+        made = OperatorRewrite(number, name, kind, was, keys, values, is_last=is_last)
+        return _with_nulls(old, new, made)
 
 
 # ---- joins and sessions
@@ -296,15 +303,19 @@ def _rows_of(old: KeptOperator, new: KeptOperator, side: str) -> Iterator[ValueS
     was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
     if _is_same_form((old, new), was, now):
         return
+    widened = find_widened_columns(old, new, side)
     places = {old.side.digests[each.term]: place for place, each in enumerate(was)}
     for each in now:
-        place = places.get(new.side.digests[each.term])
+        before = widened.get(each.term)
+        digest = new.side.digests[each.term] if before is None else old.side.digests[before.term]
+        place = places.get(digest)
         if place is not None:
-            _require_kept(old, new, was[place], each)
+            kept = was[place] if before is None else replace(was[place], type=each.type)
+            _require_kept(old, new, kept, each)
         elif not each.is_nullable:
             why = f"{new.tell_column(each)} is new and never NULL: the rows that wait have no value"
             raise _CannotRewrite(new.operator.name, why)
-        yield ValueSource(place)
+        yield ValueSource(place, is_widened=before is not None)
     yield ValueSource(len(was))  # whether the row has met another
 
 
@@ -383,13 +394,41 @@ def _values(old: KeptOperator, new: KeptOperator) -> Iterator[ValueSource]:
 
 
 def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: KeptColumn) -> None:
-    """Refuse a column that is kept as another type, or may be NULL where it must not be."""
-    if was.type != now.type or was.is_nullable > now.is_nullable:
-        nulls = " and may be NULL" if was.is_nullable > now.is_nullable else ""
+    """Refuse a column that is kept as another type."""
+    if was.type != now.type:
         raise _CannotRewrite(
             new.operator.name,
-            f"{old.tell_column(was)} was kept as {was.type}{nulls}, is kept as {now.type}",
+            f"{old.tell_column(was)} was kept as {was.type}, is kept as {now.type}",
         )
+
+
+def _with_nulls(old: KeptOperator, new: KeptOperator, made: OperatorRewrite) -> OperatorRewrite:
+    """Name the columns in which no row may have NULL any more."""
+    became = {new.side.digests[each]: each for each in new.keys}
+    names = {
+        digest: old.side.digests[found]
+        for digest, term in became.items()
+        if (found := find_source(old, new, term)) is not None and is_wider(old, found, new, term)
+    }
+    for term, before in find_widened(old, new).items():
+        names[new.side.digests[term]] = old.side.digests[before]
+    never = {
+        (names.get(digest, digest), part, side)
+        for (digest, part, side), is_nullable in new.nullable.items()
+        if not is_nullable
+    }
+    keys = old.node.state.keys if old.node.state else ()
+    of_keys, of_values = (
+        tuple(
+            place
+            for place, each in enumerate(columns)
+            if each.is_nullable and (old.side.digests[each.term], each.part, each.side) in never
+        )
+        for columns in (keys, old.columns)
+    )
+    if (of_keys or of_values) and new.node.kind in {_JOINS, SESSIONS}:
+        raise _CannotRewrite(new.operator.name, "what may have been NULL never is from now on")
+    return replace(made, never_null_keys=of_keys, never_null_values=of_values)
 
 
 def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
@@ -407,12 +446,11 @@ def _is_same_form(
     was: Sequence[KeptColumn],
     now: Sequence[KeptColumn],
 ) -> bool:
-    """Tell whether columns have the same bytes: Spark reads what is never NULL as what may be."""
+    """Tell whether columns have the same bytes, whether or not they may be NULL."""
     old, new = operators
     return len(was) == len(now) and all(
         (old.side.digests[one.term], one.part, one.side, one.type)
         == (new.side.digests[other.term], other.part, other.side, other.type)
-        and one.is_nullable <= other.is_nullable
         for one, other in zip(was, now, strict=True)
     )
 

@@ -162,10 +162,13 @@ class KeptOperator:
         return any(graph.nodes[at] != whole.nodes[at] for at in walk_region(graph, place))
 
     @property
-    def nullable(self) -> tuple[bool, ...]:
-        """Whether each column of its state may be NULL, keys first."""
+    def nullable(self) -> Mapping[tuple[str, str, str], bool]:
+        """Whether each column of its state may be NULL, by what it is of."""
         keys = self.node.state.keys if self.node.state else ()
-        return tuple(each.is_nullable for each in (*keys, *self.columns))
+        return {
+            (self.side.digests[each.term], each.part, each.side): each.is_nullable
+            for each in (*keys, *self.columns)
+        }
 
     @property
     def has_event_time(self) -> bool:

@@ -1,9 +1,11 @@
 """Columns of a state that are kept as a wider type.
 
-What it is: `is_lossless`, between two types; `find_widened`, the functions of an aggregate that are
-over the same values as before, written as a wider type.
+What it is: `is_lossless`, between two types; `is_same_value`, between two expressions; and
+`find_widened`, the functions of an aggregate that are over the same values as before, written as a
+wider type. A value gets wider by a cast, or because the column of a source does.
 What it promises: pure. Each value of the old type is one of the new, and the functions here give of
-the wider values what they gave, widened. What is not known to be so is not widened.
+the wider values what they gave, widened. What is not known to be so is not widened: a record that
+is read as a DOUBLE has other values than as a FLOAT.
 What it must not know: how a state is written.
 """
 
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from ashore.migration.side import KeptOperator, Side
 from ashore.plans.digests import hash_form
 from ashore.plans.graph import KeptColumn
+from ashore.plans.terms import TermKind
 from ashore.protocol.codec import Json
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}  # each has those before it
@@ -38,6 +41,12 @@ def is_lossless(was: str, now: str) -> bool:
     return new[0] >= old[0] and new[1] >= old[1]
 
 
+def is_same_value(old: Side, before: int, new: Side, after: int) -> bool:
+    """Tell whether an expression has the value of another one, of whatever width."""
+    forms = (hash_form(_narrow_value(*each)) for each in ((old, before), (new, after)))
+    return len(set(forms)) == 1 and _is_read_as_before(_read(old, before), _read(new, after))
+
+
 def find_widened(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
     """Return of which old function each one is that has got wider: their terms, new to old."""
     known: dict[str, int] = {}
@@ -48,8 +57,28 @@ def find_widened(old: KeptOperator, new: KeptOperator) -> dict[int, int]:
     for term in new.functions:
         before = known.get(_narrow(new.side, term))
         is_other = before is not None and new.side.digests[term] not in kept
-        if before is not None and is_other and _is_wider(_of(old, before), _of(new, term)):
+        if before is None or not is_other or not _is_wider(_of(old, before), _of(new, term)):
+            continue
+        if _are_read_as_before(old.side, before, new.side, term):
             found[term] = before
+    return found
+
+
+def find_widened_columns(old: KeptOperator, new: KeptOperator, side: str) -> dict[int, KeptColumn]:
+    """Return of which old column each one of a join's side is that has got wider, by its term."""
+    was, now = ([each for each in some.columns if each.side == side] for some in (old, new))
+    known = {old.side.digests[each.term] for each in was}
+    found = {}
+    for each in now:
+        wider = (
+            one
+            for one in was
+            if is_lossless(one.type, each.type)
+            and is_same_value(old.side, one.term, new.side, each.term)
+        )
+        before = None if new.side.digests[each.term] in known else next(wider, None)
+        if before is not None:
+            found[each.term] = before
     return found
 
 
@@ -83,22 +112,51 @@ def _narrow(side: Side, place: int) -> str:
         return side.digests[place]
     form: list[Json] = [
         term.name,
-        [_narrow_argument(side, each) for each in term.arguments],
+        [_narrow_value(side, each) for each in term.arguments],
         [[*each] for each in term.options],
         [*side.digests.all(term.filters)],
     ]
     return hash_form(form)
 
 
-def _narrow_argument(side: Side, place: int) -> Json:
+def _narrow_value(side: Side, place: int) -> Json:
     term = side.term(place)
     if term.name == _UNSCALED:
         (inner,) = term.arguments
         digits = _digits(side.term(inner).type)
         if digits is not None:  # with another scale it is another integer
-            return [_UNSCALED, digits[1], _narrow_argument(side, inner)]
-    if term.name == "Cast":
+            return [_UNSCALED, digits[1], _narrow_value(side, inner)]
+    inner = _uncast(side, place)
+    if inner != place:
+        return _narrow_value(side, inner)
+    if term.kind is TermKind.COLUMN and term.source is not None:
+        return [term.kind.value, term.name, side.digests.sources[term.source]]
+    return side.digests[place]
+
+
+def _uncast(side: Side, place: int) -> int:
+    """Return what is below casts that lose nothing."""
+    term = side.term(place)
+    if term.name == "Cast" and term.kind is TermKind.CALL:
         (inner,) = term.arguments
         if is_lossless(side.term(inner).type, term.type):
-            return _narrow_argument(side, inner)
-    return side.digests[place]
+            return _uncast(side, inner)
+    return place
+
+
+def _read(side: Side, place: int) -> str:
+    """Return the type of what an expression is made of."""
+    term = side.term(place)
+    if term.name == _UNSCALED:
+        return _read(side, term.arguments[0])
+    return side.term(_uncast(side, place)).type
+
+
+def _are_read_as_before(old: Side, before: int, new: Side, after: int) -> bool:
+    pairs = zip(old.term(before).arguments, new.term(after).arguments, strict=True)
+    return all(_is_read_as_before(_read(old, one), _read(new, other)) for one, other in pairs)
+
+
+def _is_read_as_before(was: str, now: str) -> bool:
+    """Tell whether a column has the values that it had: as integers and decimals they are exact."""
+    return was == now or (_digits(now) is not None and is_lossless(was, now))

@@ -2,11 +2,15 @@
 
 from tests.spark.compatibility.change import CONVERT, FULL, LOST, PARTIAL, REFUSED, Base, Change
 from tests.spark.compatibility.groups import CANNOT, COMES_OUT, HOUR, NAMED, OTHER_INPUTS, STARTS
+from tests.spark.compatibility.widths import WIDER
 
 NEW = "it is new: in the rows that wait it is NULL"
 GONE = "the new SQL does not use it: it is dropped"
 SINCE_AMOUNT = [("a.amount", "if(a.ts >= HALF, a.amount, NULL) AS amount")]
-OFFSETS = "sources of files have no names, by which offsets are moved"
+WHOLE = "(SELECT *, {} AS part FROM plain) a"
+WITH_PART = ("b.page", "b.page, a.part")
+BY_PAGE = ("a.id = b.id", "a.country = b.page AND a.ts = b.seen")
+OFFSETS = "streams of files have no topics; played with Kafka, in tests/spark/test_moved_sources.py"
 
 INNER = Base(
     "an inner join",
@@ -48,6 +52,41 @@ INNER = Base(
                 *SINCE_AMOUNT,
                 ("b.seen", "if(b.seen >= HALF, b.seen, NULL) AS seen"),
             ],
+        ),
+        Change(
+            "a column that is never NULL added",
+            [
+                ("plain a", "(SELECT *, coalesce(amount, 0) AS paid FROM plain) a"),
+                ("b.page", "b.page, a.paid"),
+            ],
+            REFUSED,
+            "left.coalesce(plain.amount, 0.0) is new and never NULL",
+            columns={"left.coalesce": PARTIAL},
+        ),
+        Change(
+            "a column of the left side gets wider",
+            [("plain a", WHOLE.format("CAST(CAST(amount AS INT) AS BIGINT)")), WITH_PART],
+            CONVERT,
+            WIDER,
+            before=[("plain a", WHOLE.format("CAST(amount AS INT)")), WITH_PART],
+            columns={"as bigint)": CONVERT, "left.plain.id": CONVERT, "right.other.id": FULL},
+            is_run=True,
+        ),
+        Change(
+            "a column of the left side gets shorter",
+            [("plain a", WHOLE.format("CAST(amount AS INT)")), WITH_PART],
+            LOST,
+            GONE,
+            before=[("plain a", WHOLE.format("CAST(CAST(amount AS INT) AS BIGINT)")), WITH_PART],
+            meant=[("a.part", "if(a.ts >= HALF, a.part, NULL) AS part")],
+        ),
+        Change(
+            "the schema of a topic makes a column wider",
+            [BY_PAGE],
+            CONVERT,
+            WIDER,
+            before=[BY_PAGE, ("plain a", "narrow a")],
+            columns={"left.plain.id": CONVERT},
         ),
         Change(
             "another key",

@@ -13,6 +13,10 @@ Spark. The verdicts: *full* (used as it is), *convert* (rewritten, nothing lost)
 starts empty, or keeps what the new SQL would not), *lost* (a part is dropped), *refused* (nothing
 can be kept with a known meaning). A part of a query that is not shown has not changed.
 
+Each change that is not refused is also made on running streams: the old SQL over half of the rows,
+then the new one with its state over the rest, and the results are those that the verdict promises.
+Where that is not done, the reason stands in brackets.
+
 What is not refused here can be done by `ashore migrate apply`. Before it writes it compares what
 Spark plans with the checkpoint; where that differs, it refuses and changes nothing. Other
 queries have the verdicts of their operators.
@@ -31,8 +35,13 @@ def _render_base(base: Base) -> Iterator[str]:
     yield TITLES
     for change in base.changes:
         was, now = _find_changed(change)
-        yield f"| {change.name} | {was} | {now} | {change.verdict} | {change.why} |"
+        yield f"| {change.name} | {was} | {now} | {change.verdict} | {_tell_why(change)} |"
     yield ""
+
+
+def _tell_why(change: Change) -> str:
+    told = f"(not made on streams: {change.unplayed})" if change.unplayed else ""
+    return " ".join(part for part in (change.why, told) if part)
 
 
 def _find_changed(change: Change) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tests.checkpoint_files import opened
 from tests.spark.compatibility.change import Base, Change
 from tests.spark.compatibility.frames import make_frames
 from tests.spark.compatibility.nexmark import FOLDER
-from tests.spark.compatibility.views import STREAMS, make_tables
+from tests.spark.compatibility.views import ALIASES, STREAMS, make_tables
 from tests.spark.migrations import Rows, lay_out
 
 from ashore.checkpoints.rescaling import finish
@@ -57,6 +57,9 @@ class Played:
             if event_time:
                 frame = frame.withWatermark(event_time, "10 seconds")
             frame.createOrReplaceTempView(name)
+        for name, (stream, schema) in ALIASES.items():
+            reader = self.session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+            reader.json(str(self.home / stream)).createOrReplaceTempView(name)
         make_frames(self.session)
         return self.session.sql(_same_time(sql))
 

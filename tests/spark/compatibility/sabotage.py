@@ -164,6 +164,19 @@ MUTATIONS = (
         ((widening, "is_lossless", _always(True)),),
     ),
     Mutation(
+        "a column has its old values, whatever it is read as",
+        *(
+            "columns that the schema of a topic makes wider",
+            "a FLOAT as DOUBLE: records have other values then",
+        ),
+        ((widening, "_is_read_as_before", _always(True)),),
+    ),
+    Mutation(
+        "a column of rows that wait is another one, though it only gets wider",
+        *("an inner join", "a column of the left side gets wider"),
+        ((keyed, "find_widened_columns", _always({})),),
+    ),
+    Mutation(
         "what Spark does not show is the same",
         *("a condition by a subquery", "another subquery"),
         ((Side, "is_same_text", _always(True)),),

@@ -14,13 +14,13 @@ from tests.spark.compatibility.groups import (
 )
 from tests.spark.compatibility.joins import ABOVE, INNER, INTERVAL, OUTER, UNION
 from tests.spark.compatibility.nexmark import Q3, Q5, Q7, Q8, Q12, Q20
-from tests.spark.compatibility.widths import KEYS, WIDTHS
+from tests.spark.compatibility.widths import KEYS, SCHEMAS, WIDTHS
 
 BASES: tuple[Base, ...] = (
     *(GROUPS, TWO_KEYS, TUMBLING, SLIDING, SESSIONS, DISTINCT),
     *(INNER, INTERVAL, OUTER, UNION, ABOVE),
     *(DEDUPLICATED, SUBQUERY),
-    *(WIDTHS, KEYS),
+    *(WIDTHS, KEYS, SCHEMAS),
     *(Q3, Q5, Q7, Q8, Q12, Q20),
 )
 

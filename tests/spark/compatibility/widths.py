@@ -115,3 +115,27 @@ KEYS = Base(
         ),
     ),
 )
+
+SCHEMAS = Base(
+    "columns that the schema of a topic makes wider",
+    "SELECT country, sum(id) AS s, min(id) AS lo, count(id) AS n FROM narrow GROUP BY country",
+    "update",
+    (
+        Change("an INT as BIGINT", [("narrow", "plain")], CONVERT, WIDER, is_run=True),
+        Change(
+            "a FLOAT as DOUBLE: records have other values then",
+            [("min(id)", "max(amount)"), ("narrow", "plain")],
+            LOST,
+            DROPPED,
+            before=[("min(id)", "max(amount)")],
+            meant=[("max(amount)", f"max(amount) {SINCE}")],
+        ),
+        Change(
+            "a key of BIGINT that was INT",
+            [("SELECT country", "SELECT id"), ("BY country", "BY id"), ("narrow", "plain")],
+            CONVERT,
+            WIDER,
+            before=[("SELECT country", "SELECT id"), ("BY country", "BY id")],
+        ),
+    ),
+)

@@ -55,6 +55,7 @@ from ashore.checkpoints.layout.logs import (
     HINT,
     PARTITIONS,
     PROVIDER,
+    UNSAFE_ROW,
     CommitFile,
     Ends,
     KafkaEnd,
@@ -94,7 +95,7 @@ from ashore.checkpoints.layout.paths import (
     is_store,
     parse_path,
 )
-from ashore.checkpoints.layout.schemas import SchemaField, StoreSchema, parse_schemas
+from ashore.checkpoints.layout.schemas import SchemaField, StoreSchema, parse_schemas, with_nulls
 from ashore.checkpoints.layout.snapshots import SnapshotFile, parse_tables, read_tables
 
 __all__ = [
@@ -105,6 +106,7 @@ __all__ = [
     "SOURCES",
     "STATE",
     "TABLES",
+    "UNSAFE_ROW",
     "BatchLog",
     "BatchPath",
     "CheckpointPath",
@@ -144,5 +146,6 @@ __all__ = [
     "parse_tables",
     "read_tables",
     "schema_names",
+    "with_nulls",
     "write_kafka",
 ]

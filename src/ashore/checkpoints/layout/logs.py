@@ -19,6 +19,8 @@ from ashore.errors import CheckpointUnfit, check
 HINT = "restore the checkpoint; was it written by another release of Spark?"
 PARTITIONS = "spark.sql.shuffle.partitions"  # of `conf`: how many the state has
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"  # of `conf`: what keeps the state
+UNSAFE_ROW = "unsaferow"  # the encoding of the state's rows, where `conf` does not say another
+_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _NO_END = "-"
 _VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # what Spark's reader takes for one
@@ -97,6 +99,11 @@ class Settings:
     def provider(self) -> str:
         """Name what keeps the state: the last part of its class; empty: the batch does not say."""
         return self.conf.get(PROVIDER, "").rpartition(".")[2]
+
+    @property
+    def encoding(self) -> str:
+        """Name the encoding of the state's rows."""
+        return self.conf.get(_ENCODING, UNSAFE_ROW)
 
     @classmethod
     def parse(cls, line: str, place: str) -> Self:

@@ -2,7 +2,8 @@
 
 What it is: the files `_metadata/schema` (of v2, and v1 of old releases) and `_stateSchema/<store>/
 <batch>_<id>` (of v3).
-What it promises: any bytes give a value or CheckpointUnfit.
+What it promises: any bytes give a value or CheckpointUnfit. Written with what may be NULL, a file
+keeps all else that it says.
 What it must not know: how rows are encoded.
 
 Strings are Java's: two bytes of length, then modified UTF-8. A schema that is too long for one is
@@ -22,6 +23,8 @@ from ashore.checkpoints.layout.logs import Wrong, unfit
 from ashore.errors import CheckpointUnfit
 
 _PARTS_MAX = 1 << 16
+_PART = 8_000  # characters of a string: of up to six bytes, in surrogates
+_NULLS = {"nullable", "containsNull", "valueContainsNull"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,31 @@ def parse_schemas(data: bytes, place: str) -> tuple[StoreSchema, ...]:
     return found
 
 
+def with_nulls(data: bytes, place: str) -> bytes:
+    """Return the schemas of a store in which each value may be NULL; v1 stays as it is.
+
+    Spark lets such a store be read by any plan that has the same types. Raises CheckpointUnfit.
+    """
+    parse_schemas(data, place)
+    reader = _Reader(data, place)
+    version = reader.read_text()
+    if version == "v1":
+        return data
+    found = [_text(version)]
+    if version == "v2":
+        found += [_long(_loosened(reader.read_long())) for _ in ("key", "value")]
+        return b"".join(found)
+    count = reader.read_number()
+    found.append(struct.pack(">i", count))
+    for _ in range(count):
+        found.append(_text(reader.read_text()))
+        for _ in ("key", "value"):
+            found.append(struct.pack(">H", reader.read_short()))
+            found.append(_long(_loosened(reader.read_long())))
+        found += [_long(reader.read_long()) for _ in ("how keys are encoded", "the user's state")]
+    return b"".join(found)
+
+
 @dataclass(slots=True)
 class _Reader:
     data: bytes
@@ -96,6 +124,42 @@ class _Reader:
         if not 0 <= count <= _PARTS_MAX:
             raise IndexError(count)
         return "".join(self.read_text() for _ in range(count))
+
+
+def _long(text: str) -> bytes:
+    """Return a text that may be too long for one string, as Java writes it."""
+    parts = [text[at : at + _PART] for at in range(0, len(text), _PART)] or [""]
+    return b"".join([struct.pack(">i", len(parts)), *map(_text, parts)])
+
+
+def _text(text: str) -> bytes:
+    units = text.encode("utf-16-le", "surrogatepass")
+    halves = (units[at : at + 2] for at in range(0, len(units), 2))
+    found = b"".join(
+        b"\xc0\x80"
+        if half == b"\0\0"
+        else half.decode("utf-16-le", "surrogatepass").encode("utf-8", "surrogatepass")
+        for half in halves
+    )
+    return struct.pack(">H", len(found)) + found
+
+
+def _loosened(text: str) -> str:
+    """Return the JSON of a schema in which each value may be NULL, down to the innermost."""
+    return json.dumps(_with_nulls(json.loads(text)), separators=(",", ":"), ensure_ascii=False)
+
+
+def _with_nulls(kind: object) -> object:
+    match kind:
+        case dict():
+            return {
+                name: True if name in _NULLS else each if name == "metadata" else _with_nulls(each)
+                for name, each in kind.items()
+            }
+        case list():
+            return [_with_nulls(each) for each in kind]
+        case _:
+            return kind
 
 
 def _read_old(reader: _Reader) -> StoreSchema:

@@ -125,7 +125,8 @@ def rewrite_state(
 def encode_struct(rows: DataFrame, column: str) -> Column:
     """Return the bytes of a struct in the form that state has.
 
-    Requires: the rows come out of an exchange: then they, and structs in them, are bytes already.
+    Requires: the rows come out of an exchange, or of `with_schema_of`: then they, and structs in
+    them, are bytes already.
     """
     spark = rows.sparkSession
     nothing = jvm.TO_LIST(jvm.NOTHING(spark))

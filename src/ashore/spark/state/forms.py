@@ -4,7 +4,7 @@ What it is: `Forms`, the schemas of an operator's stores, as their files say the
 What it promises: reads only. Types are compared without names, and without what may be NULL: both
 change no byte. Spark lets a column that may be NULL be read as one that never is, and refuses the
 reverse; which columns it takes for the one or the other depends on how it planned the first batch.
-So stores that are kept keep the schemas that they had.
+So schemas are written as those of values that may all be NULL.
 What it must not know: rows; how a rewrite is decided.
 """
 

@@ -152,7 +152,8 @@ class Maker:
 
     def _recoded(self, made: Made, form: RowForm) -> DataFrame:
         rows, rewrite = self._taken(made)
-        return recode(rows, form, rewrite, self.deal_out)
+        # Rows of one of several families are dealt out with the others.
+        return recode(rows, form, rewrite, self.deal_out if form.family == ONLY else _as_they_are)
 
     def _taken(self, made: Made) -> tuple[DataFrame, OperatorRewrite]:
         """Return the decoded rows that stores are made of, and where in them what is."""
@@ -165,6 +166,10 @@ class Maker:
             filled = read_decoded(self.spark, replayed.uri, BATCH, rewrite.operator, {})
             return fill(rows, filled, rewrite)
         return (fail("rows are made of no operator's") if rows is None else rows), rewrite
+
+
+def _as_they_are(rows: DataFrame) -> DataFrame:
+    return rows
 
 
 def deal_out(rows: DataFrame, partitions: int) -> DataFrame:

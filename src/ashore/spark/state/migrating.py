@@ -18,6 +18,7 @@ from ashore.checkpoints.checkpoint import Checkpoint
 from ashore.checkpoints.copying import copy_renamed
 from ashore.checkpoints.files import CheckpointFile, list_files
 from ashore.checkpoints.layout import (
+    UNSAFE_ROW,
     BatchLog,
     BatchPath,
     ChecksumPath,
@@ -29,6 +30,7 @@ from ashore.checkpoints.layout import (
     Store,
     StoreSchemaPath,
     TablePath,
+    with_nulls,
 )
 from ashore.checkpoints.required import Required
 from ashore.checkpoints.rescaling import finish
@@ -44,8 +46,9 @@ from ashore.spark.internals.buffers import find_aggregates
 from ashore.spark.internals.planning import write_operators
 from ashore.spark.internals.state import StateStores, StoreIds, read_state, rewrite_state
 from ashore.spark.state.backfilling import replay
-from ashore.spark.state.forms import ONLY, Forms
+from ashore.spark.state.forms import ONLY, Forms, store_of_schema
 from ashore.spark.state.making import Maker
+from ashore.spark.state.recoding import find_null
 from ashore.spark.state.rescaling import measure_stores
 from ashore.spark.state.tasks import told_progress
 from ashore.spark.state.verifying import Rewritten, count_placed, require_loads, require_sample
@@ -134,6 +137,9 @@ def _settings_of(migration: Migration) -> Settings:
     if before.provider != _ROCKSDB or after.provider != _ROCKSDB:
         text = f"its state is in {before.provider or 'unknown'}: only that of {_ROCKSDB} is"
         raise _unfit(migration.source, "provider", f"{text} rewritten")
+    if before.encoding != UNSAFE_ROW or after.encoding != UNSAFE_ROW:
+        text = f"its rows are encoded as {before.encoding}: only {UNSAFE_ROW} is rewritten"
+        raise _unfit(migration.source, "encoding", text)
     kept = [each for each in migration.rewrite.operators if each.kind is RewriteKind.KEEP]
     if after.partitions is None or (before.partitions != after.partitions and kept):
         text = f"it has {before.partitions} partitions, expected {after.partitions}"
@@ -197,6 +203,8 @@ class _Migrator:
     def run(self) -> StateMigrated:
         rewrite = self.migration.rewrite
         self._require_planned()
+        for each in rewrite.operators:
+            self._require_no_nulls(each)
         kept = [each for each in rewrite.operators if each.kind is RewriteKind.KEEP]
         written = [each for each in rewrite.operators if each.kind is not RewriteKind.KEEP]
         forms = {
@@ -247,6 +255,17 @@ class _Migrator:
             raise _unfit(self.migration.source, "other_form", text)
         return before
 
+    def _require_no_nulls(self, of: OperatorRewrite) -> None:
+        """Raise CheckpointUnfit where a row has NULL in a column that never has it from now on."""
+        if of.old is None or not (of.never_null_keys or of.never_null_values):
+            return
+        self.send(StateStep(StateWork.COUNT, of.operator, ""))
+        rows = self.maker.decoded(self.migration.source, of.old, {})
+        found = find_null(rows, of.never_null_keys, of.never_null_values)
+        if found is not None:
+            text = f"`{of.name}`: a row has NULL in {found}, which the new SQL never has"
+            raise _unfit(self.migration.source, "holds_null", text)
+
     def _lay_out(self, operator: int, kept: Forms | None = None) -> None:
         """Write what an operator says of itself, and the schemas of its state.
 
@@ -257,8 +276,9 @@ class _Migrator:
             data = self.planned.storage.read(names.join(self.planned.path, each.path))
             if isinstance(each.of, OperatorPath):
                 data = self.said.operators[operator].move_to(target.uri).write()
-            elif kept is not None:
-                data = kept.data_for(each) or data
+            elif store_of_schema(each) is not None:
+                data = (kept.data_for(each) if kept is not None else None) or data
+                data = with_nulls(data, each.path)
             target.storage.create(names.join(target.path, each.path), data)
 
     # ---- stores that are written

@@ -1,12 +1,13 @@
 """Rows of state in another form: decoded by Spark, computed anew, and encoded by Spark.
 
-What it is: `recode`, the rows of an operator from the form of the old plan to that of the new one.
+What it is: `recode`, the rows of an operator from the form of the old plan to that of the new one;
+`find_null`, whether a column that is never NULL from now on has one.
 What it promises: no byte of a row is made here. A column goes to its place as the rewrite says, and
 only to one of the same type, or of a wider one where the rewrite says so.
 What it must not know: checkpoints; why a rewrite is as it is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -109,6 +110,19 @@ def recode(
         F.lit(form.family).alias(FAMILY),
     )
     return with_schema_of(encoded, form.raw)
+
+
+def find_null(rows: DataFrame, keys: Sequence[int], values: Sequence[int]) -> str | None:
+    """Return the name of a column, of those at some places, in which a decoded row has NULL."""
+    asked = {_DECODED_KEY: keys, _DECODED_VALUE: values}
+    numbered = rows.select(*(_numbered(column, rows.schema) for column in asked))
+    told = [
+        F.when(F.col(column)[f"c{place}"].isNull(), _fields(rows.schema, column)[place].name)
+        for column, places in asked.items()
+        for place in places
+    ]
+    found = numbered.select(F.coalesce(*told).alias("name")).where("name IS NOT NULL").head()
+    return None if found is None else str(found["name"])
 
 
 def _require_form(rows: DataFrame, form: RowForm, rewrite: OperatorRewrite) -> None:
