@@ -15,7 +15,7 @@ from ashore.checkpoints.layout import UNSAFE_ROW
 from ashore.checkpoints.rescaling import finish
 from ashore.checkpoints.survey import take_survey
 from ashore.errors import CheckpointUnfit, QueryRefused
-from ashore.migration.rewriting import StateRewrite
+from ashore.migration.rewriting import NeverNull, StateRewrite
 from ashore.spark.internals import state
 from ashore.spark.internals.state import StateStores
 from ashore.spark.state import making, verifying
@@ -120,8 +120,8 @@ def test_a_store_is_kept_whether_its_columns_may_be_null_or_not(
     assert may == [old != STRICT, new != STRICT]
     keep = program.rewrite(new, new)
     (operator,) = keep.operators
-    never = (0,) if new == STRICT else ()
-    rewrite = replace(keep, operators=(replace(operator, never_null_keys=never),))
+    never = (NeverNull("key", 0),) if new == STRICT else ()
+    rewrite = replace(keep, operators=(replace(operator, never_null=never),))
     one, other = opened(tmp_path / "old"), opened(tmp_path / "new")
     lay_out(one, other, 0)
     migration, query = Migration(one, other, 0, rewrite), NewQuery(program.frame(new), "update")

@@ -198,7 +198,9 @@ def _judge_whole(old: KeptOperator, new: KeptOperator) -> _Found:
 def _with_nulls(old: KeptOperator, new: KeptOperator, found: _Found) -> _Found:
     """Say where what is kept may be NULL from now on, or no longer: Spark reads it otherwise."""
     was, now = old.nullable, new.nullable
-    if all(was[each] == now[each] for each in was.keys() & now.keys()):
+    both = was.keys() & now.keys()
+    is_same = old.is_continued_by(new)  # then what is never NULL from now on never was
+    if all(now[each] <= was[each] if is_same else now[each] == was[each] for each in both):
         return found
     verdict = worst([found.verdict, StateVerdict.CONVERT])
     return replace(found, verdict=verdict, why=(*found.why, OTHER_NULLS))

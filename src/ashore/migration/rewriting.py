@@ -8,6 +8,7 @@ the checkpoints of their plans.
 What it must not know: how stores are read and written.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -90,6 +91,20 @@ class KeySource:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverNull:
+    """A column of the old state that may have been NULL, and never is from now on.
+
+    Arguments:
+        of: `key`, `value`, or the side of a join whose rows have it, `left` or `right`.
+        column: its place there.
+
+    """
+
+    of: str
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorRewrite:
     """The stores of an operator of the new plan.
 
@@ -107,9 +122,7 @@ class OperatorRewrite:
             what it groups by.
         left: of a join, what each column of its left rows is made of; none: they stay as they are.
         right: the same of its right rows.
-        never_null_keys: columns of the old key that may have been NULL and never are from now on:
-            a row with NULL there cannot be kept.
-        never_null_values: the same of values.
+        never_null: columns in which a row with NULL cannot be kept.
 
     """
 
@@ -123,8 +136,7 @@ class OperatorRewrite:
     grouped: int = added(0)
     left: tuple[ValueSource, ...] = added(())
     right: tuple[ValueSource, ...] = added(())
-    never_null_keys: tuple[int, ...] = added(())
-    never_null_values: tuple[int, ...] = added(())
+    never_null: tuple[NeverNull, ...] = added(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,31 +416,49 @@ def _require_kept(old: KeptOperator, new: KeptOperator, was: KeptColumn, now: Ke
 
 def _with_nulls(old: KeptOperator, new: KeptOperator, made: OperatorRewrite) -> OperatorRewrite:
     """Name the columns in which no row may have NULL any more."""
-    became = {new.side.digests[each]: each for each in new.keys}
-    names = {
-        digest: old.side.digests[found]
-        for digest, term in became.items()
-        if (found := find_source(old, new, term)) is not None and is_wider(old, found, new, term)
-    }
-    for term, before in find_widened(old, new).items():
-        names[new.side.digests[term]] = old.side.digests[before]
+    if old.is_continued_by(new):
+        return made  # what is never NULL from now on never was
+    names = _widened_names(old, new)
     never = {
-        (names.get(digest, digest), part, side)
+        (names.get((digest, side), digest), part, side)
         for (digest, part, side), is_nullable in new.nullable.items()
         if not is_nullable
     }
-    keys = old.node.state.keys if old.node.state else ()
-    of_keys, of_values = (
-        tuple(
-            place
-            for place, each in enumerate(columns)
-            if each.is_nullable and (old.side.digests[each.term], each.part, each.side) in never
-        )
-        for columns in (keys, old.columns)
+    found = tuple(
+        NeverNull(of, place)
+        for of, place, each in _placed(old)
+        if each.is_nullable and (old.side.digests[each.term], each.part, each.side) in never
     )
-    if (of_keys or of_values) and new.node.kind in {_JOINS, SESSIONS}:
-        raise _CannotRewrite(new.operator.name, "what may have been NULL never is from now on")
-    return replace(made, never_null_keys=of_keys, never_null_values=of_values)
+    if new.node.kind == SESSIONS and any(each.of == _KEY for each in found):
+        raise _CannotRewrite(new.operator.name, "its keys may have been NULL, and never are now")
+    return replace(made, never_null=found)
+
+
+def _widened_names(old: KeptOperator, new: KeptOperator) -> dict[tuple[str, str], str]:
+    """Return the old digest of each column that has got wider, by its digest and side."""
+    found = {}
+    for term in new.keys:
+        source = find_source(old, new, term)
+        if source is not None and is_wider(old, source, new, term):
+            found[new.side.digests[term], ""] = old.side.digests[source]
+    for term, before in find_widened(old, new).items():
+        found[new.side.digests[term], ""] = old.side.digests[before]
+    for side in ("left", "right"):
+        for term, column in find_widened_columns(old, new, side).items():
+            found[new.side.digests[term], side] = old.side.digests[column.term]
+    return found
+
+
+def _placed(old: KeptOperator) -> Iterator[tuple[str, int, KeptColumn]]:
+    """Yield the columns of a state, with where rows have them."""
+    keys = old.node.state.keys if old.node.state else ()
+    yield from ((_KEY, place, each) for place, each in enumerate(keys))
+    places = Counter[str]()
+    places[_VALUE] = len(old.grouped)  # a session window keeps what it groups by first
+    for each in old.columns:
+        of = each.side or _VALUE
+        yield of, places[of], each
+        places[of] += 1
 
 
 def _has_same_bytes(old: KeptOperator, new: KeptOperator) -> bool:
@@ -455,4 +485,5 @@ def _is_same_form(
     )
 
 
+_KEY, _VALUE = "key", "value"
 _WINDOW = "struct<start:timestamp,end:timestamp>"

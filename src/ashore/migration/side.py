@@ -161,6 +161,10 @@ class KeptOperator:
         place = graph.nodes.index(self.node)
         return any(graph.nodes[at] != whole.nodes[at] for at in walk_region(graph, place))
 
+    def is_continued_by(self, new: "KeptOperator") -> bool:
+        """Tell whether rows of its state are such as the new operator takes from now on."""
+        return self.region.digest == new.region.digest and not self.loses_inputs
+
     @property
     def nullable(self) -> Mapping[tuple[str, str, str], bool]:
         """Whether each column of its state may be NULL, by what it is of."""

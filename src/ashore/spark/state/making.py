@@ -17,6 +17,7 @@ from ashore.errors import fail
 from ashore.migration.backfill import is_filled
 from ashore.migration.rewriting import (
     KeySource,
+    NeverNull,
     OperatorRewrite,
     RewriteKind,
     ValueSource,
@@ -32,8 +33,9 @@ from ashore.spark.internals.state import (
 )
 from ashore.spark.state.backfilling import BATCH, fill
 from ashore.spark.state.forms import ONLY
-from ashore.spark.state.recoding import RowForm, recode
+from ashore.spark.state.recoding import RowForm, find_null, recode
 
+_SIDES = {"left", "right"}  # of a join
 _WAITING = "{}-keyWithIndexToValue"  # the store, or the column family, of a side's rows
 
 
@@ -97,6 +99,19 @@ class Maker:
         replayed = self.replayed or fail("nothing was replayed")
         stores = StateStores(operator, store)
         return int(read_state(self.spark, replayed.uri, BATCH, stores).count())
+
+    def find_null(self, rewrite: OperatorRewrite) -> str | None:
+        """Return a column that has NULL in a row, and never has it from now on; None: none has."""
+        old = rewrite.old if rewrite.old is not None else fail("rows are taken of no operator")
+        places: dict[str, list[NeverNull]] = {}
+        for each in rewrite.never_null:
+            side = _WAITING.format(each.of) if each.of in _SIDES else ONLY
+            places.setdefault(side, []).append(each)
+        found = (
+            find_null(self.decoded(self.source, old, _named(store)), asked)
+            for store, asked in places.items()
+        )
+        return next((each for each in found if each is not None), None)
 
     def decoded(
         self, checkpoint: Checkpoint, operator: int, options: Mapping[str, str]

@@ -48,7 +48,6 @@ from ashore.spark.internals.state import StateStores, StoreIds, read_state, rewr
 from ashore.spark.state.backfilling import replay
 from ashore.spark.state.forms import ONLY, Forms, store_of_schema
 from ashore.spark.state.making import Maker
-from ashore.spark.state.recoding import find_null
 from ashore.spark.state.rescaling import measure_stores
 from ashore.spark.state.tasks import told_progress
 from ashore.spark.state.verifying import Rewritten, count_placed, require_loads, require_sample
@@ -257,11 +256,10 @@ class _Migrator:
 
     def _require_no_nulls(self, of: OperatorRewrite) -> None:
         """Raise CheckpointUnfit where a row has NULL in a column that never has it from now on."""
-        if of.old is None or not (of.never_null_keys or of.never_null_values):
+        if not of.never_null:
             return
         self.send(StateStep(StateWork.COUNT, of.operator, ""))
-        rows = self.maker.decoded(self.migration.source, of.old, {})
-        found = find_null(rows, of.never_null_keys, of.never_null_values)
+        found = self.maker.find_null(of)
         if found is not None:
             text = f"`{of.name}`: a row has NULL in {found}, which the new SQL never has"
             raise _unfit(self.migration.source, "holds_null", text)

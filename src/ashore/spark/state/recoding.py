@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from ashore.errors import CheckpointUnfit, fail
 from ashore.migration.rewriting import (
     KeySource,
+    NeverNull,
     OperatorRewrite,
     RewriteKind,
 )
@@ -112,15 +113,16 @@ def recode(
     return with_schema_of(encoded, form.raw)
 
 
-def find_null(rows: DataFrame, keys: Sequence[int], values: Sequence[int]) -> str | None:
-    """Return the name of a column, of those at some places, in which a decoded row has NULL."""
-    asked = {_DECODED_KEY: keys, _DECODED_VALUE: values}
-    numbered = rows.select(*(_numbered(column, rows.schema) for column in asked))
-    told = [
-        F.when(F.col(column)[f"c{place}"].isNull(), _fields(rows.schema, column)[place].name)
-        for column, places in asked.items()
-        for place in places
-    ]
+def find_null(rows: DataFrame, asked: Sequence[NeverNull]) -> str | None:
+    """Return the name of one of these columns in which a decoded row has NULL; None: none has."""
+    numbered = rows.select(
+        *(_numbered(column, rows.schema) for column in (_DECODED_KEY, _DECODED_VALUE))
+    )
+    told = []
+    for each in asked:
+        column = _DECODED_KEY if each.of == _DECODED_KEY else _DECODED_VALUE
+        name = _fields(rows.schema, column)[each.column].name
+        told.append(F.when(F.col(column)[f"c{each.column}"].isNull(), name))
     found = numbered.select(F.coalesce(*told).alias("name")).where("name IS NOT NULL").head()
     return None if found is None else str(found["name"])
 
