@@ -80,6 +80,7 @@ def test_the_log_is_walked_by_keys_and_shows_another_writer(served, open_page):
     page.keyboard.press("ArrowLeft")
     page.wait_for_url("**to=60")
     page.get_by_role("link", name="60 open").click()
+    page.wait_for_url("**/log/main/60")  # loaded with its script, which hears the keys
     expect(page.locator("main")).to_contain_text("process 7 on there")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Entry 59: open")).to_be_visible()

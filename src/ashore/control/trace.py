@@ -1,8 +1,9 @@
 """Everything that happened to one data file, from the name that it has.
 
-What it is: `trace_file`, which needs the file's address alone, and `trace_in_job`, for a job whose
-lake is open: which job owns the table, which entry made the file count and from which offsets, how
-its move ended, which seals counted it, what took it away, and what lies there now.
+What it is: `trace_file`, which needs the file's address alone, and `trace_in_lake`, for a lake that
+is open and a job that is known: which job owns the table, which entry made the file count and from
+which offsets, how its move ended, which seals counted it, what took it away, and what lies there
+now.
 What it promises: reads only, and of a log no more than an archive at a time; needs neither the job
 file nor Kafka. What the log says and what the lake shows are told apart. What cannot be known is
 said: a file that no log names, a log that does not say how a move ended.
@@ -15,9 +16,7 @@ from dataclasses import asdict, dataclass
 
 from ashore.base.clock import SystemClock
 from ashore.base.units import format_time
-from ashore.control.jobs import OpenJob
 from ashore.errors import RequestInvalid
-from ashore.landing.job import lake_of
 from ashore.landing.log_reader import read_history
 from ashore.landing.owner import Owner, read_owner
 from ashore.protocol import names
@@ -145,22 +144,23 @@ def trace_file(path: str) -> FileHistory:
     return _tell(storage, where, owner, _slices(storage, where, owner), 0)
 
 
-def trace_in_job(opened: OpenJob, path: str, start: int = 0) -> FileHistory:
+def trace_in_lake(storage: Storage, lake: str, job: str, path: str, start: int = 0) -> FileHistory:
     """Return what happened to a file of a job. Raises RequestInvalid, LogDamaged, StorageError.
 
     Arguments:
-        opened: the job whose log is read.
+        storage: of the lake.
+        lake: its address, as `file:///data/lake`.
+        job: whose log is read, of the slice that the file's name has.
         path: of the final file, from the lake's root, or as an address.
         start: an entry before which none lists the file, as somebody thinks.
 
     """
-    lake = lake_of(opened.job).uri
     below = path
     for root in (lake, lake.removeprefix("file://")):
         below = below.removeprefix(root.rstrip("/") + "/")
     where = _locate(path, below.lstrip("/"))
-    owner = read_owner(opened.storage, where.table)
-    return _tell(opened.storage, where, owner, [SliceName(opened.job.job, where.name.slice)], start)
+    owner = read_owner(storage, where.table)
+    return _tell(storage, where, owner, [SliceName(job, where.name.slice)], start)
 
 
 def _locate(asked: str, path: str) -> _Where:

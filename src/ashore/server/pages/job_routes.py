@@ -13,10 +13,11 @@ from fastapi.responses import RedirectResponse, Response
 
 from ashore.control.dead_letters import read_dead_letters
 from ashore.control.jobs import OpenJob
-from ashore.control.trace import FileHistory, trace_in_job
+from ashore.control.trace import FileHistory, trace_in_lake
 from ashore.control.versions import compare, list_versions
 from ashore.control.walk import RecentBatch, read_batches, read_window
 from ashore.errors import AshoreError, RequestInvalid
+from ashore.landing.job import lake_of
 from ashore.landing.log_reader import list_log
 from ashore.protocol.entries import Entry
 from ashore.protocol.names import SliceName
@@ -156,7 +157,8 @@ def _read_versions(
 
 
 def _trace(path: str, since: int, opened: OpenJob) -> FileHistory:
-    return trace_in_job(opened, path, since)
+    lake = lake_of(opened.job).uri
+    return trace_in_lake(opened.storage, lake, opened.job.job, path, since)
 
 
 def _read_batches(opened: OpenJob) -> Batches:
