@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import psutil
+from tests.job_files import job_content
+from tests.kafka_tools import create_topic, produce
 
+from ashore.runtime.files import read_record
 from ashore.runtime.layout import ServerFiles
+from ashore.runtime.records import RunSeen
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = "from ashore.cli import main; main()"
@@ -72,3 +77,28 @@ def kill_jobs(files: ServerFiles) -> None:
     """Kill the jobs that a server has left."""
     for path in files.runs.glob("*/process.json"):
         kill_tree(int(json.loads(path.read_text("utf-8"))["pid"]))
+
+
+class ServedJob:
+    """A directory with the file of one job without Spark, its topic and its lake."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        self.jobs = directory / "jobs"
+        self.jobs.mkdir()
+        self.files = ServerFiles.of(self.jobs)
+        self.bootstrap = bootstrap
+        self.topic = f"served-{uuid4().hex[:10]}"
+        create_topic(bootstrap, self.topic, 1)
+        content = job_content(bootstrap, directory, self.topic, batch={"interval": "100ms"})
+        (self.jobs / "landing.yaml").write_text(json.dumps(content))
+        self.sent = 0
+
+    def produce(self, count: int) -> None:
+        values = [json.dumps({"id": self.sent + each}).encode() for each in range(count)]
+        produce(self.bootstrap, self.topic, values, partition=0)
+        self.sent += count
+
+    def landed(self) -> int:
+        """Return the rows that the run has landed, as it says itself."""
+        seen = read_record(RunSeen, self.files.run_of("landing").seen)
+        return 0 if seen is None else sum(each.rows for each in seen.slices)

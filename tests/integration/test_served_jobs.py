@@ -12,55 +12,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
-from tests.job_files import job_content
-from tests.kafka_tools import create_topic, delete_topic, produce
-from tests.served import ended, kill_jobs, kill_tree, serving, wait_for
+from tests.kafka_tools import delete_topic
+from tests.served import ServedJob, ended, kill_jobs, kill_tree, serving, wait_for
 
-from ashore.runtime.files import read_record
-from ashore.runtime.layout import ServerFiles
-from ashore.runtime.records import RunSeen
 from ashore.services.kafka import Kafka
 
 
-class Site:
-    """A directory of one job, its topic and its servers."""
-
-    def __init__(self, directory: Path, bootstrap: str) -> None:
-        self.jobs = directory / "jobs"
-        self.jobs.mkdir()
-        self.files = ServerFiles.of(self.jobs)
-        self.bootstrap = bootstrap
-        self.topic = f"served-{uuid4().hex[:10]}"
-        create_topic(bootstrap, self.topic, 1)
-        content = job_content(bootstrap, directory, self.topic, batch={"interval": "100ms"})
-        (self.jobs / "landing.yaml").write_text(json.dumps(content))
-        self.sent = 0
-
-    def produce(self, count: int) -> None:
-        values = [json.dumps({"id": self.sent + each}).encode() for each in range(count)]
-        produce(self.bootstrap, self.topic, values, partition=0)
-        self.sent += count
-
-    def landed(self) -> int:
-        """Return the rows that the run has landed, as it says itself."""
-        seen = read_record(RunSeen, self.files.run_of("landing").seen)
-        return 0 if seen is None else sum(each.rows for each in seen.slices)
-
-
 @pytest.fixture
-def site(kafka: Kafka, tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path, kafka.bootstrap_servers)
+def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
+    made = ServedJob(tmp_path, kafka.bootstrap_servers)
     try:
         yield made
     finally:
         kill_jobs(made.files)
 
 
-def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site) -> None:
+def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: ServedJob) -> None:
     def job() -> Any:
         return client.get("/api/jobs/landing").json()
 
@@ -99,7 +69,7 @@ def test_a_real_job_lands_on_while_its_server_is_dead_and_is_adopted(site: Site)
         assert stopped["last"]["code"] == 0
 
 
-def test_a_real_operation_is_cancelled(site: Site) -> None:
+def test_a_real_operation_is_cancelled(site: ServedJob) -> None:
     """It is held by SIGSTOP meanwhile, so that it cannot be done before."""
     site.produce(10)
     with serving(site.jobs) as (client, _server):
@@ -122,7 +92,7 @@ def test_a_real_operation_is_cancelled(site: Site) -> None:
 
 
 def test_a_broken_file_a_changed_schema_and_a_deleted_topic_are_said_with_what_to_do(
-    site: Site,
+    site: ServedJob,
 ) -> None:
     """A night on call: each is on the page of all jobs, by itself, with the next step."""
     job_file = site.jobs / "landing.yaml"
