@@ -3,13 +3,15 @@
 What it is: `mask_secrets`, which puts a mark in the place of each secret that is written out, and
 `restore_secrets`, which puts them back into a text that was edited meanwhile.
 What it promises: a secret is what is a value of a key that is called like one, unless it is made of
-variables alone; a text whose secrets cannot be found is refused, not shown.
+variables alone; a comment may hold one that says such a name, or stands on the line of a secret. A
+text whose secrets cannot be found is refused, not shown.
 What it must not know: who looks.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -19,6 +21,7 @@ from ashore.config.values import VARIABLE
 from ashore.errors import JobFileInvalid
 
 _MAY_NAME = re.compile(r"password|secret|token|jaas|credential|private|\.key")
+_COMMENT = re.compile(r"(?<![^\s])#[^\r\n]*")
 _MARK = re.compile(r'"\*\*\*kept: ([^"*]+)\*\*\*"')
 
 
@@ -40,16 +43,14 @@ def mask_secrets(text: str) -> MaskedText:
             hint="mend it on the server's machine; `ashore validate` says what is wrong",
         )
     node, kept, made, end = compose(text), dict[str, str](), "", 0
-    found = {} if node is None else {at.start_mark.index: (at, key) for at, key in _secrets(node)}
-    for start, (at, key) in sorted(found.items(), key=lambda each: each[0]):
+    found = [] if node is None else [_Part.of(text, at, key) for at, key in _secrets(node)]
+    for start, stop, key in sorted({*found, *_telling_comments(text, node, found)}):
         if start < end:
             continue  # within what has a mark already
         name = key if key not in kept else f"{key} {start}"
-        written = text[start : at.end_mark.index]
-        body = written.rstrip()  # a block ends with the line before the next key
-        kept[name] = body
+        kept[name] = text[start:stop]
         made += f"{text[end:start]}{_mark(name)}"
-        end = start + len(body)
+        end = stop
     return MaskedText(made + text[end:], kept)
 
 
@@ -75,14 +76,66 @@ def _mark(name: str) -> str:
     return f'"***kept: {name}***"'
 
 
+class _Part(NamedTuple):
+    """A part of a text, and what it is called in a mark."""
+
+    start: int
+    stop: int
+    key: str = ""
+
+    @classmethod
+    def of(cls, text: str, node: Node, key: str = "") -> "_Part":
+        """Return where a node is written."""
+        start, stop = node.start_mark.index, node.end_mark.index
+        body = text[start:stop].rstrip()  # a block ends with the line before the next key
+        return cls(start, start + len(body), key)
+
+
+def _telling_comments(text: str, node: Node | None, secrets: Sequence[_Part]) -> Iterator[_Part]:
+    """Yield what is said in comments that may hold a secret, without their `#`."""
+    lines = {text.count("\n", 0, each.stop) for each in secrets}
+    for number, (start, stop) in enumerate(_comments(text, node), 1):
+        is_beside = text.count("\n", 0, start) in lines
+        if is_beside or _MAY_NAME.search(text[start:stop].casefold()):
+            yield _Part(start + 1, stop, f"comment {number}")
+
+
+def _comments(text: str, node: Node | None) -> Iterator[tuple[int, int]]:
+    """Yield where comments are: what looks like one within a value is a part of that."""
+    written = [] if node is None else sorted(_lines_of(text, each) for each in _scalars(node))
+    starts = [0, *(stop for _start, stop in written)]
+    stops = [*(start for start, _stop in written), len(text)]
+    for start, stop in zip(starts, stops, strict=True):
+        for found in _COMMENT.finditer(text, start, stop):
+            yield found.span()
+
+
+def _lines_of(text: str, node: Node) -> tuple[int, int]:
+    """Return where the content of a value is: a block may have a comment beside its `|`."""
+    start, stop, _key = _Part.of(text, node)
+    is_block = isinstance(node, ScalarNode) and node.style in {"|", ">"}
+    return (text.find("\n", start, stop) if is_block and "\n" in text[start:stop] else start), stop
+
+
+def _scalars(node: Node) -> Iterator[Node]:
+    match node:
+        case MappingNode():
+            for pair in node.value:
+                for each in pair:
+                    yield from _scalars(each)
+        case SequenceNode():
+            for each in node.value:
+                yield from _scalars(each)
+        case ScalarNode():
+            yield node
+
+
 def _secrets(node: Node, key: str = "", *, is_secret: bool = False) -> Iterator[tuple[Node, str]]:
     """Yield the nodes of secrets, with their keys."""
     match node:
         case MappingNode():
             for name, value in node.value:
-                own = (
-                    re.sub(r'["*\s]', "", str(name.value)) if isinstance(name, ScalarNode) else "?"
-                )
+                own = _name_of(name)
                 below = f"{key}.{own}" if key else own
                 yield from _secrets(value, below, is_secret=_is_secret(own) or is_secret)
         case SequenceNode():

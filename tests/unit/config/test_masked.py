@@ -23,7 +23,9 @@ source:
 
       ssl.token: ["hunter5", 'hunter6']
       security.protocol: SSL
-tables: []
+  # until May:
+  #   sasl.password: hunter8
+tables: [] # of the password hunter9
 """
 
 
@@ -35,6 +37,9 @@ tables: []
         json.dumps({"options": {"a.secret": 'hunt"er', "b": 1}}, indent=1),
         "{options: {sasl.password: &x hunter1, other.password: *x}}",
         "options:\n- password: hunter1\n- password: hunter2\n",
+        "options:\n  password: ${PW}\n# the token was hunter1",
+        "password: hunter1 # before: hunter2",
+        "a: 'no # comment' # secret=hunter1\nb: | # token=hunter2\n  # password\nc: 1",
     ],
 )
 def test_no_secret_is_left_and_all_come_back(text: str) -> None:
@@ -48,9 +53,11 @@ def test_what_is_no_secret_stays_and_a_mark_may_move() -> None:
     masked = mask_secrets(TEXT)
     assert "${PW}" in masked.text
     assert "security.protocol: SSL" in masked.text
-    assert "# why" in masked.text
+    assert "# until May:" in masked.text
     first, *rest = masked.text.splitlines()
     edited = "\n".join([first, "lake: file:///data", *rest])
+    text = "a: 'no # secret' # a comment\nb: |\n  # the password is in the text\n"
+    assert mask_secrets(text).text == text
     assert "sasl.password: hunter2 # why" in restore_secrets(edited, {}, masked.kept)
 
 

@@ -4,14 +4,13 @@ What it must not know: how a verdict is found, how state is rewritten: commands 
 """
 
 import difflib
-from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ashore.config.mapping import write_mapping
-from ashore.config.masked import mask_secrets, restore_secrets
+from ashore.config.masked import restore_secrets
 from ashore.errors import RequestInvalid
 from ashore.runtime.commands import Value
 from ashore.server.pages.command_routes import document_of, find
@@ -19,6 +18,7 @@ from ashore.server.pages.commands import CommandSeen
 from ashore.server.pages.drafts import JobDraft
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.job_text import read_masked, read_text
 from ashore.server.pages.migration_view import CHIPS, CheckView, mapping_of, view_check
 from ashore.server.pages.render import HEADERS
 from ashore.server.pages.versions_view import DiffLine, diff_lines
@@ -43,13 +43,13 @@ def _add_check(frame: PageFrame, router: APIRouter) -> None:
     async def write(request: Request, name: str, draft: str = "") -> Response:
         job = frame.job(name)
         path = drafts.find(name, draft).path if draft else job.path
-        return _show(frame, request, "migrate.html", name, text=mask_secrets(_read(path)).text)
+        return _show(frame, request, "migrate.html", name, text=read_masked(path).text)
 
     @router.post(ROOT)
     async def check(request: Request, name: str, draft: str = "") -> Response:
         fields, job = await _operate(frame, request), frame.job(name)
         paths = [drafts.find(name, draft).path, job.path] if draft else [job.path]
-        kept = [mask_secrets(_read(each)).kept for each in paths]
+        kept = [read_masked(each).kept for each in paths]
         text = fields.get("text", "")[:TEXT_MAX].replace("\r\n", "\n")
         text = restore_secrets(text, *kept)
         return _begin_check(frame, name, drafts.write(name, text))
@@ -112,7 +112,7 @@ def _add_apply(frame: PageFrame, router: APIRouter) -> None:
             mapping=str(found.mapping) if found.mapping.is_file() else "",
             why=fields.get("why", "")[:1000],
         )
-        text = _read(found.path)
+        text = read_text(found.path)
 
         def replace_file(ended: CommandSeen) -> None:
             """Let the next start have the new SQL: the job file is the truth."""
@@ -170,13 +170,6 @@ def _verdict(command: CommandSeen) -> CheckView:
 
 
 def _diff(draft: JobDraft) -> tuple[DiffLine, ...]:
-    texts = (mask_secrets(_read(each)).text for each in (draft.before, draft.path))
+    texts = (read_masked(each).text for each in (draft.before, draft.path))
     before, after = (each.splitlines() for each in texts)
     return diff_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except OSError as error:
-        raise RequestInvalid(f"{path.name} cannot be read: {error.strerror}") from None

@@ -5,13 +5,12 @@ What it must not know: how any of it is done.
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ashore.base.clock import SystemClock
-from ashore.config.masked import MaskedText, mask_secrets, restore_secrets
+from ashore.config.masked import restore_secrets
 from ashore.control.jobs import SOURCE_TIMEOUT_S
 from ashore.control.preview import TopicPreview, preview_job
 from ashore.control.propose import propose_table, sample_topic
@@ -19,6 +18,7 @@ from ashore.control.proposed_file import JobProposal, job_text, table_names
 from ashore.errors import AshoreError, RequestInvalid
 from ashore.server.pages.frame import PageFrame
 from ashore.server.pages.guard import Forbidden
+from ashore.server.pages.job_text import read_masked
 from ashore.server.pages.write_view import CheckedDraft, check_draft
 from ashore.sources.later import open_later
 
@@ -42,7 +42,7 @@ def write_routes(frame: PageFrame) -> APIRouter:
     async def write(request: Request, job: str = "") -> Response:
         text, fields = "", dict(FIELDS)
         if job:
-            text, fields["name"] = _masked(frame.job(job).path).text, job
+            text, fields["name"] = read_masked(frame.job(job).path).text, job
         return _page(request, frame, fields, text=text)
 
     @router.post("/ui/write")
@@ -59,8 +59,7 @@ def write_routes(frame: PageFrame) -> APIRouter:
                 text = await frame.wait(partial(_propose, fields), SAMPLING_S)
             whole = text  # who may only read gets no secret into it: what is wrong would tell it
             if frame.guard.visitor(request).may_operate:
-                known = frame.plane.job(fields["name"])
-                whole = restore_secrets(text, _masked(known.path).kept if known else {})
+                whole = restore_secrets(text, _kept(frame, fields["name"]))
             checked = check_draft(fields["name"], whole)
             shown["checked"] = checked
             if wish == "preview" and checked.job is not None:
@@ -75,12 +74,10 @@ def write_routes(frame: PageFrame) -> APIRouter:
     return router
 
 
-def _masked(path: Path) -> MaskedText:
-    """Return a job file without its secrets; one that is gone is empty. Raises JobFileInvalid."""
-    try:
-        return mask_secrets(path.read_text("utf-8", "replace"))
-    except OSError:
-        return MaskedText("", {})
+def _kept(frame: PageFrame, name: str) -> Mapping[str, str]:
+    """Return the secrets of a job that there is; one whose file is gone has none."""
+    known = frame.plane.job(name)
+    return read_masked(known.path).kept if known is not None and known.path.exists() else {}
 
 
 def _page(
