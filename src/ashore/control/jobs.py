@@ -5,7 +5,7 @@ What it must not know: what commands do with it; terminals.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,9 +138,12 @@ class OpenJob:
 
 
 @contextmanager
-def open_job(path: str | Path) -> Iterator[OpenJob]:
-    """Read a job file and open what it names; nothing is connected yet. Raises JobFileInvalid."""
-    job = load_job_file(path)
+def open_job(path: str | Path, load: Callable[[Path], Job] = load_job_file) -> Iterator[OpenJob]:
+    """Read a job file and open what it names; nothing is connected yet. Raises JobFileInvalid.
+
+    `load`: reads the file.
+    """
+    job = load(Path(path))
     clock = SystemClock()
     kafka = job.source.kafka
     source = open_later(kafka.bootstrap_servers, dict(kafka.options), SOURCE_TIMEOUT_S)

@@ -86,19 +86,19 @@ def read_log(storage: Storage, name: SliceName, known: Fold = EMPTY) -> Fold:
 def read_history(storage: Storage, name: SliceName, start: int = 0) -> Iterator[Entry]:
     """Yield every entry from `start` to the end, archives first. Each follows its predecessor.
 
-    Keeps at most the entries of one archive in memory. Raises LogDamaged for an entry that is
-    missing or damaged.
+    The end is where it was when it was reached: whoever takes entries slowly gets none that came
+    after that. Keeps at most the entries of one archive in memory. Raises LogDamaged for an entry
+    that is missing or damaged.
     """
-    number, previous = start, None
-    is_end = False
+    number, previous, is_end = start, None, False
     while not is_end:
-        is_end = True
-        for entry in _read_undisturbed(storage, name, partial(_next_from, storage, name, number)):
+        read = partial(_next_from, storage, name, number)
+        entries, is_end = _read_undisturbed(storage, name, read)
+        for entry in entries:
             if entry.previous != previous and (entry.number != start or start == 0):
                 path = names.entry_path(name, entry.number)
                 _damaged(path, "it has another predecessor", "restore the log from a backup")
             number, previous = entry.number + 1, entry.checksum
-            is_end = False
             yield entry
 
 
@@ -271,18 +271,18 @@ def _entries_from(
 
 def _next_from(
     storage: Storage, name: SliceName, number: int, listing: LogListing
-) -> _Found[Iterable[Entry]]:
-    """Return the entries from `number` on that one archive holds, or will hold."""
+) -> _Found[tuple[Iterable[Entry], bool]]:
+    """Return the entries from `number` on that one archive holds, or will hold; is it the end?"""
     index = number // names.ARCHIVE_ENTRIES
     if index in listing.archives:
-        return _Found(_archived_from(storage, name, number), None, is_archived=True)
+        return _Found((_archived_from(storage, name, number), False), None, is_archived=True)
     entries: list[Entry] = []
     for each in range(number, (index + 1) * names.ARCHIVE_ENTRIES):
         entry = read_number(storage, name, each)
         if entry is None:
-            return _Found(entries, each)
+            return _Found((entries, True), each)
         entries.append(entry)
-    return _Found(entries, None)
+    return _Found((entries, False), None)
 
 
 def _archived_from(storage: Storage, name: SliceName, number: int) -> Iterator[Entry]:

@@ -8,6 +8,7 @@ What it must not know: who runs jobs.
 
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ashore.landing.job import load_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, is_name
 
 BYTES_MAX = 1 << 20  # of a job file
+SETTLED_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,29 @@ class JobFiles:
             found[path.stem] = known
         self._known = found
         return {name: file for name, (_, file) in found.items()}
+
+
+class KnownJobs:
+    """Jobs of files that are opened again and again. May be used by many threads.
+
+    A file that changed within a moment is read again, as it might change once more with the same
+    time.
+    """
+
+    def __init__(self, load: Callable[[Path], Job] = load_job_file) -> None:
+        self._load = load
+        self._known: dict[Path, tuple[tuple[_Mark, ...], Job]] = {}
+
+    def load(self, path: Path) -> Job:
+        """Return the job in a file, as it is now. Raises JobFileInvalid."""
+        known = self._known.get(path)
+        if known is not None and known[0] == _marks(path, known[1]):
+            return known[1]
+        job = self._load(path)
+        marks = _marks(path, job)
+        if max(at for at, _size, _inode in marks) < time.time_ns() - SETTLED_NS:
+            self._known[path] = marks, job
+        return job
 
 
 def find_job_files(directory: Path) -> list[Path]:
@@ -130,6 +155,10 @@ def _beside(path: Path, job: Job | None) -> list[Path]:
     if job is None or job.sql is None:
         return []
     return [path.parent / name for name in (job.sql.file, job.sql.functions) if name is not None]
+
+
+def _marks(path: Path, job: Job) -> tuple[_Mark, ...]:
+    return tuple(_mark(each) for each in (path, *_beside(path, job)))
 
 
 def _mark(path: Path) -> _Mark:

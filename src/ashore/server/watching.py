@@ -24,7 +24,7 @@ from ashore.errors import AshoreError
 from ashore.jobs.heartbeat import read_heartbeat
 from ashore.landing.log_reader import list_log
 from ashore.runtime.background import Background
-from ashore.runtime.job_files import find_job_files
+from ashore.runtime.job_files import KnownJobs, find_job_files
 from ashore.sources.base import Source
 from ashore.sources.later import open_later
 
@@ -106,7 +106,7 @@ class FleetWatch:
     ) -> None:
         self.directory = directory
         self._clock = clock or SystemClock()
-        self._folds = KnownFolds()
+        self._folds, self._jobs = KnownFolds(), KnownJobs()
         self._sources: dict[tuple[str, str], Source] = {}
         self._opener = opener or self._open_shared
         self._marks = marks
@@ -260,7 +260,7 @@ class FleetWatch:
     @contextmanager
     def _open_shared(self, path: Path) -> Iterator[OpenJob]:
         """Open a job with the client that all jobs of its Kafka cluster share."""
-        with open_job(path) as opened:
+        with open_job(path, self._jobs.load) as opened:
             kafka = opened.job.source.kafka
             options = dict(kafka.options)
             key = (str(kafka.bootstrap_servers), str(sorted(options.items())))
