@@ -51,6 +51,7 @@
     - PathNotAllowed          a path is outside the directories that it is confined to
     - RequestInvalid          the request is not what the API expects
     - ServerBusy              as much runs as its limits allow
+  + ServerDiskFailed          the disk of a server's own files took nothing
   + ServerRuns                another server has these job files
   + ServerUnreachable         no server answers
   + NotInstalled              an optional package is missing; the hint prints the pip line
@@ -422,6 +423,13 @@ class ServerBusy(ServerRefused):
     """As much runs as the limits of the server allow. A later try may succeed."""
 
     code = "server-busy"
+
+
+class ServerDiskFailed(AshoreError):
+    """The disk of a server's own files did not take what was to be written."""
+
+    code = "server-disk-failed"
+    exit_code = 7
 
 
 class ServerRuns(AshoreError):

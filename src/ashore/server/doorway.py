@@ -23,7 +23,7 @@ from ashore.runtime.files import append_line, rotate
 from ashore.runtime.layout import ServerFiles
 from ashore.server.access import Caller, Tokens
 from ashore.server.pages.control_plane import UserRole
-from ashore.server.problems import answer
+from ashore.server.problems import answer, disk_failed
 
 BODY_BYTES_MAX = 4 << 20
 BODY_S_MAX = 30.0
@@ -112,10 +112,23 @@ class Doorway:
         self, scope: Scope, receive: Receive, send: Send, changer: Caller | None
     ) -> None:
         """Pass a request on. The audit line of a change is there before its answer is sent."""
+        is_answered = False
 
         async def noted(message: Message) -> None:
+            nonlocal is_answered
+            if is_answered:
+                return
             if changer is not None and message["type"] == "http.response.start":
-                await run_in_threadpool(self._write, scope, changer, int(message["status"]))
+                status = int(message["status"])
+                try:
+                    await run_in_threadpool(self._write, scope, changer, status)
+                except OSError as error:
+                    told = disk_failed(error, self._files.state, _unnoted(status))
+                    if told is None:
+                        raise
+                    is_answered = True
+                    await answer(told)(scope, receive, send)
+                    return
             await send(message)
 
         await self._app(scope, receive, noted)
@@ -139,6 +152,13 @@ class Doorway:
                 "status": status,
             },
         )
+
+
+def _unnoted(status: int) -> str:
+    """Say what became of a request that the audit has no line of."""
+    if status >= 400:
+        return f"What was asked for was not done: it was answered with {status}"
+    return "What was asked for was done, and the audit has no line of it"
 
 
 def _check_length(headers: Headers) -> None:

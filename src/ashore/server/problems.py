@@ -5,8 +5,10 @@ not meant to happen is answered too, without its traceback.
 What it must not know: handlers.
 """
 
+import errno
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,10 +25,12 @@ from ashore.errors import (
     PathNotAllowed,
     RequestInvalid,
     ServerBusy,
+    ServerDiskFailed,
     ServerRefused,
 )
 from ashore.jobs.failure import Failed
 
+NOT_DONE = "What was asked for was not done"
 MEDIA_TYPE = "application/problem+json"
 _TEXT = {"type": "string"}
 _SCHEMA = {
@@ -55,9 +59,29 @@ _BY_KIND: tuple[tuple[type[AshoreError], int], ...] = (
     (RequestInvalid, 422),
     (JobFileInvalid, 422),
     (ServerRefused, 409),
+    (ServerDiskFailed, 507),
 )
 _BY_EXIT_CODE = {2: 422, 3: 409, 4: 409, 5: 409, 6: 409, 7: 503}
+_OF_DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})
 _log = logging.getLogger("ashore.server")
+
+
+def disk_failed(error: OSError, where: Path, what: str) -> ServerDiskFailed | None:
+    """Return what is told of a disk that took nothing; None: it is no failure of one.
+
+    Arguments:
+        error: of a write.
+        where: a directory of the server.
+        what: what became of the request, as a sentence.
+
+    """
+    if error.errno not in _OF_DISKS:
+        return None
+    return ServerDiskFailed(
+        f"the server cannot write its files: {error.strerror}. {what}",
+        hint=f"free space on the disk of {where}, or let the server's user write there; then ask "
+        "again. Jobs continue meanwhile",
+    )
 
 
 def status_of(error: AshoreError) -> int:
@@ -126,12 +150,18 @@ def add_handlers(app: FastAPI) -> None:
         hint = "GET /api/openapi.json lists what there is"
         return answer(RequestInvalid(str(detail), hint=hint), status, headers)
 
+    async def disk(request: Request, error: Exception) -> JSONResponse:
+        where = request.app.state.context.files.state
+        told = disk_failed(error, where, NOT_DONE) if isinstance(error, OSError) else None
+        return await unexpected(request, error) if told is None else answer(told)
+
     async def unexpected(_request: Request, error: Exception) -> JSONResponse:
         _log.error("a request failed", exc_info=error)
         told = AshoreError("the server failed at this request", hint="its log has the traceback")
         return answer(told, 500)
 
     app.add_exception_handler(AshoreError, expected)
+    app.add_exception_handler(OSError, disk)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)

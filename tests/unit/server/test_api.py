@@ -322,3 +322,22 @@ def test_a_slow_client_holds_up_nobody(served: Served) -> None:
     assert served.ask("GET", "/api/jobs").status_code == 200
     for each in threads:
         each.join()
+
+
+def test_a_change_whose_line_of_the_audit_cannot_be_written_says_so(served: Served) -> None:
+    """The audit is a device whose disk is always full."""
+    audit = served.files.audit
+    kept = audit.rename(audit.with_name("kept.jsonl"))
+    audit.symlink_to("/dev/full")
+    try:
+        found = served.ask("POST", "/api/jobs/clicks/stop")
+        assert (found.status_code, found.json()["code"]) == (507, "server-disk-failed")
+        assert "No space left on device" in found.json()["detail"]
+        assert "was done, and the audit has no line of it" in found.json()["detail"]
+        assert str(served.files.state) in found.json()["hint"]
+        refused = served.ask("POST", "/api/jobs/nobody/stop")
+        assert "was not done: it was answered with 404" in refused.json()["detail"]
+        assert served.ask("GET", "/api/jobs/clicks").status_code == 200
+    finally:
+        audit.unlink()
+        kept.rename(audit)

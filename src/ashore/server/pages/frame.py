@@ -9,6 +9,7 @@ What it must not know: what pages show.
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -22,7 +23,7 @@ from ashore.errors import AshoreError, RequestInvalid, StorageError
 from ashore.server.pages.control_plane import ControlPlane, SeenJob
 from ashore.server.pages.guard import Forbidden, LoginNeeded, PageGuard
 from ashore.server.pages.render import HEADERS, render
-from ashore.server.problems import status_of
+from ashore.server.problems import NOT_DONE, disk_failed, status_of
 
 T = TypeVar("T")
 PATIENCE_S = 4.0
@@ -61,6 +62,11 @@ class PageFrame:
                         return frame.answer_error(request, unknown)
                     except (LoginNeeded, Forbidden, NoSuchJob, AshoreError) as error:
                         return frame.answer_error(request, error)
+                    except OSError as error:
+                        failed = disk_failed(error, Path(frame.plane.directory), NOT_DONE)
+                        if failed is None:
+                            raise
+                        return frame.answer_error(request, failed)
 
                 return answer
 
