@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,14 @@ Serving = tuple[httpx.Client, "subprocess.Popen[str]"]
 
 
 @contextmanager
-def serving(directory: Path, *options: str) -> Iterator[Serving]:
-    """Have a server of a directory of job files, which is killed at the end; its jobs go on."""
+def serving(directory: Path, *options: str, before: Sequence[str] = ()) -> Iterator[Serving]:
+    """Have a server of a directory of job files, which is killed at the end; its jobs go on.
+
+    `before`: of its command.
+    """
     command = [sys.executable, "-c", SCRIPT, "serve", str(directory), "--port", "0", "--no-token"]
     with subprocess.Popen(
-        [*command, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [*before, *command, *options], cwd=ROOT, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stderr is not None

@@ -197,7 +197,7 @@ def reported_errors(*, as_json: bool, debug: bool, in_lines: bool = False) -> It
         raise typer.Exit(error.exit_code) from None
 
 
-def _progress_keeper() -> Callable[[str, int, int], None]:
+def progress_keeper() -> Callable[[str, int, int], None]:
     """Return what keeps progress in the file that $ASHORE_PROGRESS names: of an operation.
 
     It is written at most five times a second, and where something has begun or is done.
@@ -232,7 +232,7 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[..., None]]:
         *columns, TimeElapsedColumn(), console=talk, transient=True, disable=quiet
     ) as progress:
         bars: dict[str, object] = {}
-        keep = _progress_keeper()
+        keep = progress_keeper()
 
         def show(what: str, done: int, total: int, more: str = "") -> None:
             said = f"{what}: {more}" if more else what

@@ -259,14 +259,17 @@ def show_checking(job: Job, style: Style) -> None:
         say(f"{at}checking lake, log and topics of job {escape(job.job)}")
 
 
-def show_run(job: Job, launch: JobLaunch, style: Style) -> int:
+def show_run(job: Job, launch: JobLaunch, style: Style, state: RunState | None = None) -> int:
     """Show a run to its end and return its exit code. Ctrl-C and SIGTERM stop it in order.
 
     A second Ctrl-C kills the job process, which is safe at any moment.
 
     A job process that is silent for the job's `patience` is killed.
+
+    `state`: what takes the events in; None: one of its own.
     """
-    state = RunState(job.job, uses_spark=job.spark is not None, launched_s=time.monotonic())
+    state = state or RunState(job.job)
+    state.uses_spark, state.launched_s = job.spark is not None, time.monotonic()
     as_json = style is Style.EVENTS
 
     def report(message: str) -> None:

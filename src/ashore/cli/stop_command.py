@@ -1,7 +1,7 @@
 """The command `ashore stop`.
 
 What it promises: with exit code 0 the job has stopped, now or before, and its process is
-gone; `--now` says that it was ended at once.
+gone; `--now` says that it was ended at once. With `--drain` everything has landed that was there.
 What it must not know: how a job is asked.
 """
 
@@ -23,9 +23,11 @@ from ashore.errors import AshoreError, JobNotRunning, error_of
 from ashore.jobs.requests import StopRequest
 
 if TYPE_CHECKING:
+    from ashore.cli.draining import Drained
     from ashore.cli.saving import TakenSavepoint
 
 BEYOND_GRACE_S = 30.0  # Spark's end, beside the batch
+NOT_NOW = "--finish-batch, --drain, --timeout and --savepoint"
 
 
 def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
@@ -40,6 +42,13 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     ] = False,
     now: Annotated[
         bool, typer.Option("--now", help="End the process at once, with SIGKILL: that is safe.")
+    ] = False,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain",
+            help="First land everything that is in the topics now, by another process.",
+        ),
     ] = False,
     timeout: Annotated[
         str | None,
@@ -59,41 +68,61 @@ def stop(  # noqa: PLR0913, PLR0917 - each parameter is an option of the command
     debug: Debug = False,
 ) -> None:
     """Stop a running job gracefully, and wait until it has stopped."""
-    if now and (finish_batch or timeout is not None or savepoint is not None):
-        raise typer.BadParameter("--now excludes --finish-batch, --timeout and --savepoint")
+    if now and (finish_batch or drain or timeout is not None or savepoint is not None):
+        raise typer.BadParameter(f"--now excludes {NOT_NOW}")
     asked_s = None if timeout is None else parse_duration(timeout) / 1000
     with reported_errors(as_json=as_json, debug=debug):
         job = load_job(job_file)  # whether it can be run does not matter
         running = RunningJob(job.job, str(job.lake), SystemClock(), lambda line: say(escape(line)))
-        look = _looking(job_file)
+        look = _taking_its_place if drain else _looking(job_file)
         save = None if savepoint is None else _saving(job_file, savepoint, quiet=as_json)
-        if now:
-            stopped = kill_job(running, look)
-        else:
-            usual_s = math.inf if finish_batch else job.grace_ms / 1000 + BEYOND_GRACE_S
-            stopped = stop_job(
-                running,
-                StopRequest(finish_batch),
-                usual_s if asked_s is None else asked_s,
-                look,
-            )
-        ends = [f"{each.slice}: its log ends with entry {each.entry:,}" for each in stopped.logs]
-        lines, document = [stopped.sentence, *ends], {"job": job.job, **asdict(stopped)}
+        usual_s = math.inf if finish_batch else job.grace_ms / 1000 + BEYOND_GRACE_S
+        timeout_s = usual_s if asked_s is None else asked_s
+        request = StopRequest(finish_batch)
+        stopped = kill_job(running, look) if now else stop_job(running, request, timeout_s, look)
+        lines, document = _described(job.job, stopped)
+        if drain:
+            drained = _drain(job_file, as_json=as_json)
+            lines.append(f"landed {drained.rows:,} records in {drained.batches:,} batches: drained")
+            document["drained"] = asdict(drained)
         if save is not None:
-            try:
-                saved = save()
-            except AshoreError as error:
-                message = f"{stopped.sentence}; there is no savepoint of it: {error.message}"
-                raise error_of(error.code, message, hint=error.hint) from error
+            saved = _saved(save, stopped)
             lines += [line for each in saved for line in each.lines]
             document["savepoints"] = [each.document for each in saved]
         print_answer(lines, document, as_json=as_json)
+
+
+def _described(job: str, stopped: JobStopped) -> tuple[list[str], dict[str, object]]:
+    ends = [f"{each.slice}: its log ends with entry {each.entry:,}" for each in stopped.logs]
+    return [stopped.sentence, *ends], {"job": job, **asdict(stopped)}
+
+
+def _saved(
+    save: "Callable[[], list[TakenSavepoint]]", stopped: JobStopped
+) -> "list[TakenSavepoint]":
+    """Return the savepoints of a job that has stopped. What fails says that it has."""
+    try:
+        return save()
+    except AshoreError as error:
+        message = f"{stopped.sentence}; there is no savepoint of it: {error.message}"
+        raise error_of(error.code, message, hint=error.hint) from error
 
 
 def _saving(job_file: Path, to: str, *, quiet: bool) -> "Callable[[], list[TakenSavepoint]]":
     from ashore.cli.saving import saving  # noqa: PLC0415 - loads events, for this option
 
     return saving(job_file, to, quiet=quiet)
+
+
+def _drain(job_file: Path, *, as_json: bool) -> "Drained":
+    from ashore.cli.draining import drain  # noqa: PLC0415 - starts a job process, for this option
+
+    return drain(job_file, as_json=as_json)
+
+
+def _taking_its_place(found: JobNotRunning) -> JobStopped:
+    """Say that nothing is to be stopped: whatever became of the last process, another follows."""
+    return JobStopped(None, None, (), found.message)
 
 
 def _looking(job_file: Path) -> Look:

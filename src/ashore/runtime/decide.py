@@ -77,6 +77,7 @@ class Facts:
         generation: of the process that lives; None: it has not written it yet.
         last: how the last run ended; None: there was none, or one lives.
         retry: failures in a row.
+        is_held: whether the operation that `desired` names is under way.
 
     """
 
@@ -87,13 +88,17 @@ class Facts:
     generation: int | None = None
     last: ExitRecord | None = None
     retry: RetryRecord | None = None
+    is_held: bool = False
 
 
 def decide(facts: Facts, now_ms: int) -> Decision:
     """Return what is to be done about a job now."""
     wanted = _wanted(facts.desired, now_ms)
+    if facts.is_held and wanted is DesiredState.STOPPED:
+        why = f"operation {facts.desired.held_by} stops it"
+        return Decision(Act.NOTHING, Phase.STOPPING, why)
     if facts.is_alive:
-        return _of_living(facts, wanted, now_ms)
+        return _of_living(facts, wanted)
     if wanted is DesiredState.STOPPED:
         return Decision(Act.NOTHING, Phase.STOPPED, facts.desired.why)
     if wanted is DesiredState.PAUSED:
@@ -116,10 +121,7 @@ def _wanted(desired: Desired, now_ms: int) -> DesiredState:
     return DesiredState.RUNNING if is_over else desired.state
 
 
-def _of_living(facts: Facts, wanted: DesiredState, now_ms: int) -> Decision:
-    held_ms = facts.desired.until_ms if wanted is DesiredState.STOPPED else None
-    if held_ms is not None and now_ms < held_ms:
-        return Decision(Act.NOTHING, Phase.STOPPING, "an operation stops it", held_ms)
+def _of_living(facts: Facts, wanted: DesiredState) -> Decision:
     if wanted is not DesiredState.RUNNING:
         return Decision(Act.STOP, Phase.STOPPING, facts.desired.why)
     if facts.generation is not None and facts.generation < facts.desired.generation:

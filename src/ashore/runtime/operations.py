@@ -230,8 +230,24 @@ class Operations:
 
     # ---- for requests
 
-    def ask(self, command: str, job: str, line: list[str], by: str, *, is_json: bool) -> str:
-        """Write down what is asked for, and return its id. Raises ServerBusy, OSError."""
+    def ask(
+        self,
+        what: tuple[str, str, str],
+        line: list[str],
+        *,
+        is_json: bool,
+        hold: Callable[[str], object] | None = None,
+    ) -> str:
+        """Write down what is asked for, and return its id. Raises ServerBusy, OSError.
+
+        Arguments:
+            what: the command, the job, who asks.
+            line: the words of the command line.
+            is_json: whether it prints a document.
+            hold: called with the id before the operation can be started: what it raises comes from
+                here, and nothing is asked for.
+
+        """
         with self._lock:
             waiting = sum(each.state is OperationState.QUEUED for each in self.all())
             if waiting >= WAITING_MAX:
@@ -240,10 +256,17 @@ class Operations:
                 )
             now_ms = self._clock.now_ms()
             made = f"{now_ms:013d}-{unique()[:8]}"  # in the order of their names
+            command, job, by = what
             request = OperationRequest(made, command, job, tuple(line), by, now_ms, is_json)
             files = self._files(made)
             files.root.mkdir(mode=0o700)
-            write_record(files.request, request, 0o600)
+            try:
+                if hold is not None:
+                    hold(made)
+                write_record(files.request, request, 0o600)
+            except BaseException:
+                shutil.rmtree(files.root, ignore_errors=True)
+                raise
         self._thread.wake()
         return made
 
@@ -274,6 +297,14 @@ class Operations:
         if found.is_final:
             self._ended[operation] = found
         return found
+
+    def is_under_way(self, operation: str) -> bool:
+        """Return whether an operation waits or runs. One that is being asked for does."""
+        with self._lock:
+            try:
+                return not self.get(operation).is_final
+            except OperationUnknown:
+                return False
 
     def cancel(self, operation: str) -> OperationView:
         """Let an operation end: as Ctrl-C does, then at once. Raises OperationUnknown, OSError."""

@@ -136,12 +136,19 @@ class Processes:
     Arguments:
         layout: where the files of runs are.
         command: how a process is started.
+        is_under_way: whether an operation, which may stop or run a job, has not ended.
 
     """
 
-    def __init__(self, layout: ServerFiles, command: Command = run_command) -> None:
+    def __init__(
+        self,
+        layout: ServerFiles,
+        command: Command = run_command,
+        is_under_way: Callable[[str], bool] = lambda _operation: False,
+    ) -> None:
         self._layout = layout
         self._command = command
+        self.is_under_way = is_under_way
         self._children = Children()
 
     def start(self, job: str, job_file: Path, desired: Desired) -> bool:

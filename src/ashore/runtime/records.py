@@ -31,8 +31,9 @@ class Desired:
         by: who decided.
         at_ms: when.
         why: for people.
-        until_ms: of a pause: then the job is started again; None: it stays. Where it is to be
-            stopped: until then somebody else stops its process.
+        until_ms: of a pause: then the job is started again; None: it stays.
+        held_by: the operation that stops the process instead of the supervisor, and that may run
+            the job meanwhile; empty, or once it has ended: there is none.
 
     """
 
@@ -43,6 +44,7 @@ class Desired:
     at_ms: int
     why: str = ""
     until_ms: int | None = codec.added(None)
+    held_by: str = codec.added("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -355,7 +355,8 @@ class Supervisor:
         managed.digest = file.digest if file is not None else managed.digest
         record = managed.living.record if managed.living else None
         memory = self._memory.look(managed.name, record, now_ms)
-        decision = decide(_facts(managed, file, desired), now_ms)
+        is_held = bool(desired.held_by) and self._processes.is_under_way(desired.held_by)
+        decision = decide(_facts(managed, file, desired, is_held=is_held), now_ms)
         if decision.act is Act.START:
             decision = self._start(managed, file, desired, living, decision)
         elif decision.act is Act.STOP:
@@ -450,7 +451,7 @@ class Supervisor:
         self._report(Happened(kind, job, at_ms, fields))
 
 
-def _facts(managed: _Managed, file: JobFile | None, desired: Desired) -> Facts:
+def _facts(managed: _Managed, file: JobFile | None, desired: Desired, *, is_held: bool) -> Facts:
     record, seen = managed.living.record if managed.living else None, managed.seen
     is_seen = record is not None and seen is not None and seen.run == record.run
     return Facts(
@@ -461,6 +462,7 @@ def _facts(managed: _Managed, file: JobFile | None, desired: Desired) -> Facts:
         generation=record.generation if record else None,
         last=managed.last,
         retry=managed.retry,
+        is_held=is_held,
     )
 
 

@@ -10,6 +10,7 @@ What it must not know: HTTP; processes.
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +18,13 @@ from ashore.base.clock import Clock, SystemClock
 from ashore.base.suggest import suggest
 from ashore.base.unique import unique
 from ashore.config import Job
-from ashore.errors import JobFileInvalid, JobUnknown, RequestInvalid, ServerRefused
+from ashore.errors import (
+    JobFileInvalid,
+    JobUnknown,
+    OperationUnknown,
+    RequestInvalid,
+    ServerRefused,
+)
 from ashore.runtime.files import read_record, write_record, write_text
 from ashore.runtime.job_files import BYTES_MAX, JobFile, find_job_files, read_job_file
 from ashore.runtime.layout import JOB_SUFFIXES, ServerFiles, is_name
@@ -41,6 +48,7 @@ class Verbs:
         layout: where files are.
         clock: of this machine.
         check: raises where a job file that is deployed is refused.
+        cancel: ends the operation that holds a job of which something else is wanted now.
 
     """
 
@@ -49,9 +57,11 @@ class Verbs:
         layout: ServerFiles,
         clock: Clock | None = None,
         check: Callable[[Job], None] = lambda _job: None,
+        cancel: Callable[[str], object] = lambda _operation: None,
     ) -> None:
         self._layout = layout
         self._check = check
+        self._cancel = cancel
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
 
@@ -106,17 +116,14 @@ class Verbs:
             ),
         )
 
-    def stop(self, name: str, asker: Asker, held_ms: int | None = None) -> Desired:
+    def stop(self, name: str, asker: Asker, held_by: str = "") -> Desired:
         """Stop a job in order, until it is started. Raises JobUnknown, OSError.
 
-        `held_ms`: for so long its process is left to somebody else, who stops it.
+        `held_by`: the operation that stops it; see `Desired`.
         """
-
-        def change(at: Desired) -> Desired:
-            until_ms = None if held_ms is None else at.at_ms + held_ms
-            return replace(at, state=DesiredState.STOPPED, until_ms=until_ms)
-
-        return self._want(name, asker, change)
+        return self._want(
+            name, asker, lambda at: replace(at, state=DesiredState.STOPPED, held_by=held_by)
+        )
 
     def pause(self, name: str, asker: Asker, for_ms: int | None = None) -> Desired:
         """Stop a job for a while: then, or once it is started, it runs. As `stop`."""
@@ -143,6 +150,7 @@ class Verbs:
             if path is not None:
                 path.unlink()
             self._layout.desired_of(name).unlink(missing_ok=True)
+        self._release(desired)
 
     def _want(self, name: str, asker: Asker, change: Callable[[Desired], Desired]) -> Desired:
         with self._lock:
@@ -153,7 +161,14 @@ class Verbs:
             now_ms = self._clock.now_ms()
             desired = change(Desired(DesiredState.STOPPED, *numbers, asker.by, now_ms, asker.why))
             write_record(self._layout.desired_of(name), desired)
-            return desired
+        self._release(known)
+        return desired
+
+    def _release(self, before: Desired | None) -> None:
+        """End the operation that held a job, if it is still under way: it is not wanted now."""
+        if before is not None and before.held_by:
+            with suppress(OperationUnknown):
+                self._cancel(before.held_by)
 
     def _require_file(self, name: str) -> None:
         if self._path_of(name) is None:

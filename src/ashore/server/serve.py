@@ -8,6 +8,7 @@ What it must not know: terminals.
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from ashore.server.looks import is_look
 from ashore.server.pages.guard import TokenAccess
 
 SHUT_DOWN_S = 3  # for requests under way; streams are ended
+SWITCH_S = 0.001  # a page's thread gives way often while it reads a log; 5 ms each are too many
 KEEP_S = 75  # a connection without requests: longer than who asks each minute waits
 
 
@@ -70,6 +72,7 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
     `started` is called with its address once it can be asked.
     """
     files = settings.files
+    sys.setswitchinterval(SWITCH_S)
     files.make()
     allow_files()
     with _alone(files), _listening(settings) as listener:
@@ -77,12 +80,16 @@ def serve(settings: ServerSettings, started: Callable[[str], None]) -> None:
         hook = None if settings.webhook is None else Webhook(files.deliveries, settings.webhook)
         index = Index(files, settings.index)
         journal = Journal(files, [index.add], None if hook is None else hook.owe)
-        processes = Processes(files, settings.command)
-        supervisor = Supervisor(files, processes, settings.limits, journal.take)
         operations = Operations(files.operations, files.jobs, settings.starter)
+        processes = Processes(files, settings.command, operations.is_under_way)
+        supervisor = Supervisor(files, processes, settings.limits, journal.take)
         roots = Roots(files.jobs, settings.roots)
         access = TokenAccess(tokens.role_of, tokens.key, settings.is_open)
-        verbs = Verbs(files, check=lambda job: roots.check_job(job, supervisor.lakes()))
+        verbs = Verbs(
+            files,
+            check=lambda job: roots.check_job(job, supervisor.lakes()),
+            cancel=operations.cancel,
+        )
         works = (supervisor, verbs, operations, journal, hook, index)
         context = Context(files, *works, roots, access, SystemClock())
         app = create_app(context)

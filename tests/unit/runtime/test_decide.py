@@ -1,5 +1,6 @@
 """What is decided about a job, from what is desired and what is known of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,15 @@ def test_a_restart_stops_the_process_of_an_earlier_generation_alone() -> None:
 
 
 def test_an_operation_that_stops_a_job_is_left_to_it() -> None:
-    held = Desired(DesiredState.STOPPED, 0, 1, "ann", NOW, until_ms=NOW + 10)
-    assert decide(Facts(FILE, held, is_alive=True), NOW).act is Act.NOTHING
-    assert decide(Facts(FILE, held, is_alive=True), NOW + 10).act is Act.STOP
+    held = Desired(DesiredState.STOPPED, 0, 1, "ann", NOW, held_by="17-a")
+    for is_alive in (True, False):
+        found = decide(Facts(FILE, held, is_alive=is_alive, is_held=True), NOW)
+        assert (found.act, found.phase) == (Act.NOTHING, Phase.STOPPING)
+        assert "operation 17-a" in found.why
+    assert decide(Facts(FILE, held, is_alive=True), NOW).act is Act.STOP
+    assert decide(Facts(FILE, held, is_alive=False), NOW).phase is Phase.STOPPED
+    wanted = replace(held, state=DesiredState.RUNNING)
+    assert decide(Facts(FILE, wanted, is_alive=False, is_held=True), NOW).act is Act.START
 
 
 def test_a_file_that_is_gone_or_wrong_starts_nothing_and_stops_nothing() -> None:

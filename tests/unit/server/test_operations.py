@@ -27,7 +27,7 @@ def operations(tmp_path: Path) -> Iterator[Operations]:
 
 
 def ended(operations: Operations, command: str, *line: str) -> OperationView:
-    made = operations.ask(command, "", [*command.split(), "--json", *line], "test", is_json=True)
+    made = operations.ask((command, "", "test"), [*command.split(), "--json", *line], is_json=True)
     deadline_s = time.monotonic() + WITHIN_S
     while not (found := operations.get(made)).is_final:
         assert time.monotonic() < deadline_s, found

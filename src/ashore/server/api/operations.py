@@ -11,6 +11,7 @@ import asyncio
 import re
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -30,7 +31,6 @@ from ashore.server.pages.control_plane import UserRole
 
 WAIT_S_MAX, LOOK_S = 60.0, 0.2
 TEXT_MAX, VALUES_MAX = 10_000, 1_000
-STOP_HELD_MS = 3_600_000
 
 _OTHER = re.compile(r"\W+")
 
@@ -119,8 +119,6 @@ def _asking_of_job(
         if target is not None:
             path = str(found.file.path)
             values[target.name] = [path] if target.many else path
-        if command.name == "stop":
-            context.verbs.stop(job, Asker(caller.name), held_ms=STOP_HELD_MS)
         return _ask(context, caller, command, (job, values, body))
 
     return ask
@@ -156,8 +154,13 @@ def _ask(
             )
     as_json = body.own_as_json
     line = command.line(confined, as_json=as_json)
+    holds = job and command.name == "stop"
+    hold = partial(context.verbs.stop, job, Asker(caller.name)) if holds else None
     made = context.operations.ask(
-        command.name, job, line, caller.name, is_json=as_json and command.has_json
+        (command.name, job, caller.name),
+        line,
+        is_json=as_json and command.has_json,
+        hold=hold,
     )
     return document_of(context, context.operations.get(made))
 

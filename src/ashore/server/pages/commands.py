@@ -71,6 +71,7 @@ class Commands:
         what: tuple[str, str, str],
         values: Mapping[str, Value],
         then: Callable[[CommandSeen], None] | None = None,
+        hold: Callable[[str], object] | None = None,
     ) -> str:
         """Ask for an operation and return its id. Raises RequestInvalid, ServerBusy.
 
@@ -78,12 +79,12 @@ class Commands:
             what: the command, the job, who asks.
             values: of the parameters of the command, by name.
             then: called once it has ended, unless this server ends before.
+            hold: as `Operations.ask` has it.
 
         """
-        kind, job, by = what
-        command = BY_NAME[kind]
+        command = BY_NAME[what[0]]
         line = command.line(values, as_json=True)
-        made = self._operations.ask(kind, job, line, by, is_json=command.has_json)
+        made = self._operations.ask(what, line, is_json=command.has_json, hold=hold)
         if then is not None:
             waiting = threading.Thread(target=self._wait, args=(made, then), daemon=True)
             waiting.start()

@@ -11,11 +11,12 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 
 from ashore.base.clock import SystemClock
 from ashore.control.fleet import FleetRow
 from ashore.control.jobs import OpenJob
-from ashore.errors import RequestInvalid
+from ashore.errors import JobUnknown, RequestInvalid
 from ashore.runtime.background import Background
 from ashore.runtime.decide import Phase
 from ashore.runtime.layout import ServerFiles
@@ -36,6 +37,8 @@ VERBS: Mapping[str, str] = {
     "start": "It starts as soon as the server has looked, whatever it ended with before.",
     "stop": "It ends in order: the batch under way is finished or left. It stays stopped until "
     "somebody starts it. Kafka keeps the records as long as its retention says.",
+    "drain": "It ends in order, and is run by an operation until everything has landed that is in "
+    "its topics now. Then it stays stopped until somebody starts it.",
     "restart": "It ends in order and starts again with its file as it is now.",
     "pause": "It ends in order, and stays so until somebody starts it.",
     "remove": "Its job file is deleted. Its lake, its landing log and its tables stay.",
@@ -122,6 +125,7 @@ class SupervisedJobs:
         verbs: Mapping[str, Callable[[], object]] = {
             "start": lambda: self._verbs.start(name, asker),
             "stop": lambda: self._verbs.stop(name, asker),
+            "drain": lambda: self._drain(name, asker),
             "restart": lambda: self._verbs.restart(name, asker),
             "pause": lambda: self._verbs.pause(name, asker),
             "remove": lambda: self._verbs.remove(name),
@@ -130,6 +134,16 @@ class SupervisedJobs:
             raise RequestInvalid(f"{verb} is not a verb", hint=f"there is {', '.join(verbs)}")
         verbs[verb]()
         self._supervisor.wait_looked()
+
+    def _drain(self, name: str, asker: Asker) -> None:
+        view = self._supervisor.views.get(name)
+        if view is None or view.file is None:
+            raise JobUnknown(f"there is no job file of {name}", hint="deploy it again")
+        self.commands.start(
+            ("stop", name, asker.by),
+            {"job_file": str(view.file.path), "drain": True},
+            hold=partial(self._verbs.stop, name, asker),
+        )
 
     def save(self, name: str, text: str) -> None:
         """Write a job file. Raises JobFileInvalid, and nothing was written."""
@@ -237,8 +251,8 @@ def _supervised(view: ManagedJob) -> Supervised:
 
 def _verbs_of(view: ManagedJob) -> tuple[str, ...]:
     if view.desired.state == "running":
-        return ("restart", "stop", "pause")
-    return ("start", "remove") if view.desired.state == "stopped" else ("start", "stop")
+        return ("restart", "stop", "drain", "pause")
+    return ("start", "drain", "remove") if view.desired.state == "stopped" else ("start", "stop")
 
 
 def _read_samples(layout: ServerFiles, name: str) -> tuple[RateSample, ...]:

@@ -1,0 +1,149 @@
+"""Draining a real job: what was in its topic lands, and then it is stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_jobs, kill_tree, serving, wait_for
+
+from ashore.control.jobs import open_job
+from ashore.landing.log_reader import read_history
+from ashore.protocol.entries import Commit, Prepare
+from ashore.services.kafka import Kafka
+
+JOB = "/api/jobs/landing"
+BATCHES, BATCH = 240, 20
+
+
+@pytest.fixture
+def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
+    """Return a job whose batches are small, so that what waits takes it a while."""
+    made = ServedJob(tmp_path, kafka.bootstrap_servers)
+    path = made.jobs / "landing.yaml"
+    content = json.loads(path.read_text())
+    content["batch"] = {"interval": "100ms", "max_records": BATCH}
+    path.write_text(json.dumps(content))
+    made.produce(BATCHES * BATCH)
+    try:
+        yield made
+    finally:
+        kill_jobs(made.files)
+
+
+def landed(site: ServedJob) -> int:
+    """Return the rows in the log of the job."""
+    with open_job(site.jobs / "landing.yaml") as opened:
+        found = read_history(opened.storage, opened.name)
+        batches = [each.body for each in found if isinstance(each.body, Prepare)]
+        return sum(file.rows for each in batches for file in each.files)
+
+
+def phase(client: httpx.Client) -> str:
+    return str(client.get(JOB).json()["phase"])
+
+
+def drain(client: httpx.Client) -> str:
+    asked = client.post(f"{JOB}/operations/stop", json={"drain": True}).raise_for_status()
+    return str(asked.json()["id"])
+
+
+def landing(client: httpx.Client, operation: str) -> Any:
+    """Wait until an operation has landed something, and return it: it has more to land."""
+    return wait_for(
+        lambda: client.get(f"/api/operations/{operation}").json(),
+        lambda each: each["progress"] is not None and each["progress"]["done"] > 0,
+    )
+
+
+def test_what_was_there_lands_and_then_the_job_is_stopped(site: ServedJob) -> None:
+    with serving(site.jobs) as (client, _server):
+        client.post(f"{JOB}/start", json={}).raise_for_status()
+        wait_for(site.landed, lambda rows: rows > 0)
+        asked = drain(client)
+        at = landing(client, asked)
+        assert (at["state"], at["progress"]["what"]) == ("running", "records landed")
+        assert 0 < at["progress"]["done"] < at["progress"]["total"] <= site.sent
+        assert phase(client) == "stopping"
+        assert asked in client.get("/ui/jobs/landing").text, "the page names what stops it"
+
+        found = ended(client, asked)
+        assert (found["state"], found["exit_code"]) == ("done", 0), found
+        assert found["progress"]["done"] == found["progress"]["total"]
+        assert 0 < found["result"]["drained"]["rows"] < site.sent, "the process before landed some"
+        assert landed(site) == site.sent
+        wait_for(lambda: phase(client), lambda found: found == "stopped")
+        assert client.get(JOB).json()["desired"]["state"] == "stopped"
+
+        site.produce(BATCH)  # afterwards nothing lands, until somebody drains it again
+        form = {"why": "a test", "csrf": csrf(client)}
+        client.post("/ui/jobs/landing/do/drain", data=form).raise_for_status()
+        newest = client.get("/api/operations").json()["operations"][0]
+        assert (newest["command"], ended(client, newest["id"])["state"]) == ("stop", "done")
+        assert landed(site) == site.sent
+
+        site.produce(BATCH)
+        command = [sys.executable, "-c", SCRIPT, "--server", str(client.base_url)]
+        done = subprocess.run(
+            [*command, "stop", "landing", "--drain"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert f"landed {BATCH} records in 1 batches: drained" in done.stdout
+        checked = client.post(f"{JOB}/operations/verify", json={}).json()["id"]
+        assert ended(client, checked)["result"]["status"] == "ok"
+
+
+def csrf(client: httpx.Client) -> str:
+    page = client.get("/ui/jobs/landing/do/drain").text
+    return page.partition('name="csrf" value="')[2].partition('"')[0]
+
+
+def test_a_drain_that_is_cancelled_is_a_stop_in_order(site: ServedJob) -> None:
+    with serving(site.jobs) as (client, _server):
+        asked = drain(client)  # of a job that was never started
+        landing(client, asked)
+        client.post(f"/api/operations/{asked}/cancel").raise_for_status()
+        assert ended(client, asked)["state"] == "cancelled"
+        wait_for(lambda: phase(client), lambda found: found == "stopped")
+        with open_job(site.jobs / "landing.yaml") as opened:
+            *_, last = read_history(opened.storage, opened.name)
+        assert isinstance(last.body, Commit), "nothing is left to recover"
+        assert 0 < landed(site) < site.sent
+
+        second = drain(client)
+        landing(client, second)
+        client.post(f"{JOB}/start", json={}).raise_for_status()  # somebody wants it to run on
+        assert ended(client, second)["state"] in {"cancelled", "failed"}
+        wait_for(lambda: landed(site), lambda rows: rows == site.sent)
+        assert phase(client) == "running"
+
+
+def test_a_drain_that_is_killed_holds_the_job_no_longer_though_the_server_was_killed(
+    site: ServedJob,
+) -> None:
+    with serving(site.jobs) as (client, server):
+        client.post(f"{JOB}/start", json={}).raise_for_status()
+        wait_for(site.landed, lambda rows: rows > 0)
+        asked = drain(client)
+        landing(client, asked)
+        os.kill(server.pid, signal.SIGKILL)
+        server.wait()
+    record = json.loads((site.files.operations / asked / "process.json").read_text("utf-8"))
+    with serving(site.jobs) as (client, _server):
+        assert phase(client) == "stopping", "it goes on, and holds the job"
+        assert client.get(f"/api/operations/{asked}").json()["state"] == "running"
+        kill_tree(record["pid"])
+        wait_for(lambda: phase(client), lambda found: found == "stopped", within_s=5)
+        assert client.get(f"/api/operations/{asked}").json()["state"] == "lost"
+        assert 0 < landed(site) < site.sent
+        again = drain(client)
+        assert ended(client, again)["state"] == "done"
+        assert landed(site) == site.sent
+        checked = client.post(f"{JOB}/operations/verify", json={}).json()["id"]
+        assert ended(client, checked)["result"]["status"] == "ok"
