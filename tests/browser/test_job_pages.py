@@ -6,9 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from playwright.sync_api import expect
 from tests.browser.conftest import check_everywhere
+from tests.checkpoint_files import unpack
 from tests.unit.control.lakes import Lake, fill, make_lake
 
+from ashore.checkpoints.attempts import Attempts
 from ashore.protocol.entries import Commit, Open
+from ashore.protocol.names import SliceName, checkpoint_directory
+from ashore.storage import LocalStorage
 
 PARTS = ("", "/log", "/log/main/3", "/dead-letters", "/file")
 
@@ -135,3 +139,51 @@ def test_a_job_shows_lag_batches_and_what_it_waits_for(served, open_page):
     expect(page.locator("#facts")).to_contain_text("1,234")
     expect(page.locator("svg.waterfall")).to_be_visible()
     expect(page.locator("svg.waterfall text", has_text="batch 7")).to_be_visible()
+
+
+def test_what_blocks_each_seal_is_named(served, open_page):
+    lake = served.lakes.add("clicks", make_lake())
+    lake.clock.advance(4 * 86_400)
+    fill(lake.source, "clicks", 1, 25)
+    served.watch.look()
+    page = open_page("/ui/jobs/clicks")
+    blocked = page.locator("h2", has_text="What blocks seals").locator("+ ul > li")
+    expect(blocked).to_have_count(2)
+    for each in blocked.all_text_contents():
+        assert each.startswith("ods.clicks date=")
+        assert "had no record with an event time" in each
+    check_everywhere(page, "job-blocked")
+
+
+CHECKPOINTED = """\
+job: queries
+lake: file://{lake}
+source: {{kafka: {{bootstrap_servers: "127.0.0.1:1"}}}}
+tables:
+  - {{topic: clicks, table: ods.clicks, schema: "id BIGINT", land: false, on_invalid: drop}}
+  - {{table: ods.big, format: jsonl}}
+sql: |
+  INSERT INTO ods.big SELECT id FROM clicks WHERE id > 10;
+"""
+
+
+def test_partitions_of_a_state_are_shown_with_bars_of_their_size(served, open_page, tmp_path):
+    """The state is one that Spark wrote, with 7,842 and 11,757 bytes."""
+    path = served.lakes.directory / "queries.yaml"
+    path.write_text(CHECKPOINTED.format(lake=tmp_path / "lake"))
+    directory = checkpoint_directory(SliceName("queries", "ods__big"))
+    lake = tmp_path / "lake"
+    attempts = Attempts(LocalStorage(str(lake)), directory, f"file://{lake}/{directory}")
+    attempts.take(1, is_mine=False)
+    unpack("rocksdb-changelog", lake / directory).rename(lake / attempts.attempt(1).path)
+    served.watch.look()
+    page = open_page("/ui/jobs/queries/checkpoints")
+    table = page.get_by_role("region", name="Partitions of").first
+    bars = table.locator("svg.bar")
+    expect(bars).to_have_count(2)
+    widths = [each.bounding_box()["width"] for each in bars.locator("rect").all()]
+    assert abs(widths[0] / widths[1] - 7_842 / 11_757) < 0.02
+    said = [each.get_attribute("aria-label") for each in bars.all()]
+    assert said == ["67% of the largest", "100% of the largest"], "and in words"
+    expect(page.locator("main")).to_contain_text("Even: the largest partition has 1.2 times")
+    check_everywhere(page, "checkpoints")

@@ -15,3 +15,18 @@ def test_a_job_is_shown_with_what_it_needs(served, open_page):
     expect(page.locator("#jobs")).to_contain_text("not readable")
     expect(page.locator("#jobs")).to_contain_text("next")
     check_everywhere(page, "jobs")
+
+
+def test_a_job_has_a_sparkline_of_its_rate_that_says_what_it_is(served, open_page):
+    lake = served.lakes.add("clicks", make_lake())
+    served.watch.look()
+    for number in range(4):
+        fill(lake.source, "clicks", 1, 100)
+        start = 40 + 100 * number
+        lake.land({lake.key(1): (start, start + 100)})
+        served.watch.look()
+    page = open_page("/ui/jobs")
+    spark = page.get_by_role("img", name="records per second of clicks, lately")
+    expect(spark).to_be_visible()
+    assert spark.locator("path").get_attribute("d").count("L") >= 2, "a line over several looks"
+    check_everywhere(page, "jobs-sparkline")
