@@ -153,6 +153,56 @@ def test_records_of_any_fields_in_any_order(values: list[bytes]):
     decode_with_all(parse_ddl(SCHEMA), pa.array(values, pa.binary()))
 
 
+# Of the kind of their columns, and none that fits: what is said first of several is asked here.
+DECIMALS = [
+    *("1.555", "1000", "18446744073709551615", "1" * 25, "1" * 40, "1e-200", "0." + "1" * 40),
+    *("5." + "0" * 40, '"n/a"', '""', '"."', '"one-way"', '"1e"', '"x1"', '"+5.00"', '"12 "'),
+]
+INSTANTS = [
+    *("2026-13-01T08:00:00.123Z", "2026-11-21 Z", "2026-11-21T08:00+24:00", "Z", "T+01"),
+    *("2026-11-21T08:00.1234567", "2026-11-21T24:00:00.1234567Z", "0000-01-01T00:00:00.5Z"),
+]
+MISFITS = {
+    "i": ["3000000000", "1.0", "NaN"],
+    "l": [str(2**63), "1e3"],
+    "t": ["128"],
+    "f": ["1e39"],
+    "d": ["1.8e308"],
+    "p": DECIMALS,
+    "y": ['"2026-02-30"', '"0000-01-01"', '""'],
+    "z": [f'"{text}"' for text in INSTANTS],
+    "n": ['"2026-11-21T08:00:00.5Z"', '"2026-13-01"', '"2026-11-21T24:00:00.1234567+01"'],
+    "b": ['"a-b"', '"YQ"', '"YWJjY"', '"é"', '"="', '"YWJj="', '"a b="'],
+    "k": ["null", "1000"],
+    "g": ['["2026-02-30"]', '["2026-11-21","x","y"]'],
+    "r": ['{"x":null}', '{"y":[{"v":1}]}', '{"x":3000000000}', '{"x":1,"y":[{"u":"x"},{"u":""}]}'],
+}
+MISFIT_SCHEMA = (
+    "z TIMESTAMP, p DECIMAL(5,2), i INT, l BIGINT, t TINYINT, f FLOAT, d DOUBLE, b BINARY, "
+    "y DATE, n TIMESTAMP_NTZ, g ARRAY<DATE>, "
+    "r STRUCT<x: INT NOT NULL, y: ARRAY<STRUCT<u: DATE, v: DOUBLE>>>"
+)
+
+
+@pytest.mark.parametrize("maps", ["", ", m MAP<STRING, INT>, q INT, o ARRAY<MAP<STRING, DATE>>"])
+@pytest.mark.parametrize("required", ["", ", k TINYINT NOT NULL"])
+@pytest.mark.parametrize("name", MISFITS)
+def test_misfits_one_and_two_in_a_record(name: str, required: str, maps: str):
+    others = {other: tokens[:2] for other, tokens in MISFITS.items() if other != name}
+    if maps:
+        others |= {"m": ['{"a":1}', '{"a":3000000000}', '{"a":1,"a":2}', "7"]}
+        others |= {"q": ['"x"', "3000000000"], "o": ['[{"a":"x"}]', "[{}]"]}
+    values = []
+    for token in MISFITS[name]:
+        own = f'"{name}":{token}'
+        values += [f"{{{own}}}", f'{{"k":1,{own},"u":[{{}}]}}', f'{{{own},"k":1,"u":x}}']
+        for other, tokens in others.items():
+            values += [f'{{"k":2,"{other}":{each},{own}}}' for each in tokens]
+            values += [f'{{{own},"{other}":{each},"k":3}}' for each in tokens]
+    schema = parse_ddl(MISFIT_SCHEMA + required + maps)
+    decode_with_all(schema, pa.array([each.encode() for each in values], pa.binary()))
+
+
 def test_more_rows_than_a_block_and_a_slice_of_them():
     values = [b'{"l":%d,"c":"%s","a":[%d]}' % (i, b"x" * (i % 50), i) for i in range(20_000)]
     for at in (0, 8_191, 8_192, 12_345, 19_999):

@@ -1,22 +1,74 @@
 //! Values that are no rows, as columns: where each stood, and why. Few reasons are met often.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, Fields};
+
+use super::keys::hash;
 
 /// The values of a call that are no rows, ascending.
 #[derive(Default)]
 pub struct BadValues {
     indices: Vec<i64>,
     codes: Vec<i32>, // of their reasons; NONE: it is not known
-    reasons: Vec<Arc<str>>,
-    known: HashMap<Arc<str>, i32>,
+    reasons: Reasons,
 }
 
 const NONE: i32 = -1;
+
+/// Texts that differ, by number, one after the other.
+#[derive(Default)]
+struct Reasons {
+    text: String,
+    starts: Vec<i32>,
+    table: Vec<i32>, // of numbers, by the hash of their texts; at most half full
+}
+
+impl Reasons {
+    fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    fn get(&self, number: i32) -> Option<&str> {
+        let number = usize::try_from(number).ok()?;
+        let start = *self.starts.get(number)? as usize;
+        let end = self.starts.get(number + 1);
+        Some(&self.text[start..end.map_or(self.text.len(), |end| *end as usize)])
+    }
+
+    /// The number of a text, which is new or known.
+    fn number_of(&mut self, reason: &str) -> i32 {
+        if 2 * self.len() >= self.table.len() {
+            self.grow();
+        }
+        let slot = self.slot_of(reason);
+        if self.table[slot] == NONE {
+            self.table[slot] = self.len() as i32;
+            let start = i32::try_from(self.text.len()).expect("2 GB of reasons");
+            self.starts.push(start);
+            self.text.push_str(reason);
+        }
+        self.table[slot]
+    }
+
+    /// Where a text has its number, or would have it.
+    fn slot_of(&self, reason: &str) -> usize {
+        let last = self.table.len() - 1;
+        let mut slot = hash(reason.as_bytes()) & last;
+        while self.table[slot] != NONE && self.get(self.table[slot]) != Some(reason) {
+            slot = (slot + 1) & last;
+        }
+        slot
+    }
+
+    fn grow(&mut self) {
+        self.table = vec![NONE; (4 * self.len()).next_power_of_two().max(16)];
+        for number in 0..self.len() as i32 {
+            let slot = self.slot_of(self.get(number).unwrap_or_default());
+            self.table[slot] = number;
+        }
+    }
+}
 
 impl BadValues {
     /// How many there are.
@@ -32,9 +84,8 @@ impl BadValues {
     /// The values by their numbers, and why each is bad; None: `JsonDecoder` knows, and it may be a
     /// row after all.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Option<&str>)> {
-        let reason = |code: &i32| self.reasons.get(*code as usize).map(AsRef::as_ref);
         let pairs = self.indices.iter().zip(&self.codes);
-        pairs.map(move |(index, code)| (*index as usize, reason(code)))
+        pairs.map(|(index, code)| (*index as usize, self.reasons.get(*code)))
     }
 
     /// Append a value.
@@ -46,21 +97,10 @@ impl BadValues {
 
     fn code_of(&mut self, reason: &str) -> i32 {
         // Mostly it is the reason of the value before.
-        if let Some(last) = self.codes.last()
-            && self
-                .reasons
-                .get(*last as usize)
-                .is_some_and(|each| &**each == reason)
-        {
-            return *last;
+        match self.codes.last() {
+            Some(last) if self.reasons.get(*last) == Some(reason) => *last,
+            _ => self.reasons.number_of(reason),
         }
-        if let Some(code) = self.known.get(reason) {
-            return *code;
-        }
-        let (reason, code) = (Arc::<str>::from(reason), self.reasons.len() as i32);
-        self.reasons.push(reason.clone());
-        self.known.insert(reason, code);
-        code
     }
 
     /// The fields of `into_data`.
@@ -79,17 +119,16 @@ impl BadValues {
         self.codes
             .iter_mut()
             .for_each(|code| *code = (*code).max(0));
-        let mut ends = vec![0i32];
-        let mut text = Vec::new();
-        for reason in &self.reasons {
-            text.extend_from_slice(reason.as_bytes());
-            ends.push(i32::try_from(text.len()).expect("2 GB of reasons"));
-        }
+        let Reasons {
+            text, mut starts, ..
+        } = self.reasons;
+        let reasons = starts.len();
+        starts.push(i32::try_from(text.len()).expect("2 GB of reasons"));
         let fields = Self::fields();
         let build = |kind: &DataType, rows| ArrayData::builder(kind.clone()).len(rows);
-        let reasons = build(&DataType::Utf8, self.reasons.len())
-            .add_buffer(Buffer::from_vec(ends))
-            .add_buffer(Buffer::from_vec(text));
+        let reasons = build(&DataType::Utf8, reasons)
+            .add_buffer(Buffer::from_vec(starts))
+            .add_buffer(Buffer::from_vec(text.into_bytes()));
         let indices = build(&DataType::Int64, rows).add_buffer(Buffer::from_vec(self.indices));
         let codes = build(fields[1].data_type(), rows)
             .nulls(Some(NullBuffer::from(is_known)).filter(|nulls| nulls.null_count() > 0))

@@ -15,7 +15,8 @@ pub struct Column {
     pub values: Values,
     /// Which of them are null.
     pub validity: Validity,
-    data_type: DataType,
+    /// Their type.
+    pub data_type: DataType,
 }
 
 /// Values of one type. For a null there is a value too, which means nothing.
@@ -244,6 +245,16 @@ impl Column {
     /// Append a null.
     pub fn push_null(&mut self) {
         self.validity.push_null(self.len());
+        self.push_nothing();
+    }
+
+    /// Append something in the place of a value that does not fit. Its record is taken back.
+    pub fn push_misfit(&mut self) {
+        self.validity.push_valid();
+        self.push_nothing();
+    }
+
+    fn push_nothing(&mut self) {
         match &mut self.values {
             Values::Bool(each) => each.push(0),
             Values::I8(each) => each.push(0),

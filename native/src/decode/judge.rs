@@ -1,56 +1,42 @@
-//! Why a record is no row, in the words of `JsonDecoder`.
+//! Why a record is no row whose text cannot be read to its end, in the words of `JsonDecoder`.
 //!
 //! Only records that were refused come here. The reasons are those of the parser that
 //! `JsonDecoder` uses (RapidJSON, below Arrow), in its order: what is wrong with the text or with the
-//! kind of a value, wherever it stands first; then numbers that do not fit; then nulls; then what
-//! a conversion refuses. Whatever is not told here for certain has no reason, and `JsonDecoder` is asked.
+//! kind of a value, wherever it stands first; then the faults of values (`super::faults`). Whatever
+//! is not told here for certain has no reason, and `JsonDecoder` is asked.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::scan::{Scalar, find_special};
+use super::faults::{Faults, fits, holds_map, shortened};
+use super::record::Context;
+use super::scan::find_special;
 use super::skip::DEPTH_MAX;
-use super::text::Text;
-use super::{numbers, times};
 
 const EMPTY: &str = "empty value";
 const NOT_AN_OBJECT: &str = "not a JSON object";
 const NOT_UTF8: &str = "not UTF-8";
-const NULL: &str = "null or no value in a NOT NULL column";
-const BAD_YEAR: &str = "a time is not within the years 1 to 9999, in UTC";
-const BAD_FLOAT: &str = "a number does not fit into FLOAT";
 const NO_MAP: &str = "the value of a MAP column is not an object";
 const MAP_TWICE: &str = "a key appears twice in a MAP";
-const LOST_DIGITS: &str = "Rescaling Decimal value would cause data loss";
 const TOO_BIG: &str = "Number too big to be stored in double.";
 const NO_COMMA: &str = "Missing a comma or '}' after an object member.";
-const REASON_MAX: usize = 200;
 
 /// Says why records are no rows of one schema.
 pub struct Judge {
-    fast: Vec<Arc<Field>>,
-    slow: Vec<Arc<Field>>, // those with maps, which `JsonDecoder` parses after the others
+    all: Columns,
+    fast: Columns,
+    slow: Columns, // those with maps, which `JsonDecoder` parses after the others
     has_decimal: bool,
     paper: Paper,
 }
 
-/// What can be said of a refused record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// [`Judge::reason`] says why it is no row.
-    Because,
-    /// So it is if the rest of the record, from a byte on, is in order. The field's value, which
-    /// ends there, is what is wrong.
-    IfRest {
-        /// How many bytes are behind.
-        at: usize,
-        /// The number of the field.
-        field: usize,
-    },
-    /// `JsonDecoder` is to be asked, for which it may be a row.
-    Unsure,
+/// Some columns of a table, and their numbers in it.
+#[derive(Default)]
+struct Columns {
+    fields: Vec<Arc<Field>>,
+    numbers: Vec<usize>,
 }
 
 /// What is written on while a record is read, kept so that a bad one costs no allocation.
@@ -70,35 +56,19 @@ enum Stop {
 
 type Step<T> = Result<T, Stop>;
 
-/// What is wrong with values of a text that can be parsed. A reason may be unknown.
-#[derive(Default)]
-struct Faults {
-    numbers: Kind,
-    is_null: bool,
-    conversions: Kind,
-}
-
-/// Faults of one kind.
-#[derive(Default)]
-struct Kind {
-    count: usize,
-    reason: Option<String>, // of the last one
-}
-
 impl Judge {
     /// A judge for tables of these columns.
     pub fn new(fields: &Fields) -> Self {
-        let (slow, fast) = fields.iter().cloned().partition(|field: &Arc<Field>| {
-            holds(field.data_type(), &|t| matches!(t, DataType::Map(..)))
-        });
-        let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
-        let has_decimal = fields
-            .iter()
-            .any(|field| holds(field.data_type(), &is_decimal));
+        let some = |is_wanted: &dyn Fn(&Field) -> bool| {
+            let all = fields.iter().cloned().enumerate();
+            let (numbers, fields) = all.filter(|(_, field)| is_wanted(field)).unzip();
+            Columns { fields, numbers }
+        };
         Judge {
-            fast,
-            slow,
-            has_decimal,
+            all: some(&|_| true),
+            fast: some(&|field| !holds_map(field.data_type())),
+            slow: some(&|field| holds_map(field.data_type())),
+            has_decimal: fields.iter().any(|field| holds_decimal(field.data_type())),
             paper: Paper::default(),
         }
     }
@@ -108,148 +78,89 @@ impl Judge {
         &mut self.paper.seen
     }
 
-    /// The reason that was found last.
-    pub fn reason(&self) -> &str {
-        self.paper.shortened()
-    }
-
-    /// Judge a refused record, of which the first `done` bytes are known to be in order: they end
-    /// behind a value of the record's own object. The fields that they have are in `seen`. Nothing:
-    /// it is read whole.
-    pub fn judge(&mut self, record: Option<&[u8]>, done: Option<usize>) -> Verdict {
-        let record = record.unwrap_or_default();
+    /// Say why a record is no row, where parsing it has come as far as the context says. The fields
+    /// of what is done are in `seen`. Nothing: `JsonDecoder` is to be asked, for which it may be one.
+    pub fn judge<'a>(&'a mut self, record: &[u8], context: &'a mut Context) -> Option<&'a str> {
         let text = trim(record);
         if text.is_empty() {
-            return self.paper.say(EMPTY);
+            return Some(EMPTY);
         }
         if !text.starts_with(b"{") || !text.ends_with(b"}") {
-            return self.paper.say(NOT_AN_OBJECT);
+            return Some(NOT_AN_OBJECT);
         }
-        if self.has_decimal
-            && text
-                .windows(2)
-                .any(|pair| matches!(pair, b"e-" | b"E-" | b"\\u"))
-        {
-            return Verdict::Unsure; // `JsonDecoder` looks at such texts before anything else
+        if self.has_decimal && may_have_exponent(text) {
+            return None; // `JsonDecoder` looks at such texts before anything else
         }
-        if done.unwrap_or(0) == 0 && simdutf8::basic::from_utf8(text).is_err() {
-            return self.paper.say(NOT_UTF8);
+        if context.done == 0 && simdutf8::basic::from_utf8(text).is_err() {
+            return Some(NOT_UTF8);
         }
-        if self.slow.is_empty()
-            && let Some(done) = done
-        {
+        let judged = if self.slow.fields.is_empty() {
             let lead = text.as_ptr() as usize - record.as_ptr() as usize;
-            return self.judge_rest(text, done.saturating_sub(lead), lead);
-        }
-        let judged = if self.slow.is_empty() {
-            Reader::read(text, &self.fast, false, &mut self.paper)
+            self.read_on(text, lead, context)
         } else {
-            self.read_with_maps(text)
+            self.read_with_maps(text, &mut context.faults)
         };
-        self.paper.sum_up(judged)
+        match judged {
+            Ok(()) => context.faults.first(),
+            Err(Stop::Because) => Some(shortened(&self.paper.reason)),
+            Err(Stop::Unsure) => None,
+        }
     }
 
-    /// As `judge`; `lead` is how much white space was before the text.
-    fn judge_rest(&mut self, text: &[u8], done: usize, lead: usize) -> Verdict {
-        let mut reader = Reader::new(text, done, false, &mut self.paper);
-        reader.is_patient = false;
-        let judged = if done > 0 {
-            reader.rest(&self.fast)
+    /// Read what is left of a record; `lead` is how much white space was before the text.
+    fn read_on(&mut self, text: &[u8], lead: usize, context: &mut Context) -> Step<()> {
+        let mut reader = Reader::new(text, &self.all, &mut context.faults, &mut self.paper);
+        if let Some((field, at)) = context.stuck {
+            reader.at = at - lead;
+            reader.value_and_rest(field)
+        } else if context.done > 0 {
+            reader.at = context.done - lead;
+            reader.rest()
         } else {
-            reader.whole(&self.fast)
-        };
-        let (faults, at, pending) = (reader.faults, reader.at, reader.pending);
-        let said = self.paper.sum_up(judged.map(|()| faults));
-        match (said, pending) {
-            (Verdict::Because, Some(field)) => Verdict::IfRest {
-                at: at + lead,
-                field,
-            },
-            (said, _) => said,
+            reader.whole()
         }
     }
 
     /// Python's parser comes first where there are maps, with words of its own: it is asked for them.
-    fn read_with_maps(&mut self, text: &[u8]) -> Step<Faults> {
+    fn read_with_maps(&mut self, text: &[u8], faults: &mut Faults) -> Step<()> {
         let paper = &mut self.paper;
-        Reader::read(text, &[], false, paper).map_err(|_| Stop::Unsure)?;
-        Reader::read(text, &self.slow, true, paper)?;
-        let fast = Reader::read(text, &self.fast, false, paper)?;
-        if fast.numbers.count > 0 {
-            return Ok(fast);
+        let none = Columns::default();
+        Reader::new(text, &none, faults, paper)
+            .whole()
+            .map_err(|_| Stop::Unsure)?;
+        Reader::about_maps(text, &self.slow, faults, paper).whole()?;
+        faults.clear();
+        Reader::new(text, &self.fast, faults, paper).whole()?;
+        if faults.is_any_number() {
+            return Ok(());
         }
-        let slow = Reader::read(text, &self.slow, false, paper)?;
-        Ok(Faults {
-            numbers: slow.numbers,
-            is_null: fast.is_null || slow.is_null,
-            conversions: Kind {
-                count: fast.conversions.count + slow.conversions.count,
-                reason: fast.conversions.reason.or(slow.conversions.reason),
-            },
-        })
+        Reader::new(text, &self.slow, faults, paper).whole()
     }
 }
 
-impl Paper {
-    fn say(&mut self, reason: &str) -> Verdict {
-        self.reason.clear();
-        self.reason.push_str(reason);
-        Verdict::Because
-    }
-
-    fn sum_up(&mut self, judged: Step<Faults>) -> Verdict {
-        match judged {
-            Ok(faults) => match faults.first() {
-                Some(reason) => self.say(&reason),
-                None => Verdict::Unsure,
-            },
-            Err(Stop::Because) => Verdict::Because,
-            Err(Stop::Unsure) => Verdict::Unsure,
-        }
-    }
-
-    fn shortened(&self) -> &str {
-        let end = self.reason.char_indices().nth(REASON_MAX);
-        &self.reason[..end.map_or(self.reason.len(), |(at, _)| at)]
+fn holds_decimal(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Decimal128(..) => true,
+        DataType::List(inner) | DataType::Map(inner, _) => holds_decimal(inner.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_decimal(field.data_type())),
+        _ => false,
     }
 }
 
-impl Kind {
-    fn add(&mut self, reason: Option<String>) {
-        self.count += 1;
-        self.reason = reason;
-    }
-
-    /// The reason of the only one.
-    fn single(self) -> Option<Cow<'static, str>> {
-        self.reason.filter(|_| self.count == 1).map(Cow::Owned)
-    }
-}
-
-impl Faults {
-    fn any(&self) -> bool {
-        self.is_null || self.numbers.count > 0 || self.conversions.count > 0
-    }
-
-    /// The one that `JsonDecoder` meets first, where it is certain which that is.
-    fn first(self) -> Option<Cow<'static, str>> {
-        if self.numbers.count > 0 {
-            return self.numbers.single();
+/// Whether a text may write a negative exponent: as it is, or by escapes.
+fn may_have_exponent(text: &[u8]) -> bool {
+    let is_one = |(first, second): (&u8, &u8)| {
+        (first | 0x20 == b'e') & (*second == b'-') | (*first == b'\\') & (*second == b'u')
+    };
+    // A chunk at a time without a branch: many bytes at once.
+    let mut pairs = text.iter().zip(&text[1..]);
+    while pairs.len() > 0 {
+        let chunk = pairs.by_ref().take(64);
+        if chunk.fold(false, |found, pair| found | is_one(pair)) {
+            return true;
         }
-        if self.is_null {
-            return Some(Cow::Borrowed(NULL));
-        }
-        self.conversions.single()
     }
-}
-
-fn holds(data_type: &DataType, asked: &dyn Fn(&DataType) -> bool) -> bool {
-    asked(data_type)
-        || match data_type {
-            DataType::List(inner) | DataType::Map(inner, _) => holds(inner.data_type(), asked),
-            DataType::Struct(fields) => fields.iter().any(|each| holds(each.data_type(), asked)),
-            _ => false,
-        }
+    false
 }
 
 /// The field of a name; `next` is the one that is expected.
@@ -280,13 +191,10 @@ fn trim(mut text: &[u8]) -> &[u8] {
 struct Reader<'a, 'p> {
     text: &'a [u8],
     at: usize,
-    faults: Faults,
+    columns: &'p Columns,
+    faults: &'p mut Faults,
     /// Only whether the values of maps are objects with different keys is asked, as Python does.
     is_about_maps: bool,
-    /// Whether reading goes on behind a value of the record's own object that has a fault.
-    is_patient: bool,
-    /// The field that has it, where reading did not go on.
-    pending: Option<usize>,
     paper: &'p mut Paper,
 }
 
@@ -294,51 +202,77 @@ struct Reader<'a, 'p> {
 type Wanted<'t> = Option<&'t DataType>;
 
 impl<'a, 'p> Reader<'a, 'p> {
-    fn read(
+    fn new(
         text: &'a [u8],
-        fields: &[Arc<Field>],
-        is_about_maps: bool,
+        columns: &'p Columns,
+        faults: &'p mut Faults,
         paper: &'p mut Paper,
-    ) -> Step<Faults> {
-        let mut reader = Reader::new(text, 0, is_about_maps, paper);
-        reader.whole(fields)?;
-        Ok(reader.faults)
-    }
-
-    fn new(text: &'a [u8], at: usize, is_about_maps: bool, paper: &'p mut Paper) -> Self {
+    ) -> Self {
         paper.path.clear();
         Reader {
             text,
-            at,
-            faults: Faults::default(),
-            is_about_maps,
-            is_patient: true,
-            pending: None,
+            at: 0,
+            columns,
+            faults,
+            is_about_maps: false,
             paper,
         }
     }
 
-    fn whole(&mut self, fields: &[Arc<Field>]) -> Step<()> {
+    fn about_maps(
+        text: &'a [u8],
+        columns: &'p Columns,
+        faults: &'p mut Faults,
+        paper: &'p mut Paper,
+    ) -> Self {
+        let mut reader = Reader::new(text, columns, faults, paper);
+        reader.is_about_maps = true;
+        reader
+    }
+
+    fn whole(&mut self) -> Step<()> {
         self.paper.seen.clear();
-        self.object(Some(fields), 0)?;
+        let columns = self.columns;
+        self.object(Some(&columns.fields), 0)?;
         self.end()
     }
 
+    /// The value of a field of the record's own object, and what stands behind it.
+    fn value_and_rest(&mut self, number: usize) -> Step<()> {
+        let columns = self.columns;
+        let field = &columns.fields[number];
+        self.enter(number, field);
+        self.paper.seen[number] = true;
+        self.value(Some(field.data_type()), 0)?;
+        self.paper.path.clear();
+        self.rest()
+    }
+
     /// What stands behind a value of the record's own object.
-    fn rest(&mut self, fields: &[Arc<Field>]) -> Step<()> {
+    fn rest(&mut self) -> Step<()> {
+        let columns = self.columns;
         if self.ends(b'}', NO_COMMA)? {
-            self.end_object(fields, 0);
+            self.end_object(&columns.fields, 0);
         } else {
-            self.members(fields, 0, 0)?;
+            self.members(&columns.fields, 0, 0)?;
         }
         self.end()
     }
 
     fn end(&self) -> Step<()> {
-        if self.at < self.text.len() && self.pending.is_none() {
+        if self.at < self.text.len() {
             return Err(Stop::Unsure); // another document, or something else
         }
         Ok(())
+    }
+
+    /// Note that what follows is of a field.
+    fn enter(&mut self, number: usize, field: &Field) {
+        if self.paper.path.is_empty() {
+            self.faults.column = self.columns.numbers[number];
+        }
+        self.paper.path.push('/');
+        self.paper.path.push_str(field.name());
     }
 
     #[cold]
@@ -399,8 +333,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             if let Some(number) = found {
                 next = number + 1;
                 let field = &fields[number];
-                self.paper.path.push('/');
-                self.paper.path.push_str(field.name());
+                self.enter(number, field);
                 let seen = &mut self.paper.seen[outer + number];
                 if std::mem::replace(seen, true) && !self.is_about_maps {
                     return self.stop_at(") was specified twice", "", "");
@@ -408,17 +341,13 @@ impl<'a, 'p> Reader<'a, 'p> {
                 wanted = Some(field.data_type());
                 self.colon()?;
                 if !field.is_nullable() && self.starts(b"null") {
-                    self.faults.is_null = true;
+                    self.faults.note_null();
                 }
             } else {
                 self.colon()?;
             }
             self.value(wanted, depth)?;
             self.paper.path.truncate(length);
-            if !self.is_patient && outer == 0 && depth == 0 && self.faults.any() {
-                self.pending = found;
-                return Ok(());
-            }
             if self.ends(b'}', NO_COMMA)? {
                 break;
             }
@@ -429,7 +358,9 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn end_object(&mut self, fields: &[Arc<Field>], outer: usize) {
         let mut all = fields.iter().zip(&self.paper.seen[outer..]);
-        self.faults.is_null |= all.any(|(field, seen)| !seen && !field.is_nullable());
+        if all.any(|(field, seen)| !seen && !field.is_nullable()) {
+            self.faults.note_null();
+        }
         self.paper.seen.truncate(outer);
     }
 
@@ -485,7 +416,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 let start = self.at;
                 let text = self.string()?;
                 self.expect(wanted, "string")?;
-                self.judge_text(wanted, text, start);
+                self.judge_text(wanted, &text, start);
                 Ok(())
             }
             b'[' => self.array(wanted, depth),
@@ -751,149 +682,23 @@ impl<'a, 'p> Reader<'a, 'p> {
     /// Note what keeps a number from being one of its column.
     fn judge_number(&mut self, wanted: Wanted<'_>, start: usize) {
         let token = &self.text[start..self.at];
-        let text = String::from_utf8_lossy(token);
-        let fits = match wanted {
-            Some(DataType::Int8) => text.parse::<i8>().is_ok(),
-            Some(DataType::Int16) => text.parse::<i16>().is_ok(),
-            Some(DataType::Int32) => text.parse::<i32>().is_ok(),
-            Some(DataType::Int64) => text.parse::<i64>().is_ok(),
-            Some(DataType::Float32) => {
-                if parse(token, numbers::parse_double)
-                    .is_none_or(|v| numbers::to_float(v).is_none())
-                {
-                    let is_known = parse(token, numbers::parse_double).is_some();
-                    self.faults
-                        .conversions
-                        .add(is_known.then(|| BAD_FLOAT.to_owned()));
-                }
-                return;
-            }
-            Some(DataType::Decimal128(precision, scale)) => {
-                return self.judge_decimal(token, token, *precision, *scale as u8);
-            }
-            _ => return,
-        };
-        if !fits {
-            let bits = match wanted {
-                Some(DataType::Int8) => 8,
-                Some(DataType::Int16) => 16,
-                Some(DataType::Int32) => 32,
-                _ => 64,
-            };
-            let reason = format!("Failed to convert JSON to int{bits}, couldn't parse:{text}");
-            self.faults.numbers.add(Some(reason));
+        if let Some(wanted) = wanted
+            && !fits(wanted, token)
+        {
+            self.faults.note_number(wanted, token);
         }
-    }
-
-    /// As above; `whole` is the token with its quotes, if it has some.
-    fn judge_decimal(&mut self, token: &[u8], whole: &[u8], precision: u8, scale: u8) {
-        if parse(whole, |at| numbers::parse_decimal(at, precision, scale)).is_some() {
-            return;
-        }
-        let digits = token.iter().filter(|byte| byte.is_ascii_digit()).count();
-        let is_plain = token
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'));
-        // Beyond 15 digits the words depend on more than the number.
-        if !is_plain || digits > 15 || token.first().is_none_or(|byte| *byte == b'.') {
-            self.faults.numbers.add(None);
-            return;
-        }
-        // With more digits it is the scale that fails, with fewer the precision.
-        if parse(whole, |at| numbers::parse_decimal(at, 38, scale)).is_some() {
-            let reason = format!("Decimal value does not fit in precision {precision}");
-            self.faults.conversions.add(Some(reason));
-            return;
-        }
-        let behind = token.iter().rev().take_while(|byte| **byte == b'0').count();
-        let shorter = &token[..token.len() - behind];
-        let places = shorter
-            .iter()
-            .position(|byte| *byte == b'.')
-            .map_or(0, |p| shorter.len() - p - 1);
-        let is_certain = token.contains(&b'.') && places > scale as usize;
-        self.faults
-            .conversions
-            .add(is_certain.then(|| LOST_DIGITS.to_owned()));
     }
 
     /// Note what keeps a text from being a value of its column.
-    fn judge_text(&mut self, wanted: Wanted<'_>, text: Cow<'_, [u8]>, start: usize) {
-        let is_plain = matches!(text, Cow::Borrowed(_));
-        let text = &text[..];
-        let fault = match wanted {
-            Some(DataType::Date32) if times::parse_date(text).is_none() => date_fault(text),
-            Some(DataType::Timestamp(_, zone))
-                if times::parse_time(text, zone.is_some()).is_none() =>
-            {
-                time_fault(text, zone.is_some())
-            }
-            Some(DataType::Binary) => {
-                let mut bytes = Vec::new();
-                if super::base64::decode(text, &mut bytes).is_some() {
-                    return;
-                }
-                None
-            }
-            Some(DataType::Decimal128(precision, scale)) => {
-                let whole = &self.text[start..self.at];
-                if is_plain && !text.is_empty() {
-                    self.judge_decimal(text, whole, *precision, *scale as u8);
-                } else {
-                    self.faults.numbers.add(None);
-                }
-                return;
-            }
-            _ => return,
-        };
-        self.faults
-            .conversions
-            .add(if is_plain { fault } else { None });
+    fn judge_text(&mut self, wanted: Wanted<'_>, text: &[u8], start: usize) {
+        let token = &self.text[start..self.at];
+        if let Some(wanted) = wanted
+            && !fits(wanted, token)
+        {
+            self.faults
+                .note_text(wanted, text, text.len() + 2 == token.len());
+        }
     }
-}
-
-/// What a parser of the fast path makes of a token.
-fn parse<T>(
-    token: &[u8],
-    with: impl Fn(super::text::Cursor) -> Option<(T, super::text::Cursor)>,
-) -> Option<T> {
-    let mut text = Text::default();
-    text.set::<Scalar>(token);
-    with(text.start())
-        .filter(|(_, end)| end.left() == 0)
-        .map(|(value, _)| value)
-}
-
-fn date_fault(text: &[u8]) -> Option<String> {
-    if times::is_time(text) && text.len() == 10 {
-        return Some(BAD_YEAR.to_owned());
-    }
-    let text = std::str::from_utf8(text).ok()?;
-    Some(format!(
-        "Failed to parse string: '{text}' as a scalar of type date32[day]"
-    ))
-}
-
-fn time_fault(text: &[u8], may_have_zone: bool) -> Option<String> {
-    if times::is_time(text) && (may_have_zone || times::parse_time(text, true).is_none()) {
-        return if may_have_zone || !times::has_zone(text) {
-            Some(BAD_YEAR.to_owned())
-        } else {
-            None
-        };
-    }
-    // With a zone, or what may be one, and with a fraction the words depend on more.
-    let clock = text.iter().position(|byte| matches!(byte, b'T' | b' '));
-    let is_simple = !text.contains(&b'.')
-        && clock.is_none_or(|at| {
-            !text[at..]
-                .iter()
-                .any(|byte| matches!(byte, b'Z' | b'+' | b'-'))
-        });
-    let text = std::str::from_utf8(text).ok().filter(|_| is_simple)?;
-    Some(format!(
-        "Failed to parse string: '{text}' as a scalar of type timestamp[us]"
-    ))
 }
 
 /// What the parser calls the values of a column.

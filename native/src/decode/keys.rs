@@ -135,14 +135,6 @@ impl Keys {
         self.find_further::<E>(at, line, spare)
     }
 
-    /// The line that is expected behind that of a field.
-    pub fn line_behind(&self, field: usize) -> usize {
-        match self.line_of[field] {
-            NOWHERE => 0,
-            line => line as usize + 1,
-        }
-    }
-
     /// The name of a key that is no field.
     pub fn name_of(&self, learnt: usize) -> &[u8] {
         &self.unknown[learnt]
@@ -268,7 +260,8 @@ impl Keys {
     }
 }
 
-fn hash(name: &[u8]) -> usize {
+/// A number that differs for most names.
+pub fn hash(name: &[u8]) -> usize {
     let mut state = name.len() as u64;
     for part in name.chunks(8) {
         let mut word = [0; 8];

@@ -8,6 +8,7 @@ mod bad;
 mod base64;
 mod column;
 mod escapes;
+mod faults;
 mod judge;
 mod keys;
 mod numbers;
@@ -23,8 +24,9 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
 pub use bad::BadValues;
-use judge::{Judge, Verdict};
-use record::{Context, Object};
+use faults::Faults;
+use judge::Judge;
+use record::{Context, Object, Parsed};
 use scan::Engine;
 pub use scan::{Chosen, choose};
 
@@ -74,7 +76,7 @@ impl Decoder {
     pub fn new(schema: &Schema, engine: Chosen) -> Result<Self, String> {
         Ok(Decoder {
             object: Object::new(schema.fields.iter().map(AsRef::as_ref))?,
-            context: Context::default(),
+            context: Context::new(Faults::new(&schema.fields)),
             judge: Judge::new(&schema.fields),
             row_type: DataType::Struct(schema.fields.clone()),
             engine,
@@ -114,36 +116,25 @@ impl Decoder {
             bytes += size;
             let record = value.unwrap_or_default();
             // SAFETY: this function's own contract.
-            if unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
-                self.count_unknown(decoded);
-            } else {
-                // SAFETY: this function's own contract.
-                let reason = unsafe { self.explain::<E>(value) };
-                decoded.bad.push(index, reason);
+            match unsafe { E::parse_record(&mut self.object, &mut self.context, record) } {
+                Parsed::Row => self.count_unknown(decoded),
+                refused => {
+                    decoded.bad.push(index, self.explain(record, refused));
+                    self.context.faults.clear();
+                }
             }
         }
         self.end_block(decoded);
     }
 
     /// Why a record that was just refused is no row; None: ask `JsonDecoder`.
-    ///
-    /// # Safety
-    ///
-    /// The processor has the engine's instructions.
-    unsafe fn explain<E: Engine>(&mut self, record: Option<&[u8]>) -> Option<&str> {
-        self.object.copy_seen(&self.context, self.judge.seen());
-        let mut verdict = self.judge.judge(record, Some(self.context.done));
-        if let Verdict::IfRest { at, field } = verdict {
-            // SAFETY: this function's own contract.
-            let is_rest_good =
-                unsafe { E::parse_rest(&mut self.object, &mut self.context, at, field) };
-            verdict = if is_rest_good {
-                Verdict::Because
-            } else {
-                self.judge.judge(record, None)
-            };
+    #[inline(never)]
+    fn explain(&mut self, record: &[u8], refused: Parsed) -> Option<&str> {
+        if refused == Parsed::Unfit {
+            return self.context.faults.first();
         }
-        (verdict != Verdict::Unsure).then(|| self.judge.reason())
+        self.object.copy_seen(&self.context, self.judge.seen());
+        self.judge.judge(record, &mut self.context)
     }
 
     fn end_block(&mut self, decoded: &mut Decoded) {

@@ -1,12 +1,15 @@
 //! One record to one row: a single pass over its bytes, straight into the columns.
 //!
-//! What is accepted here is a row, with the very values that `JsonDecoder` gives. What is refused
-//! may still be one: why it was refused is not asked here, but by [`super::judge`].
+//! What is accepted here is a row, with the very values that `JsonDecoder` gives. A value that does
+//! not fit is passed over, and [`super::faults`] says why; where the text itself is not in order, or
+//! a value is of another kind, parsing stops, and [`super::judge`] says why. What is refused may still
+//! be a row.
 
 use arrow_data::ArrayData;
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field};
 
 use super::column::{Bytes, Column, Lists, Maps, Values, keys_of};
+use super::faults::Faults;
 use super::keys::{Keys, Target};
 use super::scan::Engine;
 use super::text::{Cursor, Text};
@@ -33,12 +36,37 @@ pub struct Context {
     objects: u64,
     depth: usize,
     record: u64, // the number of the record's own object
+    /// What is wrong with values of the record.
+    pub faults: Faults,
+    /// The field of the record's own object whose value is not in order, and where it begins.
+    pub stuck: Option<(usize, usize)>,
     /// How many bytes of the record are in order, up to behind a value of its own object.
     pub done: usize,
     /// The keys of the record's own object that are no fields: those that were learnt.
     pub unknown: Vec<usize>,
     /// Those that were not, by name.
     pub unknown_names: Vec<Box<[u8]>>,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// It is a row.
+    Row,
+    /// Its text is in order, and values do not fit: the faults say which.
+    Unfit,
+    /// It is not in order where parsing stopped: see `Context::stuck` and `Context::done`.
+    Stopped,
+}
+
+impl Context {
+    /// For records of these columns.
+    pub fn new(faults: Faults) -> Self {
+        Context {
+            faults,
+            ..Context::default()
+        }
+    }
 }
 
 impl Object {
@@ -102,53 +130,37 @@ impl Object {
     }
 }
 
-/// Append a record as a row. False: it is none, and the columns are as they were.
+/// Append a record as a row. If it is none, the columns are as they were.
 #[inline(always)]
-pub fn parse_record<E: Engine>(object: &mut Object, context: &mut Context, record: &[u8]) -> bool {
+pub fn parse_record<E: Engine>(
+    object: &mut Object,
+    context: &mut Context,
+    record: &[u8],
+) -> Parsed {
     context.unknown.clear();
     context.unknown_names.clear();
     context.done = 0;
+    context.stuck = None;
     let is_ascii = context.text.set::<E>(record);
     if !is_ascii && simdutf8::basic::from_utf8(context.text.bytes()).is_err() {
-        return false;
+        return Parsed::Stopped;
     }
     let rows = object.len;
     let start = context.text.start().skip_space();
-    if start.byte() == b'{'
+    let parsed = if start.byte() == b'{'
         && let Some(end) = parse_object::<E>(object, context, start.skip(1), true)
         && end.skip_space().left() == 0
     {
-        return true;
-    }
-    context.depth = 0;
-    object.truncate(rows);
-    false
-}
-
-/// Whether a refused record is in order from a byte on, which is behind the value of a field. The
-/// columns stay as they were. What is done of the record is in order, too.
-#[inline(always)]
-pub fn parse_rest<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    from: usize,
-    field: usize,
-) -> bool {
-    let rows = object.len;
-    let number = context.record;
-    object.fields[field].seen = number;
-    let at = context.text.at(from).skip_space();
-    let end = match at.byte() {
-        b',' => {
-            let line = object.keys.line_behind(field);
-            parse_members::<E>(object, context, at.skip(1), (number, line), true)
+        if !context.faults.is_any() {
+            return Parsed::Row;
         }
-        b'}' => end_object(object, number, 0).map(|()| at.skip(1)),
-        _ => None,
+        Parsed::Unfit
+    } else {
+        context.depth = 0;
+        Parsed::Stopped
     };
-    context.depth = 0;
     object.truncate(rows);
-    end.is_some_and(|end| end.skip_space().left() == 0)
+    parsed
 }
 
 /// Append the object whose `{` is behind.
@@ -165,24 +177,10 @@ fn parse_object<E: Engine>(
         context.record = number;
     }
     if at.byte() == b'}' || at.skip_space().byte() == b'}' {
-        end_object(object, number, 0)?;
+        end_object(object, context, number, 0);
         return Some(at.skip_space().skip(1));
     }
-    parse_members::<E>(object, context, at, (number, 0), is_top)
-}
-
-/// The members of an object from a key on, and its end. `place`: the object's number, and the line
-/// of its keys that is expected.
-#[inline(always)]
-fn parse_members<E: Engine>(
-    object: &mut Object,
-    context: &mut Context,
-    mut at: Cursor,
-    place: (u64, usize),
-    is_top: bool,
-) -> Option<Cursor> {
-    let (number, mut line) = place;
-    let mut found = 0;
+    let (mut at, mut line, mut found) = (at, 0, 0);
     loop {
         let (target, value) = object.keys.find::<E>(at, &mut line, &mut context.spare)?;
         at = if value.byte() <= b' ' {
@@ -196,7 +194,17 @@ fn parse_members<E: Engine>(
                 return None;
             }
             found += 1;
-            at = parse_value::<E>(&mut slot.column, slot.is_required, context, at)?;
+            if is_top {
+                context.faults.column = field;
+            }
+            let Some(end) = parse_value::<E>(&mut slot.column, slot.is_required, context, at)
+            else {
+                if is_top {
+                    context.stuck = Some((field, context.text.offset(at)));
+                }
+                return None;
+            };
+            at = end;
             slot.seen = number;
         } else {
             if is_top {
@@ -217,26 +225,26 @@ fn parse_members<E: Engine>(
             _ => return None,
         }
     }
-    end_object(object, number, found)?;
+    end_object(object, context, number, found);
     Some(at.skip(1))
 }
 
-/// Count an object, and put nulls where it has no value; none: one was required. `found`: how many
-/// fields it has at least.
+/// Count an object, and put nulls where it has no value. `found`: how many fields it has at least.
 #[inline(always)]
-fn end_object(object: &mut Object, number: u64, found: usize) -> Option<()> {
+fn end_object(object: &mut Object, context: &mut Context, number: u64, found: usize) {
     object.len += 1;
     if found < object.fields.len() {
         for slot in &mut object.fields {
             if slot.seen != number {
                 if slot.is_required {
-                    return None;
+                    context.faults.note_null();
+                    slot.column.push_misfit();
+                } else {
+                    slot.column.push_null();
                 }
-                slot.column.push_null();
             }
         }
     }
-    Some(())
 }
 
 /// Keep a key of the record's own object that is no field.
@@ -248,7 +256,7 @@ fn note_unknown(context: &mut Context, target: Target) {
     }
 }
 
-/// Append a value to its column.
+/// Append a value to its column. One that does not fit has something in its place.
 #[inline(always)]
 fn parse_value<E: Engine>(
     column: &mut Column,
@@ -257,12 +265,61 @@ fn parse_value<E: Engine>(
     at: Cursor,
 ) -> Option<Cursor> {
     if at.byte() == b'n' {
-        if is_required || at.look::<4>() != *b"null" {
+        if at.look::<4>() != *b"null" {
             return None;
         }
-        column.push_null();
+        if is_required {
+            context.faults.note_null();
+            column.push_misfit();
+        } else {
+            column.push_null();
+        }
         return Some(at.skip(4));
     }
+    push_value::<E>(column, context, at).or_else(|| pass_misfit::<E>(column, context, at))
+}
+
+/// Note what is wrong with a value that is not null, and put something in its place; none: it is
+/// not in order, or not of the kind of its column.
+#[cold]
+#[inline(never)]
+fn pass_misfit<E: Engine>(
+    column: &mut Column,
+    context: &mut Context,
+    at: Cursor,
+) -> Option<Cursor> {
+    let is_text = at.byte() == b'"';
+    let is_its_kind = match &column.data_type {
+        DataType::Date32 | DataType::Timestamp(..) | DataType::Binary => is_text,
+        DataType::Decimal128(..) => is_text || is_number(at),
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => is_number(at),
+        DataType::Float32 => is_number(at),
+        _ => false, // every text is one, of a DOUBLE the parser of `JsonDecoder` has its own limits
+    };
+    if !is_its_kind {
+        return None;
+    }
+    // SAFETY: whoever runs this engine has looked for its instructions.
+    let end = unsafe { E::skip_inner(at, context.depth) }?;
+    let token = end.from(at);
+    if is_text {
+        let text = &token[1..token.len() - 1];
+        let is_plain = !text.contains(&b'\\');
+        context.faults.note_text(&column.data_type, text, is_plain);
+    } else {
+        context.faults.note_number(&column.data_type, token);
+    }
+    column.push_misfit();
+    Some(end)
+}
+
+fn is_number(at: Cursor) -> bool {
+    matches!(at.byte(), b'-' | b'0'..=b'9' | b'N' | b'I')
+}
+
+/// Append a value that is not null to its column; none: it is not there, or only in part.
+#[inline(always)]
+fn push_value<E: Engine>(column: &mut Column, context: &mut Context, at: Cursor) -> Option<Cursor> {
     let end = match &mut column.values {
         Values::I64(values) => {
             let (value, end) = numbers::parse_integer(at)?;

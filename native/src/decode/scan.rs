@@ -4,7 +4,7 @@
 //! functions that are inlined into the engine's own, so that all of it is compiled for it.
 
 use super::column::Column;
-use super::record::{Context, Object};
+use super::record::{Context, Object, Parsed};
 use super::text::Cursor;
 
 /// A set of instructions of a processor.
@@ -42,19 +42,7 @@ pub unsafe trait Engine {
     /// # Safety
     ///
     /// The processor has the instructions.
-    unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> bool;
-
-    /// [`super::record::parse_rest`], compiled for this engine.
-    ///
-    /// # Safety
-    ///
-    /// The processor has the instructions.
-    unsafe fn parse_rest(
-        object: &mut Object,
-        context: &mut Context,
-        from: usize,
-        field: usize,
-    ) -> bool;
+    unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> Parsed;
 
     /// [`super::record::parse_inner`], compiled for this engine.
     ///
@@ -76,18 +64,12 @@ pub unsafe trait Engine {
 macro_rules! compile_for {
     ($(#[$feature:meta])?) => {
         $(#[$feature])?
-        unsafe fn parse_record(object: &mut Object, context: &mut Context, record: &[u8]) -> bool {
-            crate::decode::record::parse_record::<Self>(object, context, record)
-        }
-
-        $(#[$feature])?
-        unsafe fn parse_rest(
+        unsafe fn parse_record(
             object: &mut Object,
             context: &mut Context,
-            from: usize,
-            field: usize,
-        ) -> bool {
-            crate::decode::record::parse_rest::<Self>(object, context, from, field)
+            record: &[u8],
+        ) -> Parsed {
+            crate::decode::record::parse_record::<Self>(object, context, record)
         }
 
         $(#[$feature])?

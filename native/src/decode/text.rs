@@ -44,12 +44,6 @@ impl Text {
         at.at as usize - self.bytes.as_ptr() as usize
     }
 
-    /// A cursor behind so many bytes of the record.
-    pub fn at(&self, offset: usize) -> Cursor {
-        assert!(offset <= self.len, "a place behind the record");
-        self.start().skip(offset)
-    }
-
     /// A cursor at the first byte.
     #[inline(always)]
     pub fn start(&self) -> Cursor {

@@ -34,6 +34,7 @@ from ashore.formats.wire import RowRefused, convert, find_missing, wire_schema
 # A block stays in the processor's cache, and little is parsed twice where a record is bad.
 BLOCK_ROWS = 8_192
 BLOCK_BYTES = 4 << 20
+AFTER_BAD_ROWS = 16  # as many are parsed together at least, where a bad one stood before them
 SPLIT = 16  # into so many parts, where it is not known which record is bad
 SAMPLE_ROWS = 64
 FEW_ROWS = 16  # so many that are no objects are stepped over; for more the others are copied
@@ -127,15 +128,23 @@ class JsonDecoder:
     def _decode_block(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows `start` and following, or take them apart."""
         left = [(start, count)]  # the next part is the last one
+        rows_max = count  # what stands behind a bad record is joined again each time: not too much
         while left:
-            part = left.pop()
+            at, rows = left.pop()
+            if rows > rows_max:
+                left.append((at + rows_max, rows - rows_max))
+                rows = rows_max
             try:
-                self._decode_part(batch, *part)
+                self._decode_part(batch, at, rows)
+                rows_max *= 2
             except (RowRefused, pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-                if part[1] == 1:
-                    batch.bad.append(BadRow(part[0], _reason(error)))
-                else:
-                    left += reversed(_take_apart(*part, _row_of(error)))
+                if rows == 1:
+                    batch.bad.append(BadRow(at, _reason(error)))
+                    continue
+                row = _row_of(error)
+                left += reversed(_take_apart(at, rows, row))
+                if row is not None:
+                    rows_max = max(AFTER_BAD_ROWS, 4 * row)
 
     def _decode_part(self, batch: _Batch, start: int, count: int) -> None:
         """Decode rows, or raise what the library raises."""

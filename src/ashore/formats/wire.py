@@ -96,24 +96,21 @@ def _narrow(column: pa.Array, decimal: pa.Decimal128Type) -> pa.Array:
     try:
         return column.cast(decimal)
     except pa.ArrowInvalid:
-        numbers = [_rescale(number, decimal) for number in column.to_pylist()]
-        if numbers.count(None) > column.null_count:
-            raise
-        return pa.array(numbers, decimal)
+        numbers = column.to_pylist()
+        rescaled = [None if each is None else _rescale(each, decimal) for each in numbers]
+        return pa.array(rescaled, decimal)
 
 
-def _rescale(
-    number: decimals.Decimal | None, decimal: pa.Decimal128Type
-) -> decimals.Decimal | None:
-    """Return a number with as many digits behind the point as the type has; None: it has none."""
-    if number is None:
-        return None
+def _rescale(number: decimals.Decimal, decimal: pa.Decimal128Type) -> decimals.Decimal:
+    """Return a number with as many digits behind the point as the type has. Raises RowRefused."""
     sign, digits, exponent = number.as_tuple()
     places = decimal.scale + int(exponent)
     whole = int("".join(map(str, digits)))
     whole, lost = divmod(whole * 10 ** max(0, places), 10 ** max(0, -places))
-    if lost or whole >= 10**decimal.precision:
-        return None
+    if lost:
+        raise RowRefused("Rescaling Decimal value would cause data loss")
+    if whole >= 10**decimal.precision:
+        raise RowRefused(f"Decimal value does not fit in precision {decimal.precision}")
     return decimals.Decimal((sign, tuple(map(int, str(whole))), -decimal.scale))
 
 

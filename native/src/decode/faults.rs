@@ -1,0 +1,353 @@
+//! What is wrong with the values of a record whose text is in order, in the words of `JsonDecoder`.
+//!
+//! A value has a fault if it is of its column's kind, a number or a text, and is none that fits. Of
+//! several faults `JsonDecoder` names the one that it meets first, and it does not read from left to
+//! right: numbers are converted while a record is parsed, column by column; then NOT NULL is looked
+//! at; then the columns are converted to what the table has, one after the other.
+
+use arrow_schema::{DataType, Fields};
+
+use super::numbers;
+use super::scan::Scalar;
+use super::text::{Cursor, Text};
+use super::{base64, times};
+
+const NULL: &str = "null or no value in a NOT NULL column";
+const BAD_YEAR: &str = "a time is not within the years 1 to 9999, in UTC";
+const BAD_FLOAT: &str = "a number does not fit into FLOAT";
+const LOST_DIGITS: &str = "Rescaling Decimal value would cause data loss";
+const REASON_MAX: usize = 200;
+/// Digits on either side of the point that `JsonDecoder` reads of a DECIMAL.
+const DECIMAL_SIDE_MAX: usize = 38;
+
+/// The faults of one record.
+#[derive(Default)]
+pub struct Faults {
+    /// The number of the column whose value is read.
+    pub column: usize,
+    has_map: Vec<bool>, // by column: `JsonDecoder` parses these after the others
+    is_any: bool,
+    is_unsure: bool,
+    is_null: bool,
+    numbers: Kind,
+    conversions: Kind,
+}
+
+/// Faults of one kind: how many are in the first of the columns that have some, and the last of them.
+#[derive(Default)]
+struct Kind {
+    place: (bool, usize),
+    count: usize,
+    reason: Option<String>,
+}
+
+impl Faults {
+    /// No faults, for records of these columns.
+    pub fn new(fields: &Fields) -> Self {
+        let has_map = fields.iter().map(|field| holds_map(field.data_type()));
+        Faults {
+            has_map: has_map.collect(),
+            ..Faults::default()
+        }
+    }
+
+    /// Whether there are any.
+    #[inline(always)]
+    pub fn is_any(&self) -> bool {
+        self.is_any
+    }
+
+    /// Whether a number keeps a record from being parsed.
+    pub fn is_any_number(&self) -> bool {
+        self.numbers.count > 0
+    }
+
+    /// Forget them.
+    pub fn clear(&mut self) {
+        self.is_any = false;
+        self.is_unsure = false;
+        self.is_null = false;
+        self.numbers.count = 0;
+        self.conversions.count = 0;
+    }
+
+    /// The words for the one that `JsonDecoder` meets first; none where it is not certain which that
+    /// is, or whether it is one.
+    pub fn first(&self) -> Option<&str> {
+        if self.is_unsure {
+            None
+        } else if self.numbers.count > 0 {
+            self.numbers.single()
+        } else if self.is_null {
+            Some(NULL)
+        } else {
+            self.conversions.single()
+        }
+    }
+
+    /// Note that a column has no value, and needs one.
+    pub fn note_null(&mut self) {
+        self.is_any = true;
+        self.is_null = true;
+    }
+
+    /// Note what keeps a number from being one of its column: it does not fit.
+    pub fn note_number(&mut self, wanted: &DataType, token: &[u8]) {
+        match wanted {
+            DataType::Int8 => self.note_integer("int8", token),
+            DataType::Int16 => self.note_integer("int16", token),
+            DataType::Int32 => self.note_integer("int32", token),
+            DataType::Int64 => self.note_integer("int64", token),
+            DataType::Float32 => {
+                let is_double = parse(token, numbers::parse_double).is_some();
+                self.add_conversion(is_double.then_some(&[BAD_FLOAT]));
+            }
+            DataType::Decimal128(precision, scale) => {
+                self.note_decimal(token, *precision, *scale as u8);
+            }
+            _ => self.add_unsure(),
+        }
+    }
+
+    /// Note what keeps a text, without its quotes, from being a value of its column: it does not
+    /// fit. `is_plain`: it was written without escapes.
+    pub fn note_text(&mut self, wanted: &DataType, text: &[u8], is_plain: bool) {
+        match wanted {
+            DataType::Date32 if is_plain => self.note_date(text),
+            DataType::Timestamp(_, zone) if is_plain => self.note_time(text, zone.is_some()),
+            DataType::Binary if is_plain => self.note_base64(text),
+            DataType::Date32 | DataType::Timestamp(..) | DataType::Binary => {
+                self.add_conversion(None);
+            }
+            DataType::Decimal128(precision, scale) if is_plain => {
+                self.note_decimal(text, *precision, *scale as u8);
+            }
+            _ => self.add_unsure(), // an escape may write an exponent
+        }
+    }
+
+    fn note_integer(&mut self, name: &str, token: &[u8]) {
+        match std::str::from_utf8(token) {
+            Ok(text) => self.add_number(Some(&[
+                "Failed to convert JSON to ",
+                name,
+                ", couldn't parse:",
+                text,
+            ])),
+            Err(_) => self.add_number(None),
+        }
+    }
+
+    fn note_decimal(&mut self, token: &[u8], precision: u8, scale: u8) {
+        let Ok(text) = std::str::from_utf8(token) else {
+            return self.add_number(None);
+        };
+        if token.is_empty() {
+            return self.add_number(Some(&["Empty string cannot be converted to decimal256"]));
+        }
+        if token.windows(2).any(|pair| matches!(pair, b"e-" | b"E-")) {
+            return self.add_unsure(); // `JsonDecoder` looks at such exponents before anything else
+        }
+        if token
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
+            && token.iter().any(|byte| matches!(byte, b'e' | b'E'))
+        {
+            return self.add_number(None);
+        }
+        let Some((whole, behind)) = split_decimal(text) else {
+            return self.add_number(Some(&[
+                "The string '",
+                text,
+                "' is not a valid decimal256 number",
+            ]));
+        };
+        if whole.len() > DECIMAL_SIDE_MAX || behind.len() > DECIMAL_SIDE_MAX {
+            return self.add_number(None);
+        }
+        if behind.trim_end_matches('0').len() > scale as usize {
+            return self.add_conversion(Some(&[LOST_DIGITS]));
+        }
+        if whole.trim_start_matches('0').len() > (precision - scale) as usize {
+            let precision = precision.to_string();
+            let words = ["Decimal value does not fit in precision ", &precision];
+            return self.add_conversion(Some(&words));
+        }
+        self.add_conversion(None); // it is one
+    }
+
+    fn note_date(&mut self, text: &[u8]) {
+        if times::is_time(text) && text.len() == 10 {
+            return self.add_conversion(Some(&[BAD_YEAR]));
+        }
+        match std::str::from_utf8(text) {
+            Ok(text) => self.add_conversion(Some(&[
+                "Failed to parse string: '",
+                text,
+                "' as a scalar of type date32[day]",
+            ])),
+            Err(_) => self.add_conversion(None),
+        }
+    }
+
+    /// See `_to_instants` in src/ashore/formats/wire.py for what is parsed as what.
+    fn note_time(&mut self, text: &[u8], may_have_zone: bool) {
+        let Some(text) = times::cut_fractions(text) else {
+            return self.add_conversion(None);
+        };
+        let Ok(text) = std::str::from_utf8(&text) else {
+            return self.add_conversion(None);
+        };
+        let has_zone = times::is_zone_seen(text.as_bytes());
+        let is_zone_wanted = may_have_zone && times::ends_like_zone(text.as_bytes());
+        if times::is_time(text.as_bytes()) && has_zone == is_zone_wanted {
+            return self.add_conversion(Some(&[BAD_YEAR]));
+        }
+        let (zone, more) = match (is_zone_wanted, has_zone) {
+            (true, false) => (", tz=UTC", ZONE_EXPECTED),
+            (true, true) => (", tz=UTC", ""),
+            (false, true) => ("", ": expected no zone offset."),
+            (false, false) => ("", ""),
+        };
+        self.add_conversion(Some(&[
+            "Failed to parse string: '",
+            text,
+            "' as a scalar of type timestamp[us",
+            zone,
+            "]",
+            more,
+        ]));
+    }
+
+    /// See Python's `binascii.a2b_base64` with `strict_mode`.
+    fn note_base64(&mut self, text: &[u8]) {
+        let is_data = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+        let count = text.iter().take_while(|byte| is_data(byte)).count();
+        let words = match text.get(count) {
+            _ if !text.is_ascii() => "string argument should contain only ASCII characters",
+            Some(b'=') => return self.add_conversion(None),
+            Some(_) => "Only base64 data is allowed",
+            None if count % 4 != 1 => "Incorrect padding",
+            None => {
+                return self.add_conversion(Some(&[
+                    "not base64: Invalid base64-encoded string: number of data characters (",
+                    &count.to_string(),
+                    ") cannot be 1 more than a multiple of 4",
+                ]));
+            }
+        };
+        self.add_conversion(Some(&["not base64: ", words]));
+    }
+
+    fn add_number(&mut self, words: Option<&[&str]>) {
+        self.is_any = true;
+        let has_map = self.has_map.get(self.column).copied().unwrap_or(false);
+        self.numbers.add((has_map, self.column), words);
+    }
+
+    fn add_unsure(&mut self) {
+        self.is_any = true;
+        self.is_unsure = true;
+    }
+
+    fn add_conversion(&mut self, words: Option<&[&str]>) {
+        self.is_any = true;
+        self.conversions.add((false, self.column), words);
+    }
+}
+
+const ZONE_EXPECTED: &str = ": expected a zone offset. If these timestamps are in local time, cast \
+to timestamp without timezone, then call assume_timezone.";
+
+impl Kind {
+    fn add(&mut self, place: (bool, usize), words: Option<&[&str]>) {
+        if self.count > 0 && place > self.place {
+            return;
+        }
+        if place < self.place {
+            self.count = 0;
+        }
+        self.place = place;
+        self.count += 1;
+        match words {
+            None => self.reason = None,
+            Some(words) => {
+                let reason = self.reason.get_or_insert_default(); // its memory is used again
+                reason.clear();
+                reason.extend(words.iter().copied());
+            }
+        }
+    }
+
+    /// The reason of the only one.
+    fn single(&self) -> Option<&str> {
+        self.reason
+            .as_deref()
+            .filter(|_| self.count == 1)
+            .map(shortened)
+    }
+}
+
+/// A reason as it is told.
+pub fn shortened(reason: &str) -> &str {
+    if reason.len() <= REASON_MAX {
+        return reason;
+    }
+    let end = reason.char_indices().nth(REASON_MAX);
+    &reason[..end.map_or(reason.len(), |(at, _)| at)]
+}
+
+/// Whether a number, or a text with its quotes that has no escapes, is a value of a type for those
+/// of its kind.
+pub fn fits(wanted: &DataType, token: &[u8]) -> bool {
+    let text = || &token[1..token.len() - 1];
+    match wanted {
+        DataType::Int8 => is_one::<i8>(token),
+        DataType::Int16 => is_one::<i16>(token),
+        DataType::Int32 => is_one::<i32>(token),
+        DataType::Int64 => is_one::<i64>(token),
+        DataType::Float32 => parse(token, numbers::parse_double)
+            .is_some_and(|each| numbers::to_float(each).is_some()),
+        DataType::Decimal128(precision, scale) => parse(token, |at| {
+            numbers::parse_decimal(at, *precision, *scale as u8)
+        })
+        .is_some(),
+        DataType::Date32 => times::parse_date(text()).is_some(),
+        DataType::Timestamp(_, zone) => times::parse_time(text(), zone.is_some()).is_some(),
+        DataType::Binary => base64::decode(text(), &mut Vec::new()).is_some(),
+        _ => true,
+    }
+}
+
+fn is_one<T: std::str::FromStr>(token: &[u8]) -> bool {
+    std::str::from_utf8(token).is_ok_and(|text| text.parse::<T>().is_ok())
+}
+
+/// Whether a type is a MAP, or has one in it.
+pub fn holds_map(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Map(..) => true,
+        DataType::List(inner) => holds_map(inner.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_map(field.data_type())),
+        _ => false,
+    }
+}
+
+/// What a parser of the fast path makes of a token.
+fn parse<T>(token: &[u8], with: impl Fn(Cursor) -> Option<(T, Cursor)>) -> Option<T> {
+    let mut text = Text::default();
+    text.set::<Scalar>(token);
+    with(text.start())
+        .filter(|(_, end)| end.left() == 0)
+        .map(|(value, _)| value)
+}
+
+/// The digits on both sides of the point, of a number without exponent as Arrow reads a DECIMAL;
+/// none where it is no number.
+fn split_decimal(text: &str) -> Option<(&str, &str)> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, behind) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(whole) && is_number(behind) && whole.len() + behind.len() > 0)
+        .then_some((whole, behind))
+}
