@@ -15,6 +15,9 @@ import psutil
 from tests.job_files import job_content
 from tests.kafka_tools import create_topic, produce
 
+from ashore.control.jobs import open_job
+from ashore.landing.log_reader import read_history
+from ashore.protocol.entries import Prepare
 from ashore.runtime.files import read_record
 from ashore.runtime.layout import ServerFiles
 from ashore.runtime.records import RunSeen
@@ -105,3 +108,10 @@ class ServedJob:
         """Return the rows that the run has landed, as it says itself."""
         seen = read_record(RunSeen, self.files.run_of("landing").seen)
         return 0 if seen is None else sum(each.rows for each in seen.slices)
+
+    def rows_in_log(self) -> int:
+        """Return the rows that its log lists, whoever landed them."""
+        with open_job(self.jobs / "landing.yaml") as opened:
+            bodies = [each.body for each in read_history(opened.storage, opened.name)]
+        files = [each.files for each in bodies if isinstance(each, Prepare)]
+        return sum(file.rows for each in files for file in each)

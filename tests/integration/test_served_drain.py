@@ -15,7 +15,7 @@ from tests.served import ROOT, SCRIPT, ServedJob, ended, kill_jobs, kill_tree, s
 
 from ashore.control.jobs import open_job
 from ashore.landing.log_reader import read_history
-from ashore.protocol.entries import Commit, Prepare
+from ashore.protocol.entries import Commit
 from ashore.services.kafka import Kafka
 
 JOB = "/api/jobs/landing"
@@ -35,14 +35,6 @@ def site(kafka: Kafka, tmp_path: Path) -> Iterator[ServedJob]:
         yield made
     finally:
         kill_jobs(made.files)
-
-
-def landed(site: ServedJob) -> int:
-    """Return the rows in the log of the job."""
-    with open_job(site.jobs / "landing.yaml") as opened:
-        found = read_history(opened.storage, opened.name)
-        batches = [each.body for each in found if isinstance(each.body, Prepare)]
-        return sum(file.rows for each in batches for file in each.files)
 
 
 def phase(client: httpx.Client) -> str:
@@ -77,7 +69,7 @@ def test_what_was_there_lands_and_then_the_job_is_stopped(site: ServedJob) -> No
         assert (found["state"], found["exit_code"]) == ("done", 0), found
         assert found["progress"]["done"] == found["progress"]["total"]
         assert 0 < found["result"]["drained"]["rows"] < site.sent, "the process before landed some"
-        assert landed(site) == site.sent
+        assert site.rows_in_log() == site.sent
         wait_for(lambda: phase(client), lambda found: found == "stopped")
         assert client.get(JOB).json()["desired"]["state"] == "stopped"
 
@@ -86,7 +78,7 @@ def test_what_was_there_lands_and_then_the_job_is_stopped(site: ServedJob) -> No
         client.post("/ui/jobs/landing/do/drain", data=form).raise_for_status()
         newest = client.get("/api/operations").json()["operations"][0]
         assert (newest["command"], ended(client, newest["id"])["state"]) == ("stop", "done")
-        assert landed(site) == site.sent
+        assert site.rows_in_log() == site.sent
 
         site.produce(BATCH)
         command = [sys.executable, "-c", SCRIPT, "--server", str(client.base_url)]
@@ -114,13 +106,13 @@ def test_a_drain_that_is_cancelled_is_a_stop_in_order(site: ServedJob) -> None:
         with open_job(site.jobs / "landing.yaml") as opened:
             *_, last = read_history(opened.storage, opened.name)
         assert isinstance(last.body, Commit), "nothing is left to recover"
-        assert 0 < landed(site) < site.sent
+        assert 0 < site.rows_in_log() < site.sent
 
         second = drain(client)
         landing(client, second)
         client.post(f"{JOB}/start", json={}).raise_for_status()  # somebody wants it to run on
         assert ended(client, second)["state"] in {"cancelled", "failed"}
-        wait_for(lambda: landed(site), lambda rows: rows == site.sent)
+        wait_for(site.rows_in_log, lambda rows: rows == site.sent)
         assert phase(client) == "running"
 
 
@@ -141,9 +133,9 @@ def test_a_drain_that_is_killed_holds_the_job_no_longer_though_the_server_was_ki
         kill_tree(record["pid"])
         wait_for(lambda: phase(client), lambda found: found == "stopped", within_s=5)
         assert client.get(f"/api/operations/{asked}").json()["state"] == "lost"
-        assert 0 < landed(site) < site.sent
+        assert 0 < site.rows_in_log() < site.sent
         again = drain(client)
         assert ended(client, again)["state"] == "done"
-        assert landed(site) == site.sent
+        assert site.rows_in_log() == site.sent
         checked = client.post(f"{JOB}/operations/verify", json={}).json()["id"]
         assert ended(client, checked)["result"]["status"] == "ok"

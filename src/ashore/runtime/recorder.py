@@ -30,7 +30,7 @@ from ashore.jobs.events import (
 )
 from ashore.jobs.failure import KIND, Failed
 from ashore.jobs.measures import MEASURES, Retrying, SliceMeasured
-from ashore.jobs.progress import STOPPED
+from ashore.jobs.progress import STOPPED, Step
 from ashore.protocol import codec
 from ashore.runtime.files import append_line, rotate, write_hint
 from ashore.runtime.layout import RunFiles
@@ -94,6 +94,15 @@ class _SliceState:
         )
 
 
+@dataclass
+class _Warning:
+    """Something that a job process has warned of."""
+
+    slice: str
+    message: str
+    is_tried_again: bool = False  # it is over with the next try that succeeds
+
+
 class RunRecorder:
     """Writes what a run reports. Used by one thread.
 
@@ -112,7 +121,7 @@ class RunRecorder:
         self._clock = clock
         self._phase = "starting"
         self._slices: dict[str, _SliceState] = {}
-        self._warnings: deque[str] = deque(maxlen=WARNINGS_SEEN)
+        self._warnings: deque[_Warning] = deque(maxlen=WARNINGS_SEEN)
         self._written_ms = self._sampled_ms = 0
         self._has_changed = True
         self.job_pid: int | None = None
@@ -171,6 +180,8 @@ class RunRecorder:
     def _step(self, event: StepBegun, now_ms: int) -> None:
         state = self._slice(event.slice)
         state.state = "running"
+        if event.step is Step.IDLE:
+            self._forget_tries(event.slice)
         ended = state.under_way.begin(event)
         if ended is not None:
             landed, steps = (
@@ -184,6 +195,7 @@ class RunRecorder:
 
     def _land(self, event: Landed, now_ms: int) -> None:
         state = self._slice(event.slice)
+        self._forget_tries(event.slice)
         if not state.recent:
             state.recent.append((now_ms - state.under_way.took_ms, 0))
         state.recent.append((now_ms, event.rows))
@@ -197,6 +209,9 @@ class RunRecorder:
         match event:
             case Retrying():
                 state.state = "retrying"
+                mine = [each for each in self._warnings if each.slice == event.slice]
+                for each in mine[-1:]:
+                    each.is_tried_again = True
             case QueryProgressed():
                 state.watermark_ms = event.progress.watermark_ms
                 if event.progress.lag is not None:
@@ -213,11 +228,17 @@ class RunRecorder:
             state.newest_ms = event.newest_ms
 
     def _warn(self, event: WarningEvent) -> None:
-        self._warnings.append(event.message)
+        self._warnings.append(_Warning(event.slice, event.message))
         if event.slice and event.message.startswith(STOPPED):
             state = self._slice(event.slice)
             state.state, state.step = "stopped", "stopped"
             state.why = event.message.removeprefix(STOPPED)
+
+    def _forget_tries(self, name: str) -> None:
+        """Warn no longer of what has passed: a slice has done what it tried again."""
+        over = [each for each in self._warnings if each.slice == name and each.is_tried_again]
+        for each in over:
+            self._warnings.remove(each)
 
     def _write_due(self, now_ms: int) -> None:
         age_ms = now_ms - self._written_ms
@@ -235,7 +256,7 @@ class RunRecorder:
             self._phase,
             self.job_pid,
             tuple(self._each(now_ms)),
-            tuple(self._warnings),
+            tuple(each.message for each in self._warnings),
             self.job_log,
         )
         write_hint(self._files.seen, json.dumps(codec.encode_object(seen)))

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from ashore.jobs.events import Landed, WarningEvent
-from ashore.jobs.measures import SliceMeasured
+from ashore.jobs.events import Landed, StepBegun, WarningEvent
+from ashore.jobs.measures import Retrying, SliceMeasured
+from ashore.jobs.progress import Step
 from ashore.runtime import recorder
+from ashore.runtime.files import read_record
 from ashore.runtime.layout import RunFiles
 from ashore.runtime.recorder import RunRecorder
+from ashore.runtime.records import RunSeen
 from ashore.testing.clock import FakeClock
 
 BYTES, KEPT, SLICES = 50_000, 3, ("main", "ods.per_minute")
@@ -75,3 +78,28 @@ def test_a_job_that_writes_for_ever_fills_no_disk(files: RunFiles) -> None:
     batches = [each["batch"] for each in lines(files) if each["slice"] == "main"]
     assert batches[-1] == 2_999, "the newest are there"
     assert batches == sorted(batches)
+
+
+@pytest.mark.parametrize("over", [Landed("a", 10, 1, 0, 0), StepBegun("a", Step.IDLE)])
+def test_what_was_tried_again_is_warned_of_until_it_has_passed(
+    files: RunFiles, over: Landed | StepBegun
+) -> None:
+    def seen() -> tuple[str, ...]:
+        made.set_phase("running")  # writes at once
+        found = read_record(RunSeen, files.seen)
+        assert found is not None
+        return found.warnings
+
+    made = recording(files)
+    made.take(WarningEvent("a", "skipped, Kafka no longer has it"))
+    for _ in range(2):
+        made.take(WarningEvent("a", "No space left on device"))
+        made.take(Retrying("a", 500))
+        made.take(StepBegun("a", Step.PLAN))
+        made.take(StepBegun("a", Step.WRITE))
+    made.take(WarningEvent("b", "no broker answers"))
+    made.take(Retrying("b", 500))
+    full = "No space left on device"
+    assert seen() == ("skipped, Kafka no longer has it", full, full, "no broker answers")
+    made.take(over)
+    assert seen() == ("skipped, Kafka no longer has it", "no broker answers"), "b goes on trying"
